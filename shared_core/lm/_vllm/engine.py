@@ -93,6 +93,7 @@ class Engine:
             raise InputError("This VLLM was closed.", hint="Make a new one.")
 
     def _stop(self) -> None:
+        # Forgotten before it is shut down: whatever that raises, the engine is not asked again.
         llm, self._llm = self._llm, None
         if llm is not None:
             try:
@@ -103,6 +104,7 @@ class Engine:
     @property
     def alive(self) -> bool:
         """Whether it can be asked; vLLM watches its processes."""
+        # Only the client of an engine in another process has ``resources``, with its mark of death.
         resources = getattr(self._llm and self._llm.llm_engine.engine_core, "resources", None)
         return self._llm is not None and not getattr(resources, "engine_dead", False)
 
@@ -144,6 +146,7 @@ class Engine:
         except LanguageModelError as error:  # it does not start any more
             _fail(jobs, error)
         except Exception as error:
+            # Here the recursion of the next two branches ends.
             if len(jobs) == 1:
                 jobs[0].error = self._error(error, jobs[0])
             elif is_refusal(error):
@@ -158,6 +161,7 @@ class Engine:
         logger.warning("vLLM's engine died in a batch of %d prompts; they are run again one by one.", len(jobs))
         before = self.restarts
         for job in jobs:
+            # The batch left the engine dead, so that the first job needs one restart.
             if self.alive or self.restarts == before:
                 self.run([job])
             else:  # it died a second time, and would be started again and again
@@ -166,6 +170,7 @@ class Engine:
     def _generate(self, jobs: Sequence[Job]) -> None:
         prompts = [{"prompt_token_ids": j.ids} for j in jobs]
         outputs = self._llm.generate(prompts, [j.sampling for j in jobs], use_tqdm=False)
+        # vLLM sorts outputs by request, so they are in the order of the jobs.
         for job, output in zip(jobs, outputs, strict=True):
             job.output = output
 
@@ -196,7 +201,7 @@ class Engine:
                 f"vLLM's engine failed: {type(error).__name__}: {error}",
                 hint="Its log says more; VLLM.restart() makes a new engine.",
             )
-        result.__cause__ = error
+        result.__cause__ = error  # it is returned, not raised: no "from" sets it
         return result
 
 
@@ -212,12 +217,16 @@ def is_refusal(error: Exception) -> bool:
 
 def engine_options(given: Mapping[str, Any], *, hidden_states: bool) -> dict[str, Any]:
     """Merge our options of ``vllm.LLM`` with the user's, which win."""
+    # Samples and second passes reuse their prompt's cache. Under the backend "auto" a Lark grammar
+    # gives an empty reply and no error.
     options: dict[str, Any] = {"enable_prefix_caching": True, "structured_outputs_config": {"backend": "guidance"}}
     if on_cpu():
+        # Blocks are shared whole: with 128 tokens each, much of a shared prompt is computed again.
         options |= {"block_size": 32, "enforce_eager": True}
         if "max_num_batched_tokens" not in given:  # a budget below the model's length needs the chunks
             options |= {"enable_chunked_prefill": False}
     if hidden_states:
+        # Eager, because compiled graphs run no forward hooks.
         options |= {"worker_extension_cls": _EXTENSION, "enforce_eager": True}
     return options | dict(given)
 
@@ -282,6 +291,7 @@ class HiddenStateWorker:
 
 def _layers(runner: Any) -> Any:
     model = runner.get_model() if hasattr(runner, "get_model") else runner.model
+    # Llama and most others; GPT-2; OPT; multimodal models; Mamba.
     for path in ("model", "transformer", "model.decoder", "language_model.model", "backbone"):
         found = model
         for name in path.split("."):
@@ -295,13 +305,17 @@ def _layers(runner: Any) -> Any:
 
 def _keep(runner: Any, output: Any, states: dict[str, bytes]) -> None:
     """Keep the rows of this step that are the last of a prompt."""
+    # starts[i]: the row of this step at which request i begins; hidden: (rows of the step, d).
     batch, starts = runner.input_batch, runner.query_start_loc.np
     # A layer gives (MLP output, residual), of which the next layer's norm takes the sum, in place.
     hidden = output[0] + output[1] if isinstance(output, tuple) and output[1] is not None else output
-    hidden = hidden[0] if isinstance(hidden, tuple) else hidden
+    hidden = hidden[0] if isinstance(hidden, tuple) else hidden  # (output, None): no residual apart
     for i in range(batch.num_reqs):
         length = int(batch.num_prompt_tokens[i])
         seen = int(batch.num_computed_tokens_cpu[i]) + int(starts[i + 1] - starts[i])
+        # Only the step that ends the prompt: neither an earlier chunk nor a generated token.
         if seen == length:
+            # By ids: equal prompts have equal states.
             key = batch.token_ids_cpu[i, :length].astype("int32").tobytes().hex()
+            # float32 bytes: numpy has no bfloat16.
             states[key] = hidden[int(starts[i + 1]) - 1].float().cpu().numpy().tobytes()

@@ -28,8 +28,10 @@ class OutputReader:
         """Convert one of vLLM's outputs to a sample; GrammarError or GenerationError if it cannot be used."""
         self._check(output, params.grammar)
         ids = [int(i) for i in output.token_ids]
+        # A stop string, the id of a stop token, or None at the end of the sequence.
         said = output.stop_reason
         stop = said if isinstance(said, str) else None
+        # Any other id is a further end token from the model's generation config: that is an end too.
         stop_id = said if isinstance(said, int) and said in params.stop_token_ids else None
         ended = output.finish_reason == "stop" and stop is None and stop_id is None
         silent = ended or (stop_id is not None and not params.include_stop)  # the last token is not in the text
@@ -46,7 +48,9 @@ class OutputReader:
         matrix = None
         if verdicts:
             rows = [[read_logprob(p, v) for v in verdicts] for p in found or ()]
+            # (T, V), NaN where vLLM gave none; reshaped, since no rows at all would be (0,).
             matrix = np.asarray(rows, dtype=np.float64).reshape(len(rows), len(verdicts))
+        # A completed grammar ends in the end-of-sequence token as well.
         finish: Any = "stop" if not ended else "grammar" if params.grammar is not None else "eos"
         return Sample(
             text=text,
@@ -64,6 +68,7 @@ class OutputReader:
         """List the generated token at each position, then the other likely ones, most likely first."""
         rows = []
         for position, token in zip(found, ids):
+            # vLLM puts the generated token among the likely ones; here it comes first, and once.
             others = sorted((float(entry.logprob), int(i)) for i, entry in position.items() if int(i) != token)
             pairs = [(read_logprob(position, token), token), *others[::-1][: most - 1]]
             rows.append(tuple(Alternative(self._detokenizer.text([i]), value) for value, i in pairs))
@@ -86,6 +91,7 @@ class OutputReader:
         Forced text is taken apart as the tokenizer would. If a special token comes of that, vLLM stops there; if one
         that the tokenizer does not call special, it is placed, as if the model had meant it.
         """
+        # Without the end-of-sequence token, in which any sample may end.
         placed = [self._detokenizer.text([i]) for i in output.token_ids if i in self._control_ids and i != self._eos]
         spelt = [t for t in placed if grammar is not None and _spells(grammar, t)]
         if grammar is not None and (spelt or output.finish_reason in ("error", "abort")):
@@ -101,6 +107,7 @@ class OutputReader:
 def _spells(grammar: Grammar, text: str) -> bool:
     """Return whether a grammar's strings spell a control token, where text is meant and not the token."""
     strings = re.findall(r'"((?:\\.|[^"\\])*)"', grammar.lark)
+    # Joined: neighbouring strings may spell it together.
     return text in "".join(strings)
 
 
@@ -110,6 +117,7 @@ def read_scores(jobs: Sequence[tuple[Job, int]]) -> ScoreResult:
     for job, start in jobs:
         if job.error is not None:
             return job.error
+        # Place i: token i given those before it; the first has none. Missing ones become NaN, unknown.
         logprobs = job.output.prompt_logprobs or [None] * len(job.ids)
         found.append(tuple(read_logprob(p, i) for p, i in zip(logprobs[start:], job.ids[start:])))
     return Scores(tuple(found), sum((read_usage(j, generated=False) for j, _ in jobs), Usage()))

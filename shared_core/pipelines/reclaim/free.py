@@ -25,18 +25,24 @@ from shared_core.pipelines.reclaim.prompts import isolated_prompt, numbered_prom
 from shared_core.runtime.flow import Flow, Generate
 from shared_core.types import Citation, Claim, Passage, Span
 
+# Tags of any name, and bold and code of Markdown: none of them is part of a claim.
 _TAGS = re.compile(r"</?\s*\w+\s*/?>|\*\*|`+")
+# "S3", "3, 4", "S1-S3", "2 and 5".
 _CITED = r"S?\d+(?:\s*(?:[,;–-]|and)\s*S?\d+)*"
 # In round brackets only with the letter: (1871) may be a year.
 _MARK = rf"(?:\[\s*{_CITED}\s*\]|\(\s*S\d+(?:\s*(?:[,;–-]|and)\s*S?\d+)*\s*\))"
+# Several marks in a row: "[1], [2] and [S3]".
 _MARKS = rf"{_MARK}(?:\s*(?:,|and|&)?\s*{_MARK})*"
 _POINTING = (
     r"(?:as\s+(?:is\s+)?(?:stated|mentioned|noted|shown|described|said|seen|given)\s+(?:in|by|on)|according\s+to|"
     r"based\s+on|see(?:\s+also)?|cf\.?|from|per|in|by)"
 )
 _SOURCE = r"(?:the\s+)?(?:passages?|sentences?|sources?|documents?|references?|quotes?|citations?)"
+# "According to [1], …": with it the beginning of the sentence goes, so tidy puts a capital.
 _OPENING = re.compile(rf"^\s*{_POINTING}\s+(?:{_SOURCE}\s*)?{_MARKS}\s*[,:]?\s+", re.IGNORECASE)
+# "…, as stated in passage [2]", or bare marks, anywhere.
 _POINTER = re.compile(rf"\s*,?\s*\b{_POINTING}\s+(?:{_SOURCE}\s*)?{_MARKS}|\s*{_MARKS}", re.IGNORECASE)
+# What is copied from lists and forms before a sentence: "- S27: ", "[3] ", "Claim 2: ", "1. ".
 _LABEL = re.compile(
     rf"^\s*(?:(?:[-*•#>]+\s+|\(?S\d+\)?\s*[:.)–-]\s*|{_MARK}\s*[:.)–-]?\s*)(?=\S|$)|"
     r"(?:(?:sentence|passage|claim|answer|reference|quote)s?(?:\s+S?\d+)?\s*:\s*|"
@@ -45,8 +51,10 @@ _LABEL = re.compile(
     re.IGNORECASE,
 )
 _HEADING = re.compile(r"#{1,6}[ \t][^\n]*|[^\n]+\n(?:=+|-+)[ \t]*")
+# Both are left over where a mark was cut out: "capital .", ",.".
 _BLANKS_BEFORE = re.compile(r"\s+([.,;:!?])")
 _DOUBLED = re.compile(r"[,;]\s*([.,;!?])")
+# Folded as in is_placeholder: lower case, words only.
 _PLACEHOLDERS = frozenset(
     {"one sentence", "quoted sentences", "what follows from them for the question",
      "one sentence that follows from them and answers the question"}
@@ -75,6 +83,7 @@ def tidy(text: str, titles: Sequence[str] = ()) -> str:
         'The capital since 1871'
     """
     text = without_tags(text).strip()
+    # Labels and titles come in any order, and more than once.
     while (bare := _without_title(_LABEL.sub("", text), titles)) != text:
         text = bare
     opened = _OPENING.sub("", text)
@@ -89,6 +98,7 @@ def tidy(text: str, titles: Sequence[str] = ()) -> str:
 def _without_title(text: str, titles: Sequence[str]) -> str:
     for title in titles:
         rest = text[len(title) :]
+        # A hyphen needs blanks around it: "Aster-2" is a name, not the title "Aster".
         if title and text.casefold().startswith(title.casefold()) and re.match(r"\s*[:–—]\s|\s+-\s|[ \t]*\n", rest):
             return re.sub(r"^\s*[:–—-]?\s*", "", rest)
     return text
@@ -112,12 +122,14 @@ def is_placeholder(text: str) -> bool:
 # --- replies -------------------------------------------------------------------------------------------------------
 
 
+# "We can know that:" may stand between both tags; a reply that was cut off lacks the last one ($).
 _PAIR = re.compile(
     r"<\s*reference\s*>(?P<reference>.*?)<\s*/\s*reference\s*>.*?<\s*claim\s*>(?P<claim>.*?)(?:<\s*/\s*claim\s*>|$)",
     re.IGNORECASE | re.DOTALL,
 )
 _ONE = r"\[?\s*S?\s*\d+\s*\]?"
 _NUMBERS = re.compile(rf"\s*{_ONE}(?:\s*(?:,|;|and|-|–|\s)\s*{_ONE})*\s*\.?\s*", re.IGNORECASE)
+# The second group is the end of a range: "S2-S4".
 _NUMBER = re.compile(r"S?\s*(\d+)(?:\s*[-–]\s*S?\s*(\d+))?", re.IGNORECASE)
 _NO_ANSWER = re.compile(r"\bno[ _]answer\b", re.IGNORECASE)
 _SHARED = 0.6
@@ -152,12 +164,13 @@ def write_freely(
         prompt = numbered_prompt(question, sentences, passages, problems, options.demonstrations, options.style)
         params = SamplingParams(
             max_tokens=(options.max_claim_tokens + 40) * options.max_pairs,  # 40: the tags and numbers of a line
-            seed=None if seed is None else seed + attempt,
+            seed=None if seed is None else seed + attempt,  # or two attempts at 0.7 could be the same
             temperature=0.0 if attempt == 0 else 0.7,  # the same greedy reply would come again
         )
         try:
             reply: Generation = yield Generate(prompt, params, model="claim")
         except LimitError as error:
+            # With claims at hand, even without quotes, the run goes on: they are listed as dropped.
             if not uncited:
                 raise
             yield run.note("write", "asking again left out", error.message)
@@ -173,6 +186,7 @@ def write_freely(
         cited = sum(p.citation is not None for p in parsed)
         yield run.note("write", f"{cited} of {len(parsed)} claims cite", problems, attempt=attempt + 1)
         if cited:
+            # Its pairs without a citation stay in the list: they become dropped claims.
             used = parsed
             break
         # A reply costs hundreds of tokens. Small models never keep to the form, and their prose is usable at once.
@@ -180,7 +194,7 @@ def write_freely(
         if used:
             yield run.note("write", f"{len(used)} sentences of prose aligned", problems)
             break
-        uncited = uncited or parsed
+        uncited = uncited or parsed  # the first attempt's, which was greedy
     if not used and not uncited:
         raise UnusableReplies(
             f"No reply of {run.abilities.model_name('claim')} could be used: {problems}",
@@ -209,6 +223,7 @@ def _isolate(pairs: Sequence[Parsed], run: QuestionRun) -> Flow[list[Parsed]]:
     for i, pair in enumerate(pairs):
         if pair.citation is None:
             continue
+        # From ``out``: earlier claims as they have been written anew.
         before = [p.claim for p in out[:i] if p.citation is not None]
         try:
             prompt = isolated_prompt(before, pair.citation.quote, options.style)
@@ -216,6 +231,7 @@ def _isolate(pairs: Sequence[Parsed], run: QuestionRun) -> Flow[list[Parsed]]:
         except LimitError as error:
             yield run.note("write", "claims not isolated", error.message, claims=len(pairs) - i)
             break
+        # One sentence was asked for: what follows the first line with words is talk.
         text = next(filter(None, map(tidy, written.text.splitlines())), "")
         if text and not _NO_ANSWER.search(text):
             out[i] = dataclasses.replace(pair, claim=text)
@@ -268,6 +284,7 @@ def salvage(text: str, sentences: Sequence[Span], limit: int, titles: Sequence[s
         unusable = len(words) < _FEWEST or claim.endswith(("?", ":")) or is_placeholder(claim)
         if unusable or _NO_ANSWER.search(claim) or not held:
             continue
+        # max takes the first of equals, which is of the better ranked passage.
         span, common = max(((span, len(words & of)) for span, of in held), key=lambda pair: pair[1])
         if common >= _SHARED * len(words):
             out.append(Parsed(claim, Citation((span,))))
@@ -284,11 +301,13 @@ def _resolve(
 ) -> tuple[Citation | None, str]:
     """Resolve a reference to a citation, or say what is wrong with it."""
     if len(reference) < 200 and _NUMBERS.fullmatch(reference):
+        # The list that the prompt numbered: of any other, the numbers would mean other sentences.
         return _by_number(reference, quotable(index.sentences))
     # Labels come off a quote too ("S3: It burned oil."), but the quote as it was written has the first word.
     for quote in dict.fromkeys(q.strip(" \t\r\n\"“”'‘’«»") for q in (reference, tidy(reference))):
         if not quote:
             continue
+        # Whole sentences, also of several places, else the ladder: exact, normalised, fuzzy.
         citation = index.resolve(quote) or align_quote(quote, passages, threshold=threshold)
         if citation is not None and all(is_heading(s.text) for s in citation.spans):
             return None, f"“{quote[:80]}” is a heading, which states nothing."

@@ -36,6 +36,7 @@ from shared_core.runtime.flow import Flow, Generate, Report, Retrieve
 from shared_core.settings import ReclaimSettings
 from shared_core.types import Answer, Citation, Claim, ClaimSealed, Passage, ReferenceSealed, Retrieved, iter_spans
 
+# One pair. Lazy groups suffice: the grammar lets no tag into a quote or a claim.
 _UNIFIED = re.compile(
     re.escape(REFERENCE_LEAD.strip())
     + r"\s*(?P<reference>.*?)\s*"
@@ -92,6 +93,7 @@ class _Draft:
     def __post_init__(self) -> None:
         self.index = CitationIndex(self.passages)
         sentences = self.index.sentences
+        # By text, as grammars exclude: a heading of several passages is left out of all.
         self.left_out.update({s.text for s in sentences} - {s.text for s in quotable(sentences)})
 
     @property
@@ -113,6 +115,7 @@ def write(question: str, passages: Sequence[Passage], run: QuestionRun) -> Flow[
         try:
             return (yield from _write(draft))
         except ContextOverflowError as error:
+            # From the beginning: index and grammars are those of all passages.
             draft = _Draft(question, (yield from leave_out(draft.passages, error, run)), run)
         except LimitError as error:
             yield run.stop(error)
@@ -163,6 +166,7 @@ def _sentences_of(citation: Citation, index: CitationIndex) -> set[str]:
         for s in index.sentences
         if any(s.passage_id == x.passage_id and x.start <= s.start and s.end <= x.end for x in spans)
     }
+    # The quote as well: in span mode it need not be a whole sentence.
     return inside | {s.text for s in spans}
 
 
@@ -182,11 +186,13 @@ def _write_reference(draft: _Draft) -> Flow[Citation | None]:
         if grammar is None:
             return None  # every sentence has been cited, or was left out
         params = SamplingParams(max_tokens=_longest(draft.index, options), grammar=grammar, seed=run.settings.seed)
+        # No style: that is for claims, which the claim model words.
         prompt = reference_prompt(draft.question, draft.passages, draft.pairs, options.demonstrations)
         try:
             block: Generation = yield Generate(prompt, params, model="reference")
         except GrammarError as error:
             # Servers limit the work that a grammar may take; that of several sentences is a hundred times as much.
+            # Raised where nothing smaller is left to try.
             if draft.alone or options.mode != "sentence" or options.published.min_sentences > 1:
                 raise
             draft.alone = True
@@ -205,6 +211,7 @@ def _write_reference(draft: _Draft) -> Flow[Citation | None]:
             return cut
         draft.too_long |= cut
         yield run.note("write", f"{len(cut)} sentences left out", _too_long(options))
+        # Nothing more would be excluded, so that the next try would be the same, for ever.
         if not cut:
             raise UnusableReplies(f"No reference fits: {_too_long(options)}.", hint=_RAISE_IT)
 
@@ -231,7 +238,7 @@ def _reference_grammar(draft: _Draft) -> Grammar | None:
             options.mode,
             min_sentences=options.published.min_sentences,
             max_sentences=1 if draft.alone else options.max_sentences,
-            open_tag=(PAIR_GAP if pairs else "") + REFERENCE_LEAD,
+            open_tag=(PAIR_GAP if pairs else "") + REFERENCE_LEAD,  # a part of the grammar: tokens may merge across it
             close_tag=REFERENCE_END,
             exclude=(*used, *draft.left_out, *draft.too_long),
         )
@@ -254,8 +261,9 @@ def _cut_reference(quote: str, index: CitationIndex, options: ReclaimSettings) -
         as many bytes as one that is too long is taken to be too long as well.
     """
     if options.mode == "span":
-        whole = quote.rpartition(" ")[0]
+        whole = quote.rpartition(" ")[0]  # the last word may be half of one
         return (index.resolve(whole) if whole else None) or set()
+    # Longest first: a sentence may begin with the words of another.
     texts = sorted({s.text for s in index.sentences}, key=len, reverse=True)
     rest, whole = quote, ""
     while rest and (found := next((t for t in texts if rest.startswith(t)), None)):
@@ -264,7 +272,9 @@ def _cut_reference(quote: str, index: CitationIndex, options: ReclaimSettings) -
     citation = index.resolve(whole) if whole else None
     if citation is not None:
         return citation
+    # What is left is the beginning of the sentence (or sentences) that did not fit.
     begun = [len(t.encode()) for t in texts if rest and t.startswith(rest)]
+    # All of that size: to find out about each would cost another max_reference_tokens.
     return {t for t in texts if len(t.encode()) >= min(begun)} if begun else set()
 
 
@@ -277,6 +287,7 @@ def _longest(index: CitationIndex, options: ReclaimSettings) -> int:
     sizes = sorted((len(s.text.encode("utf-8", "replace")) for s in index.sentences), reverse=True)
     count = options.max_sentences if options.mode == "sentence" else len(sizes)
     tags = len((PAIR_GAP + REFERENCE_LEAD + REFERENCE_END).encode())
+    # A blank behind each sentence, and both tags.
     return min(options.max_reference_tokens, sum(sizes[:count]) + count + tags)
 
 
@@ -327,6 +338,7 @@ def _write_at_once(draft: _Draft) -> Flow[None]:
         answer: Generation = yield Generate(prompt, asked, model="reference")
         finish = answer.samples[0].finish_reason
         matches = list(_UNIFIED.finditer(answer.text))
+        # A whole pair, an ended answer or an ended reference: no sentence was too long by itself.
         if matches or finish != "length" or REFERENCE_END.strip() in answer.text:
             break
         # Not even the first reference came to its end: take the sentences it began with out of the grammar.
@@ -350,7 +362,7 @@ def _answer_grammar(draft: _Draft) -> Grammar:
     try:
         grammar = draft.index.answer_grammar(
             options.mode,
-            min_pairs=max(options.published.min_pairs, 1),
+            min_pairs=max(options.published.min_pairs, 1),  # an answer without any is what _optional allows
             max_pairs=options.max_pairs,
             min_sentences=options.published.min_sentences,
             max_sentences=options.max_sentences,

@@ -17,6 +17,7 @@ from shared_core.lm.base import Prompt
 from shared_core.pipelines.evidence import ours, theirs
 from shared_core.types import Passage, Span
 
+# The grammar's own layout: tags of prompts and grammars must agree to the blank.
 LAYOUT = AnswerFormat()
 REFERENCE_LEAD, CLAIM_END, PAIR_GAP = LAYOUT.prefix, LAYOUT.suffix, LAYOUT.joiner
 REFERENCE_END = " </reference>"
@@ -53,6 +54,7 @@ class WrittenPair:
 def _passages(passages: Sequence[Passage]) -> Prompt:
     prompt = Prompt()
     for i, passage in enumerate(passages, 1):
+        # Titles come from documents too, and are as untrusted as their text.
         title = f"{passage.title}\n" if passage.title else ""
         prompt += ours(f"[{i}] ") + theirs(f"{title}{passage.text}") + ours("\n\n")
     return prompt
@@ -99,6 +101,7 @@ def reference_prompt(
     """
     examples = _examples([w.render(LAYOUT) for w in WORKED[:demonstrations]])
     task = ours(_TASK) + _styled(style) + examples + _passages(passages)
+    # The output comes last: what stands before it is the same at every step, and is computed once.
     return task + ours("Question: ") + theirs(question) + render_pairs(pairs)
 
 
@@ -165,7 +168,7 @@ def numbered_prompt(
         prompt += ours(f"S{i}: ") + theirs(span.text) + ours("\n")
     prompt += ours("\nQuestion: ") + theirs(question)
     if problems:
-        prompt += ours("\nYour last reply could not be used: ") + theirs(problems)
+        prompt += ours("\nYour last reply could not be used: ") + theirs(problems)  # untrusted: they quote that reply
         prompt += ours(" Reply again in the form asked for.")
     return prompt
 
@@ -195,6 +198,7 @@ class WorkedAnswer:
         for title, text in self.passages:
             lines.append(f"# {title}")
             for start, end in split_sentences(text):
+                # Numbers run on from passage to passage, as in numbered_prompt.
                 numbers[text[start:end]] = len(numbers) + 1
                 lines.append(f"S{len(numbers)}: {text[start:end]}")
         lines.append(f"\nQuestion: {self.question}")
@@ -204,6 +208,7 @@ class WorkedAnswer:
         return "\n".join(lines)
 
 
+# Ours, not the paper's: they show a quote of two sentences, a single pair, and passages left unused.
 WORKED: Sequence[WorkedAnswer] = (
     WorkedAnswer(
         "Why does bread rise, and what stops it?",

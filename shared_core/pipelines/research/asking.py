@@ -31,6 +31,7 @@ def spoken(text: str) -> str:
     thoughts = find_thoughts(text)
     if not thoughts.finished:
         return ""
+    # From the end, so that the offsets before it still hold.
     for start, end in reversed(thoughts.stretches):
         text = text[:start] + text[end:]
     return text
@@ -58,6 +59,7 @@ def write_prompt(
         prompt += ours(" The answer should include, but not be limited to, the following facts. Facts:")
         for fact in facts:
             prompt += ours("\n- ") + theirs(fact.claim)
+            # With passages, likely claims carry their quotes; the paper's facts have none.
             if fact.quote:
                 prompt += ours(" (“") + theirs(fact.quote) + ours("”)")
     return prompt + _passages(passages) + ours("\n\nQuestion: ") + theirs(question) + ours("\nAnswer:")
@@ -82,6 +84,7 @@ def split_prompt(question: str, answer: str, sentence: str, options: ResearchSet
             "Add nothing that the sentence does not say.\n\nQuestion: "
         )
         + theirs(question)
+        # It says who "he" is.
         + ours("\nThe whole answer: ")
         + theirs(answer)
         + ours("\nSentence: ")

@@ -37,12 +37,14 @@ _TRIED, _USELESS = 8, 0.75
 """Sentences asked about from which on a splitter is known, and the share of unusable replies that makes it useless."""
 _SIMPLE = 16
 """Words of a sentence that may make one claim only."""
+# Also common joiners of German, French and Spanish, or more of their sentences would pass for one claim.
 _JOINED = re.compile(
     r"[,;:()–—]|\s-\s|\b(?:and|or|but|which|who|whom|whose|while|where|when|because|although|though|since|after|before|"
     r"as|that|und|oder|et|ou|y)\b",
     re.IGNORECASE,
 )
 """What joins a second statement to a first."""
+# "1. …", "(2) …", "3: - …": the number of a sentence, then a claim of it.
 _NUMBERED = re.compile(r"^[\s*•–-]*\(?(\d{1,2})[.):\]]\s*(?:[-*•–]\s*)?(\S.*)$")
 _BULLET = re.compile(r"^\s*(?:[-*•–—]|\(?\d{1,2}[.):]|claim\s*\d*\s*:)\s*", re.IGNORECASE)
 _GROUNDED = 0.6
@@ -197,6 +199,7 @@ def _by_number(reply: Generation | Exception, count: int) -> list[Generation | E
         match = _NUMBERED.match(line)
         if match and 1 <= int(match[1]) <= count:
             said[int(match[1]) - 1].append(f"- {match[2]}")
+    # As complete replies ("eos" by default), for read_claims: a line that was cut is gone already.
     return [Generation((Sample("\n".join(some)),)) for some in said]
 
 
@@ -228,12 +231,14 @@ def read_claims(
     if bulleted:
         lines = bulleted  # what stands around a list is talk
     elif len(lines) == 1:
-        lines = [lines[0][a:b] for a, b in split_sentences(lines[0])]
+        lines = [lines[0][a:b] for a, b in split_sentences(lines[0])]  # a paragraph, no list
     said = [" ".join(_BULLET.sub("", line).split()).strip('"“”') for line in lines]
+    # "Here are the claims:" is no claim.
     said = [s for s in unique_claims(said) if any(c.isalnum() for c in s) and not s.endswith(":")]
     # Fall back to the sentence itself: it is a weaker unit, but the model did write it.
     if not said or len(said) > most or any(is_refusal(s) for s in said):
         return (), 0
+    # Names that replace "she" come from the rest of the answer or from the question.
     allowed = _words(f"{source}\n{sentence}")
     kept = tuple(s for s in said if _stands_in(s, allowed))
     return kept, len(said) - len(kept)
@@ -310,6 +315,7 @@ def lay_out(candidate: Candidate, claims: Sequence[Claim], *, marks: bool = True
         mine = [status[key] for c in part.claims if (key := claim_key(c)) in status]
         shown = all(c.status != "dropped" for c in mine)
         if shown:
+            # Where all before it was dropped, not even the blank in between opens the text.
             text += _between(candidate.text[last : part.start], keep=not marks) if text or not last else ""
             start = len(text)
             text += candidate.text[part.start : part.end]
@@ -317,6 +323,7 @@ def lay_out(candidate: Candidate, claims: Sequence[Claim], *, marks: bool = True
             text += _marks(mine, numbers) if marks else ""
         last = part.end
     if shown:
+        # What follows the last sentence goes with it.
         text = (text + _between(candidate.text[last:], keep=not marks)).rstrip()
     placed = []
     for claim, part in ((status[claim_key(t)], p) for t, p in candidate.places()):

@@ -127,12 +127,13 @@ def _requests(
     options, seed = run.settings.research, run.settings.seed
     asked = [(claim, subset) for claim, subsets in claims for subset in subsets]
     if options.published.evaluation == "verbalised":
-        params = SamplingParams(max_tokens=12, seed=seed)
+        params = SamplingParams(max_tokens=12, seed=seed)  # "Probability: 95/100" and the like
         return tuple(Generate(evaluate_prompt(question, s, c, options), params, model="judge") for c, s in asked)
     prompts = [evaluate_prompt(question, s, c, options, yes_no=True) for c, s in asked]
     # Scoring reads P(yes) and P(no) exactly; from the first token only the words that were reported are known.
     model = run.abilities.model("judge")
     if model is not None and model.score:
+        # Those of yes first: share_of_yes tells them apart by their place.
         return tuple(Score(p, (*YES, *NO), model="judge") for p in prompts)
     if model is None or not model.token_logprobs:
         raise CapabilityError(
@@ -140,7 +141,7 @@ def _requests(
             run.abilities.model_name("judge"),
             hint="research.published.evaluation='verbalised' needs none; or use a model that gives log-probabilities.",
         )
-    params = SamplingParams(max_tokens=3, logprobs=True)
+    params = SamplingParams(max_tokens=3, logprobs=True)  # room for a quotation mark or "**" before the word
     return tuple(Generate(p, params, model="judge") for p in prompts)
 
 

@@ -47,6 +47,7 @@ def research(question: str, run: QuestionRun) -> Flow[Answer]:
     state = yield from searched(question, run)
     if not state.passages and not settings.research.closed_book:
         return (yield from decide(DecisionRequest(question, (), (), pipeline="research"), run))
+    # Dashes and dots are not an answer, not even a wrong one.
     wrote = any(character.isalnum() for c in state.candidates for character in c.text)
     if state.passages and state.candidates and not wrote and run.trace.limit is None:
         error = find_unusable((), run)
@@ -63,6 +64,7 @@ def research(question: str, run: QuestionRun) -> Flow[Answer]:
     )
     claims = [state.claims.get(claim_key(c), Claim(c)) for c, _ in best.places()] if best is not None else []
     verdicts = yield from _verdicts(state, claims)
+    # What will not be shown is not reported as settled.
     for claim in claims if worth else ():
         yield Report(ClaimSealed(claim))
     answer = yield from _decide(state, best, claims, worth=worth, verdicts=verdicts)
@@ -74,6 +76,7 @@ def research(question: str, run: QuestionRun) -> Flow[Answer]:
     }
     answer = dataclasses.replace(answer, metadata={**answer.metadata, **told})
     decided = yield from reconsider(question, answer, run)
+    # The same object, unless the documents' own quotes have won.
     return answer if decided is answer else _judged_by_quotes(decided)
 
 
@@ -105,6 +108,7 @@ def searched(question: str, run: QuestionRun) -> Flow[Search]:
 def _select(state: Search) -> tuple[Candidate | None, bool]:
     """The candidate to show, and whether it is worth more than saying nothing (else it is the nearest there was)."""
     ranked = state.ranked()
+    # Strictly: a tie with abstaining is an abstention (Algorithm 1).
     if ranked and ranked[0][1] > 0:
         return ranked[0][0], True
     return next((c for c, _ in ranked if c.claims), None), False
@@ -120,6 +124,7 @@ def _decide(
 ) -> Flow[Answer]:
     run, closed = state.run, state.options.closed_book
     fitted = self_evaluation_of(run.settings, run.abilities) is not None
+    # Without scores no claim passes the bar: a candidate that is not worth it is not shown.
     scores = state.shown_by(best) if best is not None and worth else [None for _ in claims]
     request = DecisionRequest(
         state.question,
@@ -130,6 +135,7 @@ def _decide(
         calibrated=fitted if closed else state.weighed.calibrated,
         unknown=state.weighed.unknown,
         scores=scores,
+        # Closed book the candidate stays as it was written, unlikely claims included.
         whole=closed and worth,
         layout=assemble if best is None else lambda judged: lay_out(best, judged, marks=not closed),
         reason=_reason(state, claims, verdicts),
@@ -141,6 +147,7 @@ def _reason(state: Search, claims: Sequence[Claim], verdicts: dict[str, Verdict]
     """Why there is no answer, where the pipeline knows: not known by itself, or not in these documents."""
     said = set(verdicts.values()) - {"unknown"}
     if state.options.closed_book:
+        # Unknown: there are claims, and no probability of any could be read.
         return NOT_KNOWN if said or not claims else CERTAINTY_UNKNOWN
     if not claims:
         return PASSAGES_DO_NOT_ANSWER if state.candidates else ""
@@ -155,6 +162,7 @@ def _verdicts(state: Search, claims: Sequence[Claim]) -> Flow[dict[str, Verdict]
         above = claim.support is not None and claim.support > target
         if closed:
             found[claim_key(claim.text)] = "unknown" if claim.support is None else "likely" if above else "unlikely"
+        # With a quote only the judgement is missing; without one nothing supports it.
         elif claim.support is None and claim.citations:
             found[claim_key(claim.text)] = "unknown"
         else:
@@ -168,6 +176,7 @@ def _verdicts(state: Search, claims: Sequence[Claim]) -> Flow[dict[str, Verdict]
         yield state.run.note("own word", "left out", error.message)
         return found
     for text, own in zip(doubted, asked.found):
+        # As sure of the contrary as ρ* asks of a claim.
         if own.probability is not None and own.probability <= 1 - target:
             found[claim_key(text)] = "false"
     return found

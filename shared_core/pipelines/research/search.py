@@ -38,6 +38,7 @@ class Quotes:
     def __init__(self, passages: Sequence[Passage]) -> None:
         self.passages = tuple(passages)
         seen: dict[str, Span] = {}
+        # Each sentence once, at its first place: repetitions would fill the k nearest.
         for span in CitationIndex(passages).sentences:
             seen.setdefault(" ".join(span.text.split()), span)
         self._spans = list(seen.values())
@@ -61,6 +62,7 @@ def weigh_claims(
     best = yield from _choose(claims, near, run)
     cited = [Claim(c, None, (Citation((s,)),) if s is not None else ()) for c, s in zip(claims, best)]
     yield run.note("quote", f"{sum(s is not None for s in best)} of {len(claims)} claims", "by words, then by support")
+    # weigh() counts its reading as one more question: here on a fixed copy, so that it does not.
     if not first:
         context = dataclasses.replace(run.abilities, expected=ExpectedShare(run.abilities.expected.value))
         run = dataclasses.replace(run, abilities=context)
@@ -71,6 +73,7 @@ def _choose(claims: Sequence[str], near: Sequence[Sequence[Span]], run: Question
     """For each claim the sentence that supports it most, by judge or critic; without one, the nearest by words."""
     chosen = [spans[0] if spans else None for spans in near]
     method = support_method(run.abilities)
+    # With one candidate there is nothing to choose.
     pairs = [(i, span) for i, spans in enumerate(near) if len(spans) > 1 for span in spans]
     if method not in ("judge", "critic") or not pairs:
         return chosen
@@ -151,6 +154,7 @@ class Search:
     def shown_by(self, candidate: Candidate) -> list[float | None]:
         """Scores by which its claims are shown: the sentence's, unless unsupported claims are only marked."""
         closed = self.options.closed_book
+        # By passages a claim without a quote is never shown, however likely it is.
         known = {key: c.support if c.citations or closed else None for key, c in self.claims.items()}
         if self.run.settings.unsupported_claims == "flag":
             return [known.get(claim_key(claim)) for claim in candidate.claims]
@@ -180,6 +184,7 @@ class Search:
 
     def sentences(self) -> list[str]:
         """The sentences of all candidates, for the model to judge by; each as often as it was written."""
+        # Repetitions stay: what was written often is drawn often for the subsets A_k (section 4).
         return [c.text[p.start : p.end] for c in self.candidates for p in c.parts]
 
 
@@ -198,6 +203,7 @@ def search(question: str, passages: Sequence[Passage], run: QuestionRun) -> Flow
             yield run.stop(error)
             break
         except LanguageModelError as error:
+            # Nothing to fall back on, or a lack that every round would meet again.
             if not state.candidates or isinstance(error, CapabilityError):
                 raise
             yield run.note("search", "ended", error.message, round=state.rounds + 1)
@@ -248,6 +254,7 @@ def _round(state: Search) -> Flow[None]:
         left_out=state.splits.left_out,
         cache_hits=state.cache.hits,
     )
+    # Before judging: closed book, their sentences are among the sources.
     state.candidates += candidates
     yield from judge_claims(state, new)
     # Abstaining is worth 0, so the best utility is never below it.
@@ -282,6 +289,7 @@ def _write(state: Search, facts: Sequence[Fact], number: int) -> Flow[list[str]]
         temperature=options.published.temperature,
         # another one each round: where nothing is likely the same prompt is written from again
         seed=None if settings.seed is None else settings.seed + number - 1,
+        # A model that goes on with a question of its own, in the words of the prompt, has answered.
         stop=("\n\nQuestion:",) if options.published.prompts == "neutral" else (),
     )
     while True:
@@ -292,6 +300,7 @@ def _write(state: Search, facts: Sequence[Fact], number: int) -> Flow[list[str]]
             state.passages = yield from leave_out(state.passages, error, state.run)
             state._quotes = None  # its index belongs to the old passages
             continue
+        # No reply within the limit holds more sentences.
         most = max(1, options.candidate_tokens // _SHORT)
         return [
             whole_sentences(spoken(s.text).strip(), cut=s.finish_reason == "length", most=most) for s in written.samples

@@ -21,7 +21,7 @@ Ground = tuple[Passage, str]
 
 _CITED = 2
 _DOUBT, _REFUSAL = 0.5, 0.2  # P(supported) below which a sentence is not cited: one that seems to deny it, any other
-_CANDIDATES = 6
+_CANDIDATES = 6  # sentences scored at most: each is one pair for the judge or critic
 _NEGATION = re.compile(
     r"\b(?:not|never|neither|nor|cannot|no longer|without|den(?:y|ies|ied)|\w+n['’]t)\b", re.IGNORECASE
 )
@@ -49,10 +49,12 @@ def answer_claim(
     """
     statement, others = _statements(question, text, grounds)
     citations = yield from choose_citations(text, statement, passages, run)
+    # A trace shows an unknown uncertainty, +inf, as None.
     known = uncertainty if math.isfinite(uncertainty) else None
     yield run.note("uncertainty", chosen.estimator.name, "of the answer", uncertainty=known, answer=text)
     calibration = run.abilities.calibrations.get("answer")
     if calibration is not None:
+        # Raises for another model, estimator or form: their uncertainties are on other scales.
         calibration.require(**answer_binding(chosen, run.settings, run.abilities))
         found = calibration.probability(uncertainty)
         yield run.note("support", "calibrated uncertainty", f"on {calibration.n} questions", support=found)
@@ -106,11 +108,13 @@ def _statements(question: str, text: str, grounds: Sequence[Ground]) -> tuple[st
     Where a step gives the answer, it is that step: no single passage states the answer to a question of several steps.
     """
     holds = _whole_words(text)
+    # "So the answer is …" concludes from the steps; no passage says it.
     steps = [(p, step) for p, step in grounds if final_answer(step) is None]
     giving = [i for i, (_, step) in enumerate(steps) if holds is not None and holds.search(_folded(step))]
     # One step, or none that names the answer: the question itself makes the statement.
     if len(steps) < 2 or not giving:
         return state_answer(question, text), []
+    # The last step that names the answer gives it; those before it lead to it.
     return steps[giving[-1]][1], [s for i, s in enumerate(steps) if i < giving[-1]]
 
 
@@ -156,6 +160,7 @@ def choose_citations(
         denies = _denies(span.text, text)
         same = _folded(span.text).strip(" .") == _folded(text).strip(" .")
         if same or ((p >= (_DOUBT if denies else _REFUSAL)) if p is not None else not denies):
+            # Sorted by -p, so that 0.0, for unknown, comes last; ties keep the order of the passages.
             fitting.append((0.0 if p is None else -p, span))
     return tuple(Citation((s,)) for _, s in sorted(fitting, key=lambda pair: pair[0])[:_CITED])
 
@@ -177,6 +182,7 @@ def _holding(text: str, passages: Sequence[Passage]) -> list[Span]:
 def _whole_words(text: str) -> re.Pattern[str] | None:
     """Finds the answer in a folded text; ``None`` for a bare yes or no, which a text can contain without saying it."""
     needle = _folded(text).strip(" .")
+    # Not \b: an answer may end in a mark ("C++"), which no border of a word follows.
     return None if needle in ("", "yes", "no") else re.compile(rf"(?<!\w){re.escape(needle)}(?!\w)")
 
 
@@ -188,5 +194,6 @@ def _denies(sentence: str, text: str) -> bool:
     """Whether every mention of the answer is denied in its clause: "was never red"; not "was not blue but red"."""
     whole, folded = _whole_words(text), _folded(sentence)
     mentions = list(whole.finditer(folded)) if whole is not None else []
+    # Only words before the mention, within its clause, can deny it.
     clauses = [_CLAUSE.split(folded[: m.start()])[-1] for m in mentions]
     return bool(clauses) and all(_NEGATION.search(c) for c in clauses)

@@ -53,11 +53,11 @@ class _State:
     threshold: Threshold
     demos: Sequence[Demonstration]
     steps: list[str] = field(default_factory=list)
-    uncertainties: list[float] = field(default_factory=list)
-    kept: list[Passage] = field(default_factory=list)
+    uncertainties: list[float] = field(default_factory=list)  # of the steps, in their order; +inf where unknown
+    kept: list[Passage] = field(default_factory=list)  # one of each retrieval, oldest first
     grounds: list[Ground] = field(default_factory=list)
-    queries: set[str] = field(default_factory=set)
-    found: int = 0
+    queries: set[str] = field(default_factory=set)  # asked so far; none is asked twice
+    found: int = 0  # new passages retrieved, whether kept or not
 
     @property
     def settings(self) -> SelfReflectSettings:
@@ -96,6 +96,7 @@ def seakr(question: str, run: QuestionRun) -> Flow[Answer]:
     options = run.settings.seakr
     demos = options.demonstrations or demonstrations(options.published.task if multi_hop else "simple")
     state = _State(question, run, chosen, threshold, demos)
+    # Stays empty where a limit ends the loop first: the decision is then an abstention with that reason.
     weighed = Weighed([])
     try:
         text, uncertainty = yield from _multi_hop(state) if multi_hop else _single_hop(state)
@@ -136,6 +137,7 @@ def _why_not(state: _State) -> str:
     """The reason for an abstention without passages that is none of the documents' lacking any; else empty."""
     if state.kept:
         return ""
+    # Found but not kept: none fitted the context. Searched and not found has its own reason, the default.
     return SUPPORT_UNKNOWN if state.found else "" if state.queries else FROM_MEMORY
 
 
@@ -156,6 +158,7 @@ def _multi_hop(state: _State) -> Flow[tuple[str | None, float]]:
         said = final_answer(step.text)
         if said is not None:
             break
+        # The paper's loop ends here; the published code goes on and only stops retrieving.
         if len(state.kept) >= state.options.published.max_passages and not state.options.published.follows_code:
             yield state.run.note("stop", "retrieval limit", passages=len(state.kept))
             break
@@ -168,6 +171,7 @@ def _step(state: _State) -> Flow[Measurement]:
     """The next sentence: as the model writes it if it is sure, else with a passage that it retrieved for it."""
     draft: Measurement | None = None
     if state.drafts:
+        # Where nothing is decided the draft only words the query: greedy, without samples.
         draft = yield from _draft(state, "", STEP_STOPS, draft_only=not state.decides)
         wanted = yield from _gate(state, draft)
         if not wanted:
@@ -177,6 +181,7 @@ def _step(state: _State) -> Flow[Measurement]:
     found = yield from _new_passages(state, draft)
     best = (yield from _with_best(state, found, lead="", stop=STEP_STOPS)) if found else None
     if best is not None:
+        # _with_best has just appended the passage that won.
         state.grounds.append((state.kept[-1], best.text))
         return best
     # The draft was measured already, or is empty and has nothing to measure.
@@ -284,6 +289,7 @@ def _measure_each(
         errors = [m.error for m in measured if m.error is not None]
         if not errors:
             return measured
+        # The paper's prompts hold no kept passages that could be given up for the others.
         if len(errors) < len(measured) or not (state.kept and state.options.published.follows_code):
             yield state.run.note("context", f"{len(errors)} of {len(measured)} prompts left out", errors[0].message)
             return measured
@@ -299,7 +305,9 @@ def _reason(state: _State, said: str | None) -> Flow[tuple[str | None, float]]:
             state.steps.pop()  # the step that says the answer: it is said again, and measured, after the lead
         (short,) = yield from _measure_each(state, [()], ANSWER_LEAD, ANSWER_STOPS)
         own = short.uncertainty
+        # The reply begins right after the lead, which final_answer looks for.
         again = final_answer(f"the answer is {short.text}")
+        # The published code goes by what is asked for anew, the paper by what the chain says.
         said = (again or said) if options.published.follows_code else (said or again)
     # Section 3.3 compares the mean over the steps with the uncertainty of the answer from all passages.
     averaged = state.uncertainties and not options.published.measures_answer
@@ -335,7 +343,7 @@ def _from_knowledge(state: _State) -> Flow[tuple[str | None, float]]:
             return (yield from _read_off(state, thought, passages)), thought.uncertainty
         if not passages:
             yield state.run.note("context", "no answer from knowledge", thought.error.message)
-            return None, math.inf
+            return None, math.inf  # loses in choose_answer
         yield state.run.note("context", f"passage {passages.pop(0).id} left out", thought.error.message)
 
 
@@ -354,6 +362,7 @@ def _single_hop(state: _State) -> Flow[tuple[str | None, float]]:
     """At most one retrieval, with the question itself as query: a chain of thought, or the answer (published code)."""
     options = state.options
     lead = ANSWER_LEAD if options.published.follows_code else ""
+    # Room for a chain of four steps; the published code writes nothing but the answer.
     limit = None if options.published.follows_code else 4 * options.max_step_tokens
     draft: Measurement | None = None
     if state.decides:
@@ -363,6 +372,7 @@ def _single_hop(state: _State) -> Flow[tuple[str | None, float]]:
         wanted = True
         yield state.run.note("gate", "retrieve", state.threshold.source)
     if wanted:
+        # By this _why_not tells a search without a result from no search.
         state.queries.add(state.question)
         found: tuple[Passage, ...] = yield Retrieve(state.question, options.rerank_passages, state.settings.where)
         state.found += len(found)
@@ -370,6 +380,7 @@ def _single_hop(state: _State) -> Flow[tuple[str | None, float]]:
         if found:
             best = yield from _with_best(state, found, lead=lead, stop=ANSWER_STOPS, max_tokens=limit)
             draft = best or draft
+    # No gate drafted, and no passage was found or fitted: the answer is from memory.
     if draft is None:
         draft = yield from _draft(state, lead, ANSWER_STOPS, draft_only=False, max_tokens=limit)
     if options.published.follows_code:

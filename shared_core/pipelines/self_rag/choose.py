@@ -33,6 +33,7 @@ def has_reflection_tokens(lm: LanguageModel) -> bool:
     Raises:
         LanguageModelError: the backend cannot be asked now.
     """
+    # Abilities first: looking up ids may mean asking a server.
     if _lacking(lm.capabilities) is not None:
         return False
     return ReflectionVocabulary.of_lookup(lm.token_ids(REFLECTION_TOKENS)) is not None
@@ -48,6 +49,7 @@ def find_vocabulary(run: QuestionRun) -> Flow[tuple[ReflectionVocabulary | None,
     vocabulary = ReflectionVocabulary.of_lookup(found)
     if vocabulary is not None:
         return vocabulary, ""
+    # of_lookup refuses for one of two reasons: a token is missing, or two have the same id.
     missing = [token for token, i in zip(REFLECTION_TOKENS, found) if i is None]
     shown = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
     return None, f"{name} has no {shown} as one token" if missing else f"{name} has one id for two reflection tokens"
@@ -113,9 +115,11 @@ def rerank_by_relevance(question: str, passages: Sequence[Passage], run: Questio
     else:
         rows = yield from ask_critic([ask_relevant(question, p) for p in passages], run)
         by = f"prompted critic, {critic_method(run.abilities)}"
+    # Limits were caught and marked in the run; a ranking of some passages only would be wrong.
     if run.trace.limit is not None:
         raise run.trace.limit
     scores = [relevance_score(known) if (known := group_logprobs(r, RELEVANCE_TOKENS)) else None for r in rows]
+    # s in [0, 1] becomes [-2, -1]: an unknown score comes last, with those of 0.
     order = sorted(range(len(passages)), key=lambda i: -1.0 if (s := scores[i]) is None else -s - 1.0)
     return [_ranked(passages[i], scores[i], by) for i in order]
 
@@ -136,6 +140,7 @@ def _by_tokens(
 
 
 def _first_row(sample: Sample) -> dict[str, float]:
+    # (T, 2): T = 1 generated position, columns as in RELEVANCE_TOKENS.
     rows = sample.verdict_logprobs
     if rows is None or not len(rows):
         return {}

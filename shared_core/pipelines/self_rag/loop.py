@@ -64,6 +64,7 @@ def quote(text: str, passage: Passage, run: QuestionRun) -> Flow[tuple[Citation,
     sentences = CitationIndex([passage]).sentences
     aligned = align_quote(text, [passage])
     if aligned is not None:
+        # Where a part of a sentence is repeated, the whole sentence is quoted.
         return (Citation(tuple(s for s in sentences if any(_overlap(s, a) for a in aligned.primary)) or aligned.spans),)
     best = nearest_by_words(text, sentences)
     if not best and sentences:
@@ -103,6 +104,7 @@ def _nearest_by_meaning(text: str, sentences: Sequence[Span], run: QuestionRun) 
     except SelfReflectError as error:
         yield run.note("quote", "none", error.message)
         return []
+    # (n, d) @ (d,): the vectors have unit length, so these are cosines.
     similar = vectors[1:] @ vectors[0]
     return [sentences[int(similar.argmax())]]
 
@@ -125,6 +127,7 @@ def self_rag(question: str, run: QuestionRun) -> Flow[Answer]:
     questions to a prompted critic), ``path`` (which one won), then ``confidence``, ``keep``, ``answer`` or ``abstain``.
     """
     shelf, sealed = Shelf(question, run), _Sealed(run)
+    # Stays empty where a limit ends the work before any path is weighed.
     weighed = Weighed([])
     try:
         writer = yield from choose_writer(question, run)
@@ -151,7 +154,9 @@ def self_rag(question: str, run: QuestionRun) -> Flow[Answer]:
             weighed = yield from read_again(question, weighed, tuple(shelf.passages.values()), run)
         # A model that declined read the passages; otherwise unusable claims mean that it misread them.
         read = shelf.passages and not writer.declined
+        # Written and yet not in the path: pruned, which is not the same as silence.
         error = find_unusable(weighed.claims, run, pruned=shelf.written > 0) if read else None
+        # After a limit the engine turns to the documents itself (replace_abstention).
         if error is not None and run.trace.limit is None and (run.abilities.has_reader or not weighed.claims):
             found = tuple(shelf.passages.values())
             return (yield from answer_without_model(question, error, found, run, pipeline="self_rag"))
@@ -197,6 +202,7 @@ class _Sealed:
     """Claims of settled segments, each reported as soon as it is settled."""
 
     run: QuestionRun
+    # Keyed by the payload's identity: the beam copies a segment when it closes a path, not its payload.
     claims: dict[int, list[Claim]] = field(default_factory=dict)
 
     def add(self, segment: WrittenSegment) -> Flow[None]:
@@ -238,6 +244,7 @@ def _answer(path: WrittenPath) -> str:
 
 def _with_path(claims: Sequence[Claim], path: WrittenPath, agreement: float | None) -> list[Claim]:
     """Copy whole-answer scores (usefulness, agreement) to each claim."""
+    # The last rating is of the whole answer: it is given behind the whole path.
     use = path.segments[-1].payload.useful if path.segments else None
     found = []
     for claim in claims:
@@ -254,6 +261,7 @@ def _ask_own_word(question: str, weighed: Weighed, path: WrittenPath, run: Quest
     """A claim that was written without any passage rests on the model's own P(True), which is said in the trace."""
     if not any(s.payload.move == "none" for s in path.segments):
         return weighed
+    # A claim is a sentence of its segment, so it is looked for within these texts.
     alone = {" ".join(s.payload.text.split()) for s in path.segments if s.payload.move == "none"}
     claims = []
     for claim in weighed.claims:

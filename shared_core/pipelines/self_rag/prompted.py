@@ -60,9 +60,9 @@ class PromptedWriter:
 
     question: str
     run: QuestionRun
-    relevance: dict[str, LogProbs] = field(default_factory=dict)
-    _said_nothing: bool = False
-    _stated: bool = False
+    relevance: dict[str, LogProbs] = field(default_factory=dict)  # by passage id
+    _said_nothing: bool = False  # of one passage at least
+    _stated: bool = False  # something, from one passage at least
 
     @property
     def by(self) -> str:
@@ -77,6 +77,7 @@ class PromptedWriter:
     def begin(self) -> Flow[Step]:
         """Asked of the model; where it does not say, something is looked up."""
         (row,) = yield from ask_critic([ask_retrieve(self.question)], self.run)
+        # Yes and no count as the two retrieval tokens, so δ of eq. 8 applies here as well.
         p = _wanted(row)
         threshold = self.run.settings.self_rag.retrieval_threshold
         if p is None:
@@ -105,6 +106,7 @@ class PromptedWriter:
         yield from self._learn_relevance([j.passage for j in jobs if j.passage is not None])
         found: list[WrittenSegment | None] = [None] * len(jobs)
         written = yield from generate_all([self._request(job) for job in jobs], self.run)
+        # (number of the job, sample, text); jobs of which nothing came keep None.
         drafts = [(i, g.samples[0], self._text(g.samples[0])) for i, g in enumerate(written) if g is not None]
         drafts = [d for d in drafts if d[2]]
         judged = yield from self._judge([jobs[i] for i, _, _ in drafts], [text for _, _, text in drafts])
@@ -113,6 +115,7 @@ class PromptedWriter:
         return found
 
     def _segment(self, job: Job, sample: Sample, text: str, judged: Judged, contradicted: bool) -> WrittenSegment:
+        # Of the whole reply, though the text may be its first sentence only.
         tokens = len(sample.logprobs or ())
         payload = Written(text, job.move, job.passage, fully=judged.fully, useful=judged.useful)
         return Segment(
@@ -153,6 +156,7 @@ class PromptedWriter:
             if len(ranges) > 1:
                 return text[: ranges[0][1]]
         elif sample.finish_reason == "length":
+            # An answer of a few words ("Paris") holds no complete sentence.
             return complete_sentences(text) or text
         return text
 
@@ -176,6 +180,7 @@ class PromptedWriter:
         for job, use in zip(jobs, rows[len(questions) :]):
             support, p = next(supports) if job.passage is not None else ({}, None)
             relevance = self.relevance.get(job.passage.id, {}) if job.passage is not None else {}
+            # The groups have no token in common: merging loses nothing.
             judged = judge_rows({**relevance, **support, **use}, self.run.settings.self_rag)
             found.append((self._with_critic(judged, p), _contradicted(support, p)))
         return found
@@ -187,6 +192,7 @@ class PromptedWriter:
         # The lower of model and critic: a model is a lenient judge of its own sentence.
         support = p if critique.support is None else min(critique.support, p)
         score = critique_score(critique.relevance, support, critique.usefulness, weights_of(self.run.settings.self_rag))
+        # The critic knows no partial support: its p is the support score and P(fully) alike.
         fully = p if judged.fully is None else min(judged.fully, p)
         return dataclasses.replace(
             judged, critique=dataclasses.replace(critique, support=support, score=score), fully=fully

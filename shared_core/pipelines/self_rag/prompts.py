@@ -39,6 +39,7 @@ RETRIEVE_WORDS: Words = (("yes", RETRIEVAL), ("no", NO_RETRIEVAL))
 MORE_WORDS: Words = (("no", NO_RETRIEVAL), ("yes", RETRIEVAL))
 RELEVANT_WORDS: Words = (("no", IRRELEVANT), ("yes", RELEVANT))
 SUPPORT_WORDS: Words = (("no", NO_SUPPORT), ("partly", PARTIALLY_SUPPORTED), ("fully", FULLY_SUPPORTED))
+# Ascending: the lowest rating is the most doubtful answer.
 USEFUL_WORDS: Words = tuple((str(i), token) for i, token in enumerate(UTILITY_TOKENS, 1))
 
 NOTHING = "NOTHING"
@@ -145,6 +146,7 @@ _TOKENS = 5
 
 def critic_method(context: Abilities) -> str:
     """Choose how the critic's answers are read: ``score``, ``logprobs`` or ``votes``."""
+    # A model without figures ("verbalised") is asked for words several times, not for a percentage.
     found = model_method(context)
     return found if found in ("score", "logprobs") else "votes"
 
@@ -177,6 +179,7 @@ def _params(method: str, run: QuestionRun) -> SamplingParams | None:
     if method == "logprobs":
         return SamplingParams(max_tokens=_TOKENS, logprobs=True, seed=seed)
     votes = run.settings.self_rag.published.votes
+    # Votes at temperature 0 would all be the same.
     return SamplingParams(max_tokens=_TOKENS, n=votes, temperature=1.0 if votes > 1 else 0.0, seed=seed)
 
 
@@ -186,6 +189,7 @@ def _spellings(words: Words) -> tuple[Prompt, ...]:
 
 
 def _spelt(word: str) -> tuple[str, ...]:
+    # Each once: a digit has no capital, and its probability would count twice.
     return tuple(dict.fromkeys((f" {word}", word, f" {word.capitalize()}", word.capitalize())))
 
 
@@ -198,6 +202,7 @@ def _read(words: Words, result: object, method: str) -> dict[str, float]:
 
 
 def _from_scores(words: Words, totals: Sequence[float]) -> dict[str, float]:
+    # totals: log-probabilities (nats), word by word, each in all its spellings.
     if any(math.isnan(t) or t == math.inf for t in totals) or not any(map(math.isfinite, totals)):
         return {}
     top, found, start = max(totals), {}, 0
@@ -214,7 +219,7 @@ def _from_first_token(words: Words, sample: Sample) -> dict[str, float]:
     said = _word_of(sample.text, words)
     if said is None or not sample.logprobs or not math.isfinite(sample.logprobs[0]):
         return {}
-    p = min(1.0, math.exp(sample.logprobs[0]))
+    p = min(1.0, math.exp(sample.logprobs[0]))  # rounding may lift a log-probability above 0
     # The words are ordered from the most doubtful on, so the remainder is counted against the segment.
     doubtful = next(token for _, token in words if token != said)
     found = {token: -math.inf for _, token in words}

@@ -149,7 +149,7 @@ def _continue(
         yield from shelf.look_up([p for p, s in zip(growing, steps) if s.move == "retrieve"])
     except LimitError as error:
         yield shelf.run.stop(error)
-        return [[] for _ in growing]
+        return [[] for _ in growing]  # the beam then closes each path as it is
     jobs = [job for path, step in zip(growing, steps) for job in _jobs(path, step.move, shelf)]
     written = (yield from writer.write(jobs)) if jobs else []
     shelf.written += sum(segment is not None for segment in written)
@@ -165,6 +165,7 @@ def _jobs(path: WrittenPath, move: Move, shelf: Shelf) -> list[Job]:
     if move == "end":
         return []
     if move == "retrieve":
+        # Nothing found, no job: the path ends, and does not go on from memory.
         return [Job(path, move, passage) for passage in shelf.of(path)]
     last = path.segments[-1].payload.passage if path.segments else None
     # Without a passage there is none to continue with; the model then writes from memory.

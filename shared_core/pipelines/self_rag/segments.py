@@ -116,7 +116,7 @@ class Writer(Protocol):
 # --- judging -------------------------------------------------------------------------------------------------------
 
 
-_USEFUL = UTILITY_TOKENS[3:]
+_USEFUL = UTILITY_TOKENS[3:]  # ratings 4 and 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,9 +193,11 @@ def ask_all(requests: Sequence[LeafRequest], run: QuestionRun) -> Flow[list[obje
     except LimitError as error:
         stopped = error
         yield run.stop(error)
+        # A batch is refused whole: the calls left pay for its first requests; after a deadline none go out.
         count = min(count, error.calls_left) if isinstance(error, BudgetError) else 0
         results = (yield Together(tuple(requests[:count]), return_errors=True)) if count else []
         results = [*results, *[stopped] * (len(requests) - count)]
+    # A deadline may also pass within the batch, whose late results are errors then.
     late = [r for r in results if isinstance(r, LimitError)]
     if late and stopped is None:
         yield run.stop(late[0])

@@ -91,6 +91,7 @@ class TokenWriter:
         params = SamplingParams(max_tokens=1, verdicts=self.vocabulary.verdicts, seed=self.run.settings.seed)
         # The token itself is thrown away: only the distribution at its position counts (eq. 8).
         (found,) = yield from generate_all([Generate(instruction(self.question), params)], self.run)
+        # Of a failed request nothing is known, and what is unknown retrieves (_step).
         sample = found.samples[0] if found is not None else Sample("")
         rows = self.vocabulary.rows(sample.verdict_logprobs, len(sample.token_ids))
         return self._step(rows[0] if rows else {}, after_passage=False)
@@ -106,6 +107,7 @@ class TokenWriter:
             max_tokens=self._longest,
             logprobs=True,
             verdicts=self.vocabulary.verdicts,
+            # The boundary stays the last of token_ids: its row says what the model wants next.
             stop_token_ids=self.vocabulary.boundaries,
             seed=self.run.settings.seed,
         )
@@ -159,6 +161,7 @@ class TokenWriter:
             next=following,
             fully=judged.fully,
             useful=judged.useful,
+            # The token itself: decoding is greedy, so it is the likelier verdict.
             irrelevant=job.move == "retrieve" and sample.token_ids[:1] == vocabulary.of((IRRELEVANT,)),
         )
         return Segment(
@@ -178,6 +181,7 @@ class TokenWriter:
             return Step(
                 "end", None, "the segment has no end within its limit" if limit else "the model ends its answer"
             )
+        # The position that should say what follows holds the end-of-sequence token.
         closed = cut.follower is None and sample.finish_reason == "eos" and cut.following + 1 == len(sample.token_ids)
         if closed or cut.follower in UTILITY_TOKENS:
             return Step("end", None, "the model ends its answer")
@@ -231,7 +235,8 @@ def _cut(sample: Sample, vocabulary: ReflectionVocabulary) -> _Cut:
     end = inner if support_at is None else support_at + 1
     text = sample.text
     if support is not None and end < inner:
-        text = text.partition(support)[0]
+        text = text.partition(support)[0]  # the text holds generated control tokens spelt out
+    # None where the sample ends with the segment: no boundary, and no more text behind a verdict.
     following = end if end < len(ids) and (end < inner or boundary is not None) else None
     follower = vocabulary.token_of(ids[following]) if following is not None else None
     return _Cut(end, following, follower, support_at, support, text)
