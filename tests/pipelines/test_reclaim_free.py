@@ -14,7 +14,7 @@ from shared_core.citation import CitationIndex
 from shared_core.errors import SettingsError
 from shared_core.lm.base import Capabilities, Generate, Sample
 from shared_core.lm.scripted import ScriptedLM
-from shared_core.pipelines.reclaim.free import parse_reply
+from shared_core.pipelines.reclaim.free import _NUMBERS, parse_reply
 from shared_core.settings import ReclaimSettings, SelfReflectSettings
 from shared_core.types import Answer, Passage
 from tests.fakes import PASSAGES, FirstSentenceReader, Shelf, published
@@ -320,3 +320,13 @@ def test_a_style_reaches_the_model_and_not_the_answer(isolate: bool) -> None:
 def test_a_style_that_says_nothing_or_too_much_is_refused(style: str) -> None:
     with pytest.raises(SettingsError, match="style"):
         ReclaimSettings(style=style)
+
+
+def test_lists_of_numbers_are_told_from_text_in_linear_time() -> None:
+    for numbers in ("S1", "[1], [2] and S3.", "1 2;3", " S2 - S4 ", "[1][2]"):
+        assert _NUMBERS.fullmatch(numbers)
+    # With backtracking each of these would take minutes to hours.
+    for text in ("1" + " " * 20_000 + "x", "[1] , " * 5_000 + "x", "S1 and " * 5_000 + "who"):
+        assert not _NUMBERS.fullmatch(text)
+    for text in ("", "S", "1851 saw the lamp", "and 2", "1, and"):
+        assert not _NUMBERS.fullmatch(text)

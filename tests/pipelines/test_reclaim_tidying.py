@@ -13,7 +13,7 @@ from shared_core.lm.base import Generate
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.reclaim.free import is_heading, is_placeholder, tidy
-from shared_core.pipelines.reclaim.loop import _cut_reference, _Draft, _reference_grammar, _write_claim
+from shared_core.pipelines.reclaim.loop import _answer_grammar, _cut_reference, _Draft, _reference_grammar, _write_claim
 from shared_core.pipelines.reclaim.prompts import claim_prompt, numbered_prompt, reference_prompt
 from shared_core.runtime import flow
 from shared_core.runtime.flow import Resources
@@ -134,6 +134,12 @@ def test_the_grammar_of_references_holds_no_heading() -> None:
     assert draft.left_out == {"# Maren Tolvard, navigator (1779–1851) [1]"}
     grammar = _reference_grammar(draft)
     assert grammar is not None
+    assert "charted" in grammar.lark
+    assert "1779" not in grammar.lark
+
+
+def test_the_grammar_of_whole_answers_holds_no_heading() -> None:
+    grammar = _answer_grammar(_Draft("Who charted the reef?", [MAREN], QuestionRun()))
     assert "charted" in grammar.lark
     assert "1779" not in grammar.lark
 

@@ -367,7 +367,7 @@ def _answer_grammar(draft: _Draft) -> Grammar:
             min_sentences=options.published.min_sentences,
             max_sentences=options.max_sentences,
             reuse=options.published.reuse,
-            exclude=draft.too_long,
+            exclude=(*draft.left_out, *draft.too_long),
         )
     except GrammarError as error:
         if not draft.too_long:
