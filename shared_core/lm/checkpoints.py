@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from shared_core.errors import InputError, MissingDependencyError, ModelLoadError
-from shared_core.lm._hf.adapter import find_adapter
+from shared_core.lm._hf.adapter import find_adapter as find_adapter
 from shared_core.lm._hf.gguf import find_gguf, first_line, load_gguf
 from shared_core.lm._hf.traits import context_length as context_length
 

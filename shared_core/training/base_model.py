@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from shared_core.errors import InputError, MissingDependencyError
-from shared_core.lm.checkpoints import default_device, load_checkpoint, load_tokenizer
+from shared_core.lm.checkpoints import default_device, find_adapter, load_checkpoint, load_tokenizer
 from shared_core.training.fused_lora import fuse_lora
 from shared_core.training.settings import TrainingSettings
 
@@ -31,6 +31,9 @@ __all__ = [
 
 ADAPTER = "adapter"
 """Folder of the adapter alone, in the output folder, which holds the merged model."""
+
+_ALIKE = ("r", "lora_alpha", "target_modules", "layers_to_transform")
+"""What an adapter to go on from and the settings must have in common."""
 
 Prepare = Callable[[Any, Any], Sequence[int]]
 """Changes a fresh base and its tokenizer in place (adds tokens), and returns the ids that are new to the model."""
@@ -184,24 +187,35 @@ def with_adapters(base: Base, settings: TrainingSettings) -> Any:
     return model
 
 
-def _start_from(model: Any, folder: Path) -> None:
-    """Load an earlier adapter's weights, in place of the random ones.
+def _start_from(model: Any, source: Path) -> None:
+    """Load an earlier adapter's weights, in place of the random ones: of a folder of peft, or a file that was packed.
 
     Raises:
         InputError: there is no adapter there, or it has another rank, scale, modules or layers.
+        ModelLoadError: the file is no adapter of ours.
     """
     from peft import PeftConfig, load_peft_weights, set_peft_model_state_dict
 
-    if not (folder / "adapter_config.json").exists():
-        raise InputError(f"{folder} holds no adapter.", hint=f"Name the folder {ADAPTER} of a training's output.")
-    earlier, now = PeftConfig.from_pretrained(folder), model.peft_config["default"]
-    for name in ("r", "lora_alpha", "target_modules", "layers_to_transform"):
-        one, other = (getattr(config, name, None) for config in (earlier, now))
+    now = model.peft_config["default"]
+    if source.is_file() and (packed := find_adapter(str(source))) is not None:
+        earlier, weights = packed.unpack()
+        if now.layers_to_transform is None:  # all of them, which a packed file lists one by one
+            earlier["layers_to_transform"] = None
+    elif (source / "adapter_config.json").exists():
+        config = PeftConfig.from_pretrained(source)
+        earlier = {name: getattr(config, name, None) for name in _ALIKE}
+        weights = load_peft_weights(str(source), device="cpu")
+    else:
+        raise InputError(
+            f"{source} holds no adapter.", hint=f"Name the folder {ADAPTER} of a training's output, or a packed file."
+        )
+    for name in _ALIKE:
+        one, other = earlier[name], getattr(now, name, None)
         if one != other:
-            raise InputError(f"The adapter in {folder} was trained with {name} {one!r}, not {other!r}.")
-    outcome = set_peft_model_state_dict(model, load_peft_weights(str(folder), device="cpu"))
+            raise InputError(f"The adapter in {source} was trained with {name} {one!r}, not {other!r}.")
+    outcome = set_peft_model_state_dict(model, weights)
     if outcome.unexpected_keys:
-        raise InputError(f"The adapter in {folder} is of another model: it has {outcome.unexpected_keys[0]}.")
+        raise InputError(f"The adapter in {source} is of another model: it has {outcome.unexpected_keys[0]}.")
 
 
 def _adapted(model: Any, settings: TrainingSettings) -> tuple[str | list[str], list[int] | None]:

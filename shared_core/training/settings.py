@@ -73,7 +73,7 @@ class TrainingSettings(Settings):
     )
     start_adapter: str | None = Field(
         None,
-        description="Folder of a peft adapter of the same rank, scale and layers to go on from.",
+        description="Adapter of the same rank, scale and layers to go on from: folder of peft, or packed file.",
     )
     weights: Literal["auto", "base", "float32"] = Field(
         "auto",

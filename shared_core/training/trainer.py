@@ -214,7 +214,7 @@ def prepare(
         # object is not identified: an interrupted training has changed its weights.
         place = packaged_file(str(model)) or local_folder(str(model))
         identity["base_weights"] = identity_of_files(place, "base")
-    if settings.start_adapter and (there := Path(settings.start_adapter)).is_dir():
+    if settings.start_adapter and (there := Path(settings.start_adapter)).exists():
         identity["start_adapter"] = identity_of_files(there, "adapter")
     folder.check(identity)
     base = load_base(model, tokenizer, settings, prepare_base)

@@ -74,6 +74,29 @@ def test_loading_merges_what_was_trained(packed: tuple[Path, Any], base: Path) -
     assert lm.encoder.single_id(TOKENS[1]) not in lm.encoder.encode(Prompt.untrusted(f"{TOKENS[1]}", role="user"))
 
 
+def test_a_training_goes_on_from_a_packed_adapter(packed: tuple[Path, Any], base: Path) -> None:
+    import torch
+
+    from shared_core.training.base_model import Base, with_adapters
+    from shared_core.training.settings import TrainingSettings
+
+    file, expected = packed
+    lm = TransformersLM(str(base), device="cpu", dtype="float32")
+    settings = TrainingSettings(
+        method="lora", lora_rank=4, lora_alpha=8, lora_modules=("q_proj", "down_proj"), start_adapter=str(file)
+    )
+    begun = with_adapters(Base(lm.model, lm.tokenizer, torch.float32), settings).merge_and_unload().state_dict()
+    adapted = {name: w for name, w in expected.state_dict().items() if "q_proj" in name or "down_proj" in name}
+    assert adapted
+    for name, weight in adapted.items():
+        torch.testing.assert_close(begun[name], weight, msg=name)
+    for changes, said in (({"lora_rank": 8}, "with r 4"), ({"lora_modules": ("q_proj",)}, "target_modules")):
+        fresh = TransformersLM(str(base), device="cpu", dtype="float32")
+        other = TrainingSettings(**{**settings.model_dump(), **changes})
+        with pytest.raises(InputError, match=said):
+            with_adapters(Base(fresh.model, fresh.tokenizer, torch.float32), other)
+
+
 def test_another_version_of_the_base_is_refused_by_its_hash(packed: tuple[Path, Any], base: Path) -> None:
     write_gguf(base, template="{{ messages[0]['content'] }}")
     with pytest.raises(ModelLoadError, match="another version") as caught:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,6 +109,24 @@ class Adapter:
             f"The adapter {str(self.file)!r} does not fit its base {self.base!r}: {what}.",
             hint="Train it again over this base, or install the base that it was trained over.",
         )
+
+    def unpack(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Return the configuration and the weights as peft names them, to train on from."""
+        names = sorted(key[:-2] for key in self.tensors if key.endswith(".a"))
+        rank = int(self.tensors[f"{names[0]}.a"].shape[0])
+        layers = {int(number) for name in names for number in re.findall(r"\.layers\.(\d+)\.", name)}
+        settings = {
+            "r": rank,
+            "lora_alpha": self.scale * rank,
+            "target_modules": {name.rpartition(".")[2] for name in names},
+            "layers_to_transform": sorted(layers),
+        }
+        weights = {
+            f"base_model.model.{name}.lora_{side.upper()}.weight": self.tensors[f"{name}.{side}"].float()
+            for name in names
+            for side in "ab"
+        }
+        return settings, weights
 
 
 def find_adapter(name: str) -> Adapter | None:
