@@ -16,9 +16,9 @@ def main() -> None:
     parser.add_argument("stage", choices=["train", "pack"])
     parser.add_argument("--data", type=Path, default=ROOT / "../shared/data")
     parser.add_argument("--work", type=Path, default=ROOT / ".small", help="folder of the training")
-    parser.add_argument("--steps", type=int, default=STEPS, help="of the optimiser, two trees of 1,024 tokens each")
+    parser.add_argument("--steps", type=int, default=STEPS, help="of the optimiser, three trees each")
     parser.add_argument("--seed", type=int, default=0, help="of the rows and their order")
-    parser.add_argument("--start", type=Path, help="earlier adapter to go on from: packed file, or folder `model/adapter`")
+    parser.add_argument("--start", type=Path, help="earlier adapter to go on from: file or folder")
     parser.add_argument("--file", type=Path, default=ROOT / "shared_core/lm/weights/small.safetensors", help="of pack")
     given = parser.parse_args()
     if given.stage == "train":
