@@ -55,7 +55,7 @@ def ask(models: dict[str, Any], given: list[SourceAnswer]) -> list[Answer]:
         def retrieve(self, query: str, k: int = 5) -> Any:
             return list(by_question[query].passages)
 
-    made = SelfReflectSettings(pipeline="reclaim", reclaim={"max_pairs": 2, "max_sentences": 1})
+    made = SelfReflectSettings(pipeline="reclaim", compete=False, reclaim={"max_pairs": 2, "max_sentences": 1})
     answers: list[Answer] = []
     for source in given:  # questions repeat over different passages
         by_question = {source.question: source}
