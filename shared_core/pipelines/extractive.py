@@ -84,7 +84,10 @@ def extractive(question: str, run: QuestionRun) -> Flow[Answer]:
         scores=standing(claims, nearly),
         contradiction=contradiction,
     )
-    return (yield from decide(request, run))
+    answer = yield from decide(request, run)
+    if result.read_as:
+        return dataclasses.replace(answer, metadata={**answer.metadata, "read_as": result.read_as})
+    return answer
 
 
 def answer_without_model(
@@ -152,7 +155,7 @@ def read_best(question: str, run: QuestionRun) -> Flow[tuple[tuple[Passage, ...]
     yield run.note(
         "read",
         f"{len(result.readings)} candidate quotes",
-        result.unknown,
+        result.unknown or (f"read as: {result.read_as}" if result.read_as else ""),
         best=result.readings[0].probability if result.readings else None,
         answerable=result.answerable,
         expected_answerable=expected,

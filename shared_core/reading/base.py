@@ -64,6 +64,8 @@ class ReadResult:
         judged: reading of the best sentence that each of the request's spans overlaps; ``None`` if it overlaps none.
             Empty if the reader judges no spans.
         unknown: reason for unknown probabilities.
+        read_as: the question in the passages' words, if that is not how it was asked: a misspelt word corrected, an
+            abbreviation with what it stands for.
     """
 
     readings: tuple[Reading, ...]
@@ -72,6 +74,7 @@ class ReadResult:
     expected: float | None = None
     judged: tuple[Reading | None, ...] = ()
     unknown: str = ""
+    read_as: str = ""
 
 
 @runtime_checkable

@@ -25,6 +25,7 @@ DEFINES = 2.5
 
 Taken off where the command does not have the option: what is quoted then tells of something else."""
 _ROW = re.compile(r"[ \t]*(?:\|[^\n]*\||([^\W\d_][^:;|\n]{0,39}): [^;\n]*; [^\n]*)[ \t]*$", re.MULTILINE)
+_ITEM = re.compile(r"[ \t]*[-*•+][ \t]+([^\n:|]{2,60}):[ \t]+[^\n:|]{1,60}$", re.MULTILINE)
 _IN_BRACKETS = re.compile(r"\[-{1,2}\w")
 _USAGE = 2
 """Options in brackets from which on a line is a command's usage."""
@@ -123,15 +124,23 @@ def _of_codes(question: str, entries: Sequence[Entry], kept: Sequence[int]) -> S
 
 
 def _of_rows(question: Words, entries: Sequence[Entry], kept: Sequence[int]) -> list[int]:
-    """Leave out a row that holds only some of the question's words that another row of the table holds."""
+    """Leave out a row that holds only some of the question's words that another row of the table holds.
+
+    Of a list of labels with their values ("- Adults: 5 crowns"), the labels count, where they hold such words.
+    """
     tables: dict[tuple[object, ...], dict[int, NDArray[np.bool_]]] = defaultdict(dict)
     for i in kept:
         passage, words = entries[i].passage, entries[i].prepared.words
         start = passage.text.rfind("\n", 0, entries[i].candidate.start) + 1
-        row = _ROW.match(passage.text, start)
+        place = passage.metadata.get("source", passage.id), passage.metadata.get("section")
+        row, item = _ROW.match(passage.text, start), _ITEM.match(passage.text, start)
         if row is not None and row.end() - start <= _LONGEST:
-            table = passage.metadata.get("source", passage.id), passage.metadata.get("section"), row[1]
-            tables[table][i] = is_among(question.content, words.stem[words.within(start, row.end())])
+            held = is_among(question.content, words.stem[words.within(start, row.end())])
+            tables[(*place, row[1])][i] = held
+        elif item is not None:
+            held = is_among(question.content, words.stem[words.within(item.start(1), item.end(1))])
+            if held.any():
+                tables[(*place, "a label")][i] = held
     poorer = {i for rows in tables.values() for i in rows.keys() - _fullest(rows)}
     return [i for i in kept if i not in poorer]
 

@@ -33,12 +33,15 @@ from shared_core.reading.loading import load_network
 from shared_core.reading.model import ReadingModel, each, log_odds
 from shared_core.reading.prepared import Asked, Placed, Prepared, Window, overlaps, whole_words
 from shared_core.reading.questions import opens_in_english, repeats, words
+from shared_core.reading.rewording import reword
 from shared_core.reading.values import any_absent, values_of
 from shared_core.reading.weights import WEIGHTS, Weights, version_of
 from shared_core.support.pickling import Remade
 from shared_core.types import Passage, Span
 
 _HEADING = re.compile(r"#{1,6}[ \t][^\n]*")
+_NUMBER = re.compile(r"[\W_]*(?:\d{1,3}\.)*\d{1,3}[.)][\W_]*")  # of an item: "2.1.", "* **3)**"
+_LEADS_IN = re.compile(r"[^:]{1,300}:[ \t*_`\"”)]*")
 _CELL = r":?-+:?[ \t]*"
 _RULE = rf"(?=[^\n|]*\|)[ \t]*(?:\|[ \t]*)?{_CELL}(?:\|[ \t]*{_CELL})*(?:\|[ \t]*)?"
 _TABLE_RULE = re.compile(rf"[ \t]*\n{_RULE}$", re.MULTILINE)
@@ -139,7 +142,7 @@ class ExtractiveReader(Remade):
             raise InputError(f"expected must be in (0, 1), not {expected!r}.", hint="None is the reader's own.")
         if not request.passages:
             return ReadResult((), 0.0, (), expected, (None,) * len(request.spans))
-        asked = self._asked(request.question)
+        asked = self._asked(self._reword(request.question, request.passages))
         if not len(asked.apart.pieces.starts):  # nothing but marks the model does not know: no way to tell
             scores = (0.0,) * len(request.passages)
             nothing = (None,) * len(request.spans)
@@ -160,10 +163,11 @@ class ExtractiveReader(Remade):
 
         readings = tuple(reading(i) for i in range(min(request.limit, len(found.candidates))))
         judged = tuple(None if i is None else reading(i) for i in found.judged)
+        read_as = asked.text if asked.text != request.question else ""
         if readings[0].probability is None:
             why = NO_WORDS if not len(asked.words.content) else OTHER_TEXT if english else OTHER_QUESTION
-            return ReadResult(readings, None, found.passage_scores, expected, judged, why)
-        return ReadResult(readings, answerable, found.passage_scores, expected, judged)
+            return ReadResult(readings, None, found.passage_scores, expected, judged, why, read_as)
+        return ReadResult(readings, answerable, found.passage_scores, expected, judged, read_as=read_as)
 
     def probabilities(
         self, candidates: Sequence[Candidate], question: Shape, expected: float
@@ -193,7 +197,7 @@ class ExtractiveReader(Remade):
 
     def candidates(self, question: str, passages: Sequence[Passage]) -> list[Candidate]:
         """All distinct sentences of ``passages`` that were read closely, with their figures, best first."""
-        asked = self._asked(question)
+        asked = self._asked(self._reword(question, passages))
         return self._find(asked, passages).candidates if len(asked.apart.pieces.starts) else []
 
     def shape_of(self, question: str) -> Shape:
@@ -290,6 +294,9 @@ class ExtractiveReader(Remade):
         verified = dict(zip(chosen, each(verify, chosen)))
         return [replace(c, verified=verified.get(i)) for i, c in enumerate(ranked)]
 
+    def _reword(self, question: str, passages: Sequence[Passage]) -> str:
+        return reword(question, passages, self.loaded()[0].tokenizer.number)
+
     def _asked(self, text: str) -> Asked:
         model, weights = self.loaded()
         pieces = model.tokenizer.asked(text)
@@ -365,12 +372,15 @@ def _reading(passages: Sequence[Passage], candidate: Candidate, probability: flo
 
 
 def _is_heading(candidate: Candidate, text: str, passage: Passage) -> bool:
-    """Whether ``text`` is a heading, a term of a definition list, the head or rule of a table: it states nothing."""
+    """Whether ``text`` states nothing: a heading, an item's number, a defined term, a table's head or rule.
+
+    Neither does what leads in something else: "Ordering options:", "You need the following:".
+    """
+    if _TABLE_RULE.match(passage.text, candidate.end) or re.fullmatch(_RULE, text):
+        return True
+    if _HEADING.fullmatch(text) or _LEADS_IN.fullmatch(text) or (len(text) < 30 and _NUMBER.fullmatch(text)):
+        return True
     above = str(passage.metadata.get("section", "")).split(" > ")
-    if _TABLE_RULE.match(passage.text, candidate.end):
-        return True
-    if _HEADING.fullmatch(text) or re.fullmatch(_RULE, text):
-        return True
     return " ".join(text.split()) in above
 
 

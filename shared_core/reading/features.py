@@ -27,7 +27,7 @@ def _words(*lines: str) -> frozenset[str]:
     return frozenset(word for line in lines for word in line.split())
 
 
-_STOP = _words(
+STOP_WORDS = _words(
     "a about above after again against all also am an and any are aren't as at be because been before being below "
     "between both but by can can't could did didn't do does doesn't doing don't down during each few for from further "
     "had has have having he her here hers him his how i if in into is isn't it it's its itself just let me more most "
@@ -35,6 +35,7 @@ _STOP = _words(
     "them then there these they this those through to too under until up very was wasn't we were what when where "
     "which while who whom whose why will with would you your s t name type kind called"
 )
+"""Words that name nothing: they are no content words."""
 _WH = _words("who whom whose what which when where why how")
 _NUMBER_WORDS = _words(
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
@@ -115,7 +116,7 @@ def code(word: str) -> int:
 def _known(word: str) -> tuple[int, int, int, tuple[float, ...]]:
     lower = re.sub(r"['’]s?$", "", word.lower())
     static = (
-        lower in _STOP,
+        lower in STOP_WORDS,
         word[0].isupper(),
         len(word) > 1 and word.isupper(),
         any(c.isdigit() for c in word),

@@ -54,6 +54,10 @@ class PieceTokenizer:
         ids, starts, ends = (part[:MAX_ASKED_TOKENS] for part in self._cut(text))
         return self._framed([], ids, starts, ends)
 
+    def number(self, word: str) -> int | None:
+        """The number of a word in small letters that is one piece, most frequent words first; ``None`` of others."""
+        return self._encoder.number(word)
+
     def windows(self, text: str, title: str, sentences: Sequence[tuple[int, int]]) -> list[Pieces]:
         """A passage in windows of whole sentences, each behind the title; offsets are the passage's.
 

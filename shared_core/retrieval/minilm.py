@@ -87,6 +87,11 @@ class MiniLM:
         """
         return self._tokenizer.encode_batch([_SURROGATE.sub("\ufffd", t) for t in texts], add_special_tokens=False)
 
+    def number(self, word: str) -> int | None:
+        """Return the number of a word in small letters that is one piece, most frequent first; ``None`` for others."""
+        number: int | None = self._tokenizer.token_to_id(word)
+        return number
+
     def words(self, ids: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float32]:
         """Return the word vectors of n word pieces: (1, n, 384), the input of a graph's first layer."""
         import numpy as np

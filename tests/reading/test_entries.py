@@ -30,6 +30,11 @@ FAULTS = (
     "E4: dry running. The pump stops after 20 seconds, and starts again after ten minutes."
 )
 
+INSURANCE = (
+    "Each month you see a deduction for medical insurance:\n\n* Employee-only medical coverage: $96.05\n"
+    "* Employee-partner medical coverage: $197.27\n* Dental insurance: free"
+)
+
 
 @pytest.fixture(scope="module")
 def reader() -> ExtractiveReader:
@@ -51,6 +56,8 @@ def readings(reader: ExtractiveReader, question: str, text: str) -> Sequence[Rea
         (SHIPPING, "Which carrier delivers to Ireland?", "Country: Ireland;"),
         (FAULTS, "What happens at fault E4?", "The pump stops"),
         (FAULTS, "What does E2 mean?", "E2: undervoltage."),
+        (INSURANCE, "payroll deduction medical employee + partner", "* Employee-partner"),
+        (INSURANCE, "Is the dental insurance free?", "* Dental"),
     ],
 )
 def test_the_row_or_entry_asked_about_is_quoted(reader: ExtractiveReader, text: str, question: str, quote: str) -> None:

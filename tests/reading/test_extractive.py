@@ -149,6 +149,16 @@ def test_a_heading_states_nothing(reader: ExtractiveReader) -> None:
     assert ask(reader, "Who built the lighthouse?", only).readings == ()
 
 
+@pytest.mark.parametrize("label", ["**Development branch status:**", "* **2.1.**", "The branches are these:", "sort:"])
+def test_a_number_and_what_leads_in_something_state_nothing(reader: ExtractiveReader, label: str) -> None:
+    assert ask(reader, "Which branch is the development branch?", Passage("l", label)).readings == ()
+
+
+@pytest.mark.parametrize("text", ["1871", "12:30", "740 MB/s", "Note: use the branch dev.", ":Branches: 178\n:Names:"])
+def test_values_and_sentences_with_colons_are_no_labels(reader: ExtractiveReader, text: str) -> None:
+    assert ask(reader, "Which branch is the development branch?", Passage("v", text)).readings != ()
+
+
 def test_limit(reader: ExtractiveReader) -> None:
     assert len(ask(reader, "Who built the lighthouse?", limit=2).readings) == 2
 

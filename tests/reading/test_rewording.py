@@ -1,0 +1,122 @@
+"""Questions in the passages' words: slips are corrected, abbreviations spelt out, names and other words never."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared_core import SelfReflectEngine
+from shared_core.reading.base import Read
+from shared_core.reading.extractive import ExtractiveReader
+from shared_core.reading.rewording import reword
+from shared_core.retrieval import BM25Retriever
+from shared_core.types import Passage
+
+KNOWN = {
+    "should", "something", "which", "spaghetti", "influenza", "stations", "system", "johnson", "analyze", "tomato",
+    "pasta", "need", "money", "much", "patch", "send", "branch", "lake", "role", "host", "viral", "infections",
+}  # fmt: skip
+
+
+def _read(question: str, *texts: str) -> str:
+    return reword(
+        question, [Passage(str(i), text) for i, text in enumerate(texts)], lambda word: 0 if word in KNOWN else None
+    )
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "read"),
+    [
+        ("how much spagetti do I need?", "Much is needed:\n- Spaghetti, 400 g", "how much spaghetti do I need?"),
+        ("which branch shoud I use", "Use the main branch.", "which branch should I use"),
+        ("hand in somthing late.", "Late work is accepted.", "hand in something late."),
+        ("can the lake cause infleunza", "The lake can cause influenza.", "can the lake cause influenza"),
+        ("can I analyse it", "You can analyze it.", "can I analyze it"),
+    ],
+)
+def test_a_slip_is_corrected(question: str, text: str, read: str) -> None:
+    assert _read(question, text) == read
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("what does systemd do", "What does the system do?"),  # another word, not another form
+        ("who was jonson", "The man who was here was Johnson."),  # a name
+        ("Who was Spagetti?", "Who was fond of spaghetti?"),  # with a capital
+        ("role of statins in host resilience to viral infections", "The stations were closed."),  # about another thing
+        ("how much spagetti", "How much spagetti? Spaghetti, spaghetti!"),  # written so in the documents
+        ("what is in spagetti.yaml", "What is in the file is spaghetti."),  # a file's name
+        ("how much spaghetti", "How much spagetti is there?"),  # a known word
+    ],
+)
+def test_other_words_stay(question: str, text: str) -> None:
+    assert _read(question, text) == question
+
+
+@pytest.mark.parametrize(
+    ("question", "texts", "read"),
+    [
+        (
+            "how big was the DNR grant?",
+            ["The Department of Natural Resources gave $4,500."],
+            "how big was the DNR (Department of Natural Resources) grant?",
+        ),
+        (
+            "Who leads the board of the homeowners association?",
+            ["The homeowners association (“HOA”) has a board.", "The HOA is led by Ms Renn."],
+            "Who leads the board of the homeowners association (HOA)?",
+        ),
+        (
+            "Who founded the WHS?",
+            ["The World Heritage Site (WHS) is old.", "The World Heritage Site was founded by Renn."],
+            "Who founded the WHS (World Heritage Site)?",
+        ),
+    ],
+)
+def test_an_abbreviation_and_its_name_are_read_together(question: str, texts: list[str], read: str) -> None:
+    assert _read(question, *texts) == read
+
+
+@pytest.mark.parametrize(
+    ("question", "texts"),
+    [
+        ("how big was the DNR grant?", ["The DNR gave $4,500. The Department of Natural Resources is rich."]),
+        ("how big was the DNR grant?", ["Department of Natural Resources", "Dean Nora Renn"]),  # which of them?
+        ("how big was the CA grant?", ["Chris Adams gave it."]),  # two letters stand for too much
+        ("what does make do?", ["The Department of Natural Resources (DNR) is rich.", "The DNR is poor."]),
+        ("the (DNR) grant", ["The Department of Natural Resources gave it."]),  # explained by the question
+    ],
+)
+def test_an_abbreviation_stays_where_nothing_is_gained_or_sure(question: str, texts: list[str]) -> None:
+    assert _read(question, *texts) == question
+
+
+@given(st.text(alphabet="abcdeS (DNR)-.?\n", max_size=60), st.lists(st.text(alphabet="abDNRde \n(.)-", max_size=80)))
+def test_any_text_is_read_and_keeps_its_first_letters(question: str, texts: list[str]) -> None:
+    read = _read(question, *texts)
+    assert re.findall(r"\d+", read) == re.findall(r"\d+", question)
+    assert read[:1] == question[:1]
+
+
+RECIPE = Passage(
+    "pasta",
+    "For the tomato pasta you need a large pot, and water for the sauce.\n- Spaghetti, 400 g\n- Olive oil, 2 spoons",
+)
+
+
+def test_the_reader_says_how_it_read_a_question() -> None:
+    slip, clean = (f"how much {word} do I need for the tomato pasta" for word in ("spagetti", "spaghetti"))
+    found = ExtractiveReader().read([Read(slip, (RECIPE,)), Read(clean, (RECIPE,))])
+    assert [r.read_as for r in found] == [clean, ""]
+    assert found[0].readings[0].probability == pytest.approx(found[1].readings[0].probability)
+
+
+def test_an_answer_says_how_its_question_was_read() -> None:
+    answer = SelfReflectEngine(BM25Retriever([RECIPE])).answer("how much spagetti do I need for the tomato pasta")
+    assert answer.question == "how much spagetti do I need for the tomato pasta"
+    assert answer.metadata["read_as"] == "how much spaghetti do I need for the tomato pasta"
+    assert any("read as" in d.reason for d in answer.trace if d.kind == "read")
