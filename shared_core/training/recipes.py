@@ -20,6 +20,7 @@ from shared_core.training.base_model import Prepare
 from shared_core.training.rows import Grouped, Trainable
 from shared_core.training.settings import TrainingSettings
 from shared_core.training.trainer import Setup, TrainingResult, make_config, prepare, run, steady
+from shared_core.training.tree_attention import tree_attention
 from shared_core.training.trees import collate_tree, plant_trees, tree_loss
 from shared_core.training.watch import Progress
 
@@ -236,7 +237,13 @@ def _make_tree_trainer(
         "prediction_loss_only": True,
         "label_names": ["labels"],
     }
-    return type("TreeTrainer", (steady(Trainer),), {"compute_loss": compute_loss})(
+
+    def train(self: Any, *given: Any, **options: Any) -> Any:
+        with tree_attention(self.model):
+            return steadily.train(self, *given, **options)
+
+    steadily = steady(Trainer)
+    return type("TreeTrainer", (steadily,), {"compute_loss": compute_loss, "train": train})(
         model=setup.model,
         args=make_config(TrainingArguments, arguments),
         train_dataset=trees,
