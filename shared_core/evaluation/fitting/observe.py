@@ -23,9 +23,9 @@ from shared_core.pipelines.confidence import GENERAL, models_in_general, signal_
 from shared_core.pipelines.decision.decide import signals_of
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.gating.choose import form_of
-from shared_core.pipelines.gating.closed_book import Recalled, closed_book, open_book
 from shared_core.pipelines.research.loop import searched
 from shared_core.pipelines.research.search import Search
+from shared_core.pipelines.seakr.answer import Recalled, closed_book, open_book
 from shared_core.pipelines.support import support
 from shared_core.runtime import flow as flows
 from shared_core.types import Answer, Claim

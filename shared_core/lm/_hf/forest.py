@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from shared_core.lm._hf import stem
+from shared_core.lm._hf import attention
 from shared_core.lm._hf.cache import KeyValues, PrefixCache, Segment, SlotCache, behind, slot_count
 from shared_core.lm._hf.model import Runner
 from shared_core.lm._hf.plan import Ids, RowTree, common_length, row_tree, similar_lengths, sort_key
@@ -201,7 +201,7 @@ class Forest:
             if mask is not None:  # one more query and one more slot: the slot is seen by that query alone
                 mask = torch.nn.functional.pad(mask, (0, 1, 0, 1), value=float(torch.finfo(mask.dtype).min))
                 mask[:, :, -1, -1] = 0.0
-        with stem.grown_from(self._stem):
+        with attention.grown_from(self._stem):
             logits = self._run.forward(ids, positions, cache, mask, columns)
         if self._anchor is not None:
             cache.trim(1)

@@ -41,7 +41,7 @@ class Runner:
         self.cache_name = next((n for n in ("past_key_values", "cache_params") if n in names), None)
         self.takes_positions = "position_ids" in names
         self.stems = False
-        """Whether forward passes may grow from a stem (``stem.installed``)."""
+        """Whether forward passes may grow from a stem (``attention.installed``)."""
         self.grows = False
         """Whether rotary frequencies grow with the longest sequence seen (dynamic scaling)."""
         self._keeps = "logits_to_keep" in names  # else the whole (rows, width, vocabulary) is computed and cut

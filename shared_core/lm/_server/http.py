@@ -24,7 +24,7 @@ from shared_core.errors import (
     ResponseError,
 )
 from shared_core.lm._server.address import is_upgrade, origin_of, retry_after, split_url
-from shared_core.lm._server.sse import Collected
+from shared_core.lm._server.read import Collected
 from shared_core.lm.chat.failures import TRANSIENT, connection_error, status_error, timeout_error
 from shared_core.lm.chat.overflow import detail
 from shared_core.lm.chat.secrets import Secrets
