@@ -13,11 +13,13 @@ of an answer.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import NamedTuple
+from numbers import Real
+from typing import Any, NamedTuple
 
-from shared_core.abstention import checks as _checks
+from shared_core.errors import InputError, SettingsError
 
 
 class Selection(NamedTuple):
@@ -54,7 +56,7 @@ def penalty(target_accuracy: float) -> float:
     Raises:
         SettingsError: (a ValueError) ρ* is not in (0, 1).
     """
-    rho = _checks.level(target_accuracy, "target_accuracy")
+    rho = read_level(target_accuracy, "target_accuracy")
     return float(rho / (1 - rho))
 
 
@@ -72,7 +74,7 @@ def expected_utility(probabilities: Iterable[float | None], target_accuracy: flo
         SettingsError: ρ* is not in (0, 1).
         InputError: a probability lies outside [0, 1].
     """
-    return float(_utility(probabilities, _checks.level(target_accuracy, "target_accuracy")))
+    return float(_utility(probabilities, read_level(target_accuracy, "target_accuracy")))
 
 
 def keep_claims(probabilities: Iterable[float | None], target_accuracy: float) -> list[int]:
@@ -89,8 +91,8 @@ def keep_claims(probabilities: Iterable[float | None], target_accuracy: float) -
         SettingsError: ρ* is not in (0, 1).
         InputError: a probability lies outside [0, 1].
     """
-    rho = _checks.level(target_accuracy, "target_accuracy")
-    return [i for i, p in enumerate(_checks.probabilities(probabilities)) if p is not None and p > rho]
+    rho = read_level(target_accuracy, "target_accuracy")
+    return [i for i, p in enumerate(read_probabilities(probabilities)) if p is not None and p > rho]
 
 
 def select_answer(candidates: Sequence[Iterable[float | None]], target_accuracy: float) -> Selection:
@@ -108,7 +110,7 @@ def select_answer(candidates: Sequence[Iterable[float | None]], target_accuracy:
         SettingsError: ρ* is not in (0, 1).
         InputError: a probability lies outside [0, 1].
     """
-    rho = _checks.level(target_accuracy, "target_accuracy")
+    rho = read_level(target_accuracy, "target_accuracy")
     index, best = None, Fraction(0)
     for i, candidate in enumerate(candidates):
         utility = _utility(candidate, rho)
@@ -128,10 +130,57 @@ def realised_utility(true: int, false: int, target_accuracy: float) -> float:
     Raises:
         SettingsError: ρ* is not in (0, 1).
     """
-    rho = _checks.level(target_accuracy, "target_accuracy")
+    rho = read_level(target_accuracy, "target_accuracy")
     return float(true - rho / (1 - rho) * false)
 
 
 def _utility(values: Iterable[float | None], rho: Fraction) -> Fraction:
-    known = _checks.probabilities(values)
+    known = read_probabilities(values)
     return (sum((p for p in known if p is not None), Fraction(0)) - rho * len(known)) / (1 - rho)
+
+
+# --- reading arguments ------------------------------------------------------------------------------------------------
+
+
+def read_level(value: object, name: str) -> Fraction:
+    """Read a number of (0, 1) exactly; SettingsError for anything else."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 < float(value) < 1.0:
+        raise SettingsError(
+            f"{name} must be a number above 0 and below 1, not {value!r}.", hint=f"For example {name}=0.7."
+        )
+    return exact(float(value))
+
+
+def exact(value: float) -> Fraction:
+    """The number a person would write for this float: 0.1 is 1/10.
+
+    Thresholds and probabilities are compared as the decimals they were given as, so that p = ρ* is a tie and
+    stays one after sums and differences.
+    """
+    return Fraction(repr(float(value)))
+
+
+def read_probability(value: Any) -> Fraction | None:
+    """Read a probability exactly; ``None`` and NaN are unknown (``None``). InputError outside [0, 1]."""
+    if value is None:
+        return None
+    if not isinstance(value, Real):
+        raise InputError(
+            f"A probability must be a number in [0, 1], or None if unknown, not {value!r}.",
+            hint="Parse verbalised probabilities with parse_probability.",
+        )
+    number = float(value)
+    if math.isnan(number):
+        return None
+    if not 0.0 <= number <= 1.0:
+        raise InputError(f"A probability must lie in [0, 1], not {value!r}.", hint="Give None for an unknown one.")
+    return exact(number)
+
+
+def read_probabilities(values: Iterable[Any]) -> list[Fraction | None]:
+    """Read the probabilities of one answer's claims exactly."""
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise InputError(
+            f"Claim probabilities must be a sequence of numbers, not {values!r}.", hint="Give one list for each answer."
+        )
+    return [read_probability(v) for v in values]

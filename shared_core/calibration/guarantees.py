@@ -12,14 +12,15 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from shared_core.abstention import checks as _checks
 from shared_core.abstention.conformal import (
     CalibratedThreshold,
     GuaranteeKind,
     conformal_factuality_threshold,
     learn_then_test_threshold,
     risk_control_threshold,
+    scored_answers,
 )
+from shared_core.abstention.utility import exact, read_level
 from shared_core.calibration.binding import plain_questions, require_same
 from shared_core.errors import CalibrationError, InputError, SettingsError
 from shared_core.types import MetadataValue
@@ -109,7 +110,7 @@ class FittedGuarantee:
         """
         least = self.target_accuracy
         if self.kind == "learn_then_test":
-            least = math.ceil(_checks.exact(least) * _GRID) / _GRID
+            least = math.ceil(exact(least) * _GRID) / _GRID
         return max(self.threshold, least)
 
     def require(self, **configuration: MetadataValue) -> FittedGuarantee:
@@ -197,8 +198,8 @@ def fit_guarantee(
     """
     if kind not in GUARANTEES:
         raise SettingsError(f"Unknown guarantee {kind!r}.", hint=f"Choose from: {', '.join(GUARANTEES)}.")
-    _checks.level(target_accuracy, "target_accuracy")
-    _checks.level(alpha, "alpha")
+    read_level(target_accuracy, "target_accuracy")
+    read_level(alpha, "alpha")
     made: CalibratedThreshold
     if kind == "conformal_factuality":
         made = conformal_factuality_threshold(scores, labels, alpha, target_accuracy)
@@ -207,7 +208,7 @@ def fit_guarantee(
     else:
         made = learn_then_test_threshold(scores, labels, target_accuracy, 1 - alpha)
     told, threshold = made.guarantee, made.threshold
-    claims = [pair for answer in _checks.scored_answers(scores, labels) for pair in answer]
+    claims = [pair for answer in scored_answers(scores, labels) for pair in answer]
     right = sum(is_right for _, is_right in claims)
     text = told.text
     if claims and right in (0, len(claims)):

@@ -19,7 +19,6 @@ from shared_core.errors import (
     LanguageModelError,
     MissingDependencyError,
 )
-from shared_core.lm._loop import LoopThread, ahear, hear
 from shared_core.lm._server.abilities import DEAR, Abilities
 from shared_core.lm._server.http import Deadline, Endpoint, Failure
 from shared_core.lm._server.probe import Api, probe
@@ -37,6 +36,7 @@ from shared_core.lm.base import (
 )
 from shared_core.lm.identity import plain_name
 from shared_core.support.pickling import Remade
+from shared_core.support.threads import LoopThread, ahear, hear
 
 if TYPE_CHECKING:
     from shared_core.lm.encoding import Encoder
