@@ -15,8 +15,7 @@ from shared_core.calibration.stack import Stack
 from shared_core.errors import CalibrationError
 from shared_core.evaluation.dataset import Question
 from shared_core.evaluation.fitting.asking import BATCH, FitJob, Observation, Observed, digest_of
-from shared_core.evaluation.fitting.labels import ClaimLabels, can_be_judged
-from shared_core.evaluation.judging import is_right, judge
+from shared_core.evaluation.judging import ClaimLabels, can_be_judged, is_right, judge
 from shared_core.evaluation.metrics.qa import contains_answer
 from shared_core.evaluation.runner import digests_of
 from shared_core.pipelines.confidence import GENERAL, models_in_general, signal_values
