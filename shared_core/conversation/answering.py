@@ -229,7 +229,7 @@ _VAGUE = frozenset(
     kind sort type way ways lot bit some any many much more most other others another one ones something anything
     anyone someone everyone person people time times year years day number name called example possible
     different specific certain able""".split()
-) - {"famous"}
+)
 _PLAIN = frozenset(
     """a an the of in on at to for from by with about and or but not no nor so if than as is are was were be been
     being am i me my we us our you your he him his she her it its they them their this that these those who whom

@@ -94,7 +94,7 @@ def judge(question: Question, answer: Answer | Exception, seconds: float = 0.0) 
         )
         return Record(**base, **wrong, error=f"{type(answer).__name__}: {answer}")
     best, prediction = _best_claim(answer), _prediction(answer)
-    quote = _quote(best)
+    quote = best.citations[0].quote if best is not None and best.citations else ""
     judged: dict[str, Any] = {}
     if question.judgeable:
         em, overlap = _match(prediction, question.answers)
@@ -141,10 +141,6 @@ def _match(prediction: str, golds: tuple[str, ...]) -> tuple[float, float]:
     if bare and len(bare) == len(golds):  # to SQuAD these are questions without an answer
         return same, same
     return max(same, exact_match(prediction, golds)), max(same, f1(prediction, golds))
-
-
-def _quote(claim: Claim | None) -> str:
-    return claim.citations[0].quote if claim is not None and claim.citations else ""
 
 
 def _shown(answer: Answer, nearest: Claim | None) -> list[tuple[str, str | None]]:

@@ -175,7 +175,7 @@ def attached_otherwise(claim: Sentence, quantity: Quantity, held: Sentence) -> Q
             continue
         if own == 0 and not _words(held.text[other.end : parts[i][1]]):
             # ", the team plan 50": what it leaves out stands behind the first number, what it has before it
-            before = _listed(held.text[: numbers[own].start])
+            before = [t.key for t in tokens_of(held.text[: numbers[own].start]) if t.is_content]
             first = [w for w in before if w not in whole[i]][: len(theirs)]
             if first and not said & set(first):
                 return other
@@ -197,7 +197,7 @@ def placed_otherwise(claim: Sentence, held: Sentence) -> tuple[str, str] | None:
     if len(parts) < 2:
         return None
     said = _words(claim.text)
-    plain = said - _capitals(claim.text)
+    plain = said - {t.key for t in tokens_of(claim.text) if t.is_capitalised}
     for mine in _PLACE.finditer(claim.text):
         rest = plain - _words(mine[2])
         best = max(parts, key=lambda part: len(rest & _words(part)))
@@ -217,10 +217,6 @@ _PLACE = re.compile(
 )
 
 
-def _capitals(text: str) -> set[str]:
-    return {t.key for t in tokens_of(text) if t.is_capitalised}
-
-
 def _parts(text: str, numbers: Sequence[Quantity]) -> list[tuple[int, int]] | None:
     """Cut the text between each two numbers; ``None`` if there is no conjunction or comma to cut at."""
     cuts = [0]
@@ -231,11 +227,6 @@ def _parts(text: str, numbers: Sequence[Quantity]) -> list[tuple[int, int]] | No
         directly = not text[found[-1].end() : other.start].strip()
         cuts.append((found[-1] if directly else found[0]).start())
     return list(zip(cuts, [*cuts[1:], len(text)], strict=True))
-
-
-def _listed(text: str) -> list[str]:
-    """Keys of content words, in order."""
-    return [t.key for t in tokens_of(text) if t.is_content]
 
 
 @lru_cache(maxsize=4096)

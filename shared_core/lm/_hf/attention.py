@@ -10,8 +10,6 @@ Matrix products are for bfloat16 on CPUs that compute in it. The fused kernel th
 in bfloat16 as in float32; matrix products are twice as fast. They compute the scores of a block of tokens at a time, as
 many as a processor's cache holds. Rounding is that of transformers' eager attention: scores and weights are bfloat16,
 the softmax adds up in float32.
-
-Imported by ``lm/transformers.py`` inside functions only (it needs torch).
 """
 
 from __future__ import annotations

@@ -9,8 +9,6 @@ is held once for all rows where the model's attention can be exchanged (``stem``
 
 Shapes, throughout: R rows, B branches in the fullest row, S slots in use, w tokens fed to each row at a time.
 A stem is not among the slots. ``visible`` is (R, B, S + room) bool, a mask (R, 1, w, S + w) of the model's dtype.
-
-Imported by ``lm/transformers.py`` inside functions only (it needs torch).
 """
 
 from __future__ import annotations

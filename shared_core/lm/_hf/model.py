@@ -1,7 +1,4 @@
-"""Run a model of transformers, and tap it for hidden states.
-
-Imported by ``lm/transformers.py`` inside functions only (it needs torch).
-"""
+"""Run a model of transformers, and tap it for hidden states."""
 
 from __future__ import annotations
 

@@ -2,8 +2,6 @@
 
 Whatever a configuration claims, a few tokens are decoded in every way that will be used, at the lengths at which the
 configuration names a change, as far as that costs little. What cannot be tried is used only where its effect is known.
-
-Imported by ``lm/transformers.py`` inside functions only (it needs torch).
 """
 
 from __future__ import annotations

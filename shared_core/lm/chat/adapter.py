@@ -270,7 +270,7 @@ class ChatAdapter(Portable, BaseLanguageModel):
                     self._completes = True
                     ask = dataclasses.replace(ask, completes=True)
                     continue
-                error = provider_error(said, self._who, self._secrets())
+                error = provider_error(said, self._who, Secrets.of(*self.clients()))
             else:
                 spent += said.usage
                 try:
@@ -329,9 +329,6 @@ class ChatAdapter(Portable, BaseLanguageModel):
     @property
     def _who(self) -> str:
         return f"The language model {self.name!r}"
-
-    def _secrets(self) -> Secrets:
-        return Secrets.of(*self.clients())
 
 
 class _Plan:

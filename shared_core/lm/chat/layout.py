@@ -125,7 +125,7 @@ def _pattern(control_strings: tuple[str, ...]) -> re.Pattern[str] | None:
             )
     if not control_strings:
         return None
-    folded = sorted({_fold(s) for s in control_strings}, key=len, reverse=True)
+    folded = sorted({"".join(_fold_character(c) for c in s) for s in control_strings}, key=len, reverse=True)
     first = "".join(sorted({re.escape(s[0]) for s in folded}))  # rules out nearly every place at once
     # A lookahead, so that overlapping occurrences are all found.
     return re.compile(f"(?=[{first}])(?=({'|'.join(map(re.escape, folded))}))")
@@ -142,10 +142,6 @@ def _occurrences(text: str, pattern: re.Pattern[str]) -> Iterator[tuple[int, int
     for m in pattern.finditer("".join(folded)):
         start, end = m.span(1)
         yield origin[start], origin[end - 1] + 1
-
-
-def _fold(text: str) -> str:
-    return "".join(_fold_character(c) for c in text)
 
 
 @lru_cache(maxsize=4096)
