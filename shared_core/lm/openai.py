@@ -2,7 +2,7 @@
 
 What the server really does is found out once, at the first call, by small requests (``_server.probe``). Where it takes
 token ids and tokenizes for us (vLLM), or where a tokenizer is given, prompts go out as ids and untrusted text can
-hold no control token; else as text with the control strings of untrusted parts neutralised (``neutralise``).
+hold no control token; else as text with the control strings of untrusted parts neutralised (``chat.layout``).
 """
 
 from __future__ import annotations

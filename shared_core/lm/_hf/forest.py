@@ -5,7 +5,7 @@ the set of slots that are its past (``visible``). A step feeds the new tokens of
 under a 4-D additive mask, with explicit position ids. k samples of a prompt are k branches of one row, or of several
 (*lanes*), where a row would mostly hold what its branches must not see; prompts that share only their first part are
 rows beside each other whose shared part was computed once; padding is simply invisible. What all prompts begin with
-is held once for all rows where the model's attention can be exchanged (``stem``), and copied to each where not.
+is held once for all rows where the model's attention can be exchanged (``attention``), and copied to each where not.
 
 Shapes, throughout: R rows, B branches in the fullest row, S slots in use, w tokens fed to each row at a time.
 A stem is not among the slots. ``visible`` is (R, B, S + room) bool, a mask (R, 1, w, S + w) of the model's dtype.

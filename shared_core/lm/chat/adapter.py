@@ -270,7 +270,7 @@ class ChatAdapter(Portable, BaseLanguageModel):
                     self._completes = True
                     ask = dataclasses.replace(ask, completes=True)
                     continue
-                error = provider_error(said, self._who, Secrets.of(*self.clients()))
+                error = provider_error(said, self._who, self._secrets())
             else:
                 spent += said.usage
                 try:
@@ -329,6 +329,9 @@ class ChatAdapter(Portable, BaseLanguageModel):
     @property
     def _who(self) -> str:
         return f"The language model {self.name!r}"
+
+    def _secrets(self) -> Secrets:
+        return Secrets.of(*self.clients())
 
 
 class _Plan:
