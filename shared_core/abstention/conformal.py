@@ -170,16 +170,11 @@ def risk_control_threshold(
     Source: Angelopoulos et al., "Conformal risk control", section 2; Algorithm in its equation 4.
 
     Args:
-        scores: for each of n calibration answers the scores of its claims; ``None`` and NaN are never kept.
-        labels: whether each of these claims is true.
+        scores, labels: as for ``conformal_factuality_threshold``; so are the errors.
         target_accuracy: ρ*, in (0, 1).
 
     Returns:
         The threshold with its guarantee (needs n >= ρ*/(1-ρ*)); +inf if no threshold keeps the risk.
-
-    Raises:
-        SettingsError: ρ* is not in (0, 1).
-        InputError: scores and labels do not fit together.
     """
     rho = read_level(target_accuracy, "target_accuracy")
     answers = scored_answers(scores, labels)
@@ -228,8 +223,7 @@ def learn_then_test_threshold(
     Source: Angelopoulos et al., "Learn then test"; MAPIE ``risk_control``.
 
     Args:
-        scores: for each of n calibration answers the scores of its claims; ``None`` and NaN are never kept.
-        labels: whether each of these claims is true.
+        scores, labels: as for ``conformal_factuality_threshold``.
         target_accuracy: ρ*, in (0, 1).
         confidence: 1-δ, in (0, 1).
         thresholds: the grid, chosen without looking at these data; 0, 0.01, …, 0.99 by default.

@@ -8,7 +8,8 @@ Everything is computed exactly on the decimals the arguments were given as: with
 utility 0, two answers of the same utility) would be decided by rounding.
 
 An unknown probability (``None`` or NaN) counts as 0: the worst case. It is never kept, and it costs λ where it is part
-of an answer.
+of an answer. All functions here raise SettingsError (a ValueError) for a target accuracy ρ* outside (0, 1), and
+InputError for a probability outside [0, 1].
 """
 
 from __future__ import annotations
@@ -45,17 +46,7 @@ class Selection(NamedTuple):
 
 
 def penalty(target_accuracy: float) -> float:
-    """λ = ρ*/(1-ρ*): what a false claim costs where a true one is worth 1.
-
-    Args:
-        target_accuracy: ρ*, above 0 and below 1.
-
-    Returns:
-        λ > 0.
-
-    Raises:
-        SettingsError: (a ValueError) ρ* is not in (0, 1).
-    """
+    """λ = ρ*/(1-ρ*) > 0: what a false claim costs where a true one is worth 1."""
     rho = read_level(target_accuracy, "target_accuracy")
     return float(rho / (1 - rho))
 
@@ -69,27 +60,14 @@ def expected_utility(probabilities: Iterable[float | None], target_accuracy: flo
 
     Returns:
         The expected utility in units of one true claim; 0 for no claims.
-
-    Raises:
-        SettingsError: ρ* is not in (0, 1).
-        InputError: a probability lies outside [0, 1].
     """
     return float(_utility(probabilities, read_level(target_accuracy, "target_accuracy")))
 
 
 def keep_claims(probabilities: Iterable[float | None], target_accuracy: float) -> list[int]:
-    """Indices of the claims to keep: those with p > ρ*, which maximises E[U] over all subsets.
+    """Indices, ascending, of the claims to keep: those with p > ρ*, which maximises E[U] over all subsets.
 
-    Args:
-        probabilities: (N,) in [0, 1]; an unknown one is never kept.
-        target_accuracy: ρ*, in (0, 1).
-
-    Returns:
-        Indices in ascending order; empty means abstain.
-
-    Raises:
-        SettingsError: ρ* is not in (0, 1).
-        InputError: a probability lies outside [0, 1].
+    Arguments as for ``expected_utility``. An empty list means abstain.
     """
     rho = read_level(target_accuracy, "target_accuracy")
     return [i for i, p in enumerate(read_probabilities(probabilities)) if p is not None and p > rho]
@@ -105,10 +83,6 @@ def select_answer(candidates: Sequence[Iterable[float | None]], target_accuracy:
     Returns:
         The first of the best candidates; ``index=None`` and utility 0 if no utility is above 0 (a tie with
         abstention is an abstention, as in Algorithm 1, where it stands first).
-
-    Raises:
-        SettingsError: ρ* is not in (0, 1).
-        InputError: a probability lies outside [0, 1].
     """
     rho = read_level(target_accuracy, "target_accuracy")
     index, best = None, Fraction(0)
@@ -126,9 +100,6 @@ def realised_utility(true: int, false: int, target_accuracy: float) -> float:
         true: number of its true claims.
         false: number of its false claims.
         target_accuracy: ρ*, in (0, 1).
-
-    Raises:
-        SettingsError: ρ* is not in (0, 1).
     """
     rho = read_level(target_accuracy, "target_accuracy")
     return float(true - rho / (1 - rho) * false)
