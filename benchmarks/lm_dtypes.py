@@ -24,7 +24,7 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports from `benchmarks`
 
 from benchmarks.lm_vllm import DRAW
-from shared_core.lm._hf import stem
+from shared_core.lm._hf import attention
 from shared_core.lm.base import Capture, Generate, Generation, Prompt, SamplingParams
 from shared_core.lm.transformers import TransformersLM
 
@@ -64,7 +64,7 @@ def divergences(full: TransformersLM, coarse: TransformersLM) -> tuple[float, fl
                 return float((expected.exp() * (expected - found)).sum(-1).mean())
 
             plain.append(distance())
-            with stem.installed(coarse.model):
+            with attention.installed(coarse.model):
                 ours.append(distance())
     return statistics.mean(ours), statistics.mean(plain)
 

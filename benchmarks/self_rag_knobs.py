@@ -44,7 +44,7 @@ from benchmarks.lab.rows.self_rag import tell_about
 from shared_core import SelfReflectEngine, SelfReflectSettings
 from shared_core.lab import World, load_lab_model
 from shared_core.lab.names import Dice
-from shared_core.lab.recall import is_right
+from shared_core.lab.setup import is_right
 from shared_core.lm.base import Capabilities, Generate, LanguageModel, Sample
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.reflection import REFLECTION_TOKENS, RELEASED_IDS, TOKEN_GROUPS, VERDICT_TOKENS

@@ -33,7 +33,7 @@ from shared_core.errors import InputError
 from shared_core.facades.arguments import in_words_of
 from shared_core.facades.checker import SelfReflectChecker as CoreChecker
 from shared_core.lm.chat import LogprobsMode
-from shared_core.pipelines.decision.unsupported import OnUnsupported, treat_unsupported
+from shared_core.pipelines.decision.wording import OnUnsupported, treat_unsupported
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer, Finished, Passage
 

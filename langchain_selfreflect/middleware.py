@@ -11,8 +11,7 @@ from langchain_selfreflect import _messages
 from langchain_selfreflect.checker import SelfReflectChecker
 from langchain_selfreflect.documents import to_passages
 from shared_core.errors import MissingDependencyError
-from shared_core.pipelines.decision.unsupported import treat_unsupported
-from shared_core.pipelines.decision.wording import NO_ANSWER
+from shared_core.pipelines.decision.wording import NO_ANSWER, treat_unsupported
 from shared_core.types import Answer, Passage
 
 try:

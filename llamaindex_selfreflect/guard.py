@@ -12,7 +12,7 @@ from llamaindex_selfreflect._nodes import NodeBook
 from llamaindex_selfreflect._response import SelfReflectResponse, respond
 from llamaindex_selfreflect.checker import SelfReflectChecker, SelfReflectEvaluation
 from shared_core.calibration.stack import AnyCalibration
-from shared_core.pipelines.decision.unsupported import OnUnsupported, treat_unsupported
+from shared_core.pipelines.decision.wording import OnUnsupported, treat_unsupported
 from shared_core.reading.base import SupportScorer
 from shared_core.retrieval.base import Retriever
 from shared_core.settings import SelfReflectSettings

@@ -11,11 +11,7 @@ from typing import Any, Literal
 from shared_core.errors import InputError, PassageError
 
 MetadataValue = str | int | float | bool | None
-
-
 MatchKind = Literal["verbatim", "normalised", "fuzzy"]
-
-
 """Kind of match between a quote and its passage; only ``verbatim`` may be shown as a quotation."""
 
 

@@ -263,6 +263,6 @@ def test_doctor_lists_every_setting() -> None:
 
 def test_help_loads_no_numbers_and_no_pipelines() -> None:
     """They take most of a second, for which everybody who looks something up would wait."""
-    code = "import sys; from shared_core.cli.commands import app; print(*sys.modules)"
+    code = "import sys; from shared_core.cli.__main__ import app; print(*sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not set(run.stdout.split()) & {"numpy", "shared_core.pipelines", "shared_core.citation", "shared_core.lm"}

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from shared_core.lab.facts import Entity
+from shared_core.lab.facts import KINDS, WORDS, Attribute, Entity, EntityType, is_entity_type
 from shared_core.lab.prose import LEADS
-from shared_core.lab.schema import KINDS, WORDS, Attribute, EntityType, is_entity_type
 from shared_core.lab.world import World
 
 __all__ = ["Judged", "TruthJudge"]

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from shared_core.abstention import checks as _checks
+from shared_core.abstention.utility import exact, read_level, read_probability
 from shared_core.citation.sentences import SentenceSplitter, split_sentences
 from shared_core.errors import InputError
 
@@ -94,11 +94,11 @@ class ClaimCache:
 
     def add(self, claim: str, probability: float | None) -> None:
         """Remember the probability of a claim (``None`` or NaN: unknown); InputError outside [0, 1]."""
-        exact = _checks.probability(probability)
+        known = read_probability(probability)
         key = claim_key(claim)
         if not key:
             raise InputError("A claim needs text.")
-        self._claims.setdefault(key, (claim, None if exact is None else float(exact)))
+        self._claims.setdefault(key, (claim, None if known is None else float(known)))
 
     def forget(self, claims: Iterable[str]) -> None:
         """Know nothing of these claims any more, so that they are asked again."""
@@ -118,8 +118,8 @@ class ClaimCache:
 
         Raises SettingsError if ρ* is not in (0, 1).
         """
-        rho = _checks.level(target_accuracy, "target_accuracy")
-        return [c for c, p in self._claims.values() if p is not None and _checks.exact(p) > rho]
+        rho = read_level(target_accuracy, "target_accuracy")
+        return [c for c, p in self._claims.values() if p is not None and exact(p) > rho]
 
     def __len__(self) -> int:
         return len(self._claims)
@@ -173,7 +173,7 @@ def self_consistency(replies: Iterable[str | float | None]) -> SelfConsistency:
         InputError: a number lies outside [0, 1].
     """
     values = [parse_probability(r) if isinstance(r, str) else r for r in replies]
-    known = [float(p) for p in map(_checks.probability, values) if p is not None]
+    known = [float(p) for p in map(read_probability, values) if p is not None]
     mean = math.fsum(known) / len(known) if known else None
     return SelfConsistency(mean, len(known), len(values) - len(known))
 

@@ -15,9 +15,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import groupby
+from numbers import Real
 from typing import Any, Literal
 
-from shared_core.abstention import checks as _checks
+from shared_core.abstention.utility import exact, read_level
 from shared_core.errors import InputError, MissingDependencyError, SettingsError
 
 GuaranteeKind = Literal["conformal_factuality", "conformal_risk_control", "learn_then_test"]
@@ -102,7 +103,7 @@ def factuality_scores(
     """
     if isinstance(accuracy, bool) or not isinstance(accuracy, (int, float)) or not 0.0 < accuracy <= 1.0:
         raise SettingsError(f"accuracy must be above 0 and at most 1, not {accuracy!r}.")
-    return [_r(claims, _checks.exact(accuracy)) for claims in _checks.scored_answers(scores, labels)]
+    return [_r(claims, exact(accuracy)) for claims in scored_answers(scores, labels)]
 
 
 def _r(claims: list[tuple[float, bool]], accuracy: Fraction) -> float:
@@ -145,7 +146,7 @@ def conformal_factuality_threshold(
         SettingsError: α or a out of range.
         InputError: scores and labels do not fit together.
     """
-    exact_alpha = _checks.level(alpha, "alpha")
+    exact_alpha = read_level(alpha, "alpha")
     r = sorted(factuality_scores(scores, labels, accuracy))
     n, needed = len(r), math.ceil((1 - exact_alpha) / exact_alpha)
     k = math.ceil((n + 1) * (1 - exact_alpha))
@@ -169,19 +170,14 @@ def risk_control_threshold(
     Source: Angelopoulos et al., "Conformal risk control", section 2; Algorithm in its equation 4.
 
     Args:
-        scores: for each of n calibration answers the scores of its claims; ``None`` and NaN are never kept.
-        labels: whether each of these claims is true.
+        scores, labels: as for ``conformal_factuality_threshold``; so are the errors.
         target_accuracy: ρ*, in (0, 1).
 
     Returns:
         The threshold with its guarantee (needs n >= ρ*/(1-ρ*)); +inf if no threshold keeps the risk.
-
-    Raises:
-        SettingsError: ρ* is not in (0, 1).
-        InputError: scores and labels do not fit together.
     """
-    rho = _checks.level(target_accuracy, "target_accuracy")
-    answers = _checks.scored_answers(scores, labels)
+    rho = read_level(target_accuracy, "target_accuracy")
+    answers = scored_answers(scores, labels)
     n, needed = len(answers), math.ceil(rho / (1 - rho))
     threshold = _lowest_threshold(answers, (1 - rho) * (n + 1) - 1)
     promise = (
@@ -227,8 +223,7 @@ def learn_then_test_threshold(
     Source: Angelopoulos et al., "Learn then test"; MAPIE ``risk_control``.
 
     Args:
-        scores: for each of n calibration answers the scores of its claims; ``None`` and NaN are never kept.
-        labels: whether each of these claims is true.
+        scores, labels: as for ``conformal_factuality_threshold``.
         target_accuracy: ρ*, in (0, 1).
         confidence: 1-δ, in (0, 1).
         thresholds: the grid, chosen without looking at these data; 0, 0.01, …, 0.99 by default.
@@ -248,8 +243,8 @@ def learn_then_test_threshold(
         raise MissingDependencyError("MAPIE", extra="eval", purpose="Learn-then-test calibration") from error
     import numpy as np
 
-    rho, sure = _checks.level(target_accuracy, "target_accuracy"), _checks.level(confidence, "confidence")
-    answers = _checks.scored_answers(scores, labels)
+    rho, sure = read_level(target_accuracy, "target_accuracy"), read_level(confidence, "confidence")
+    answers = scored_answers(scores, labels)
     grid = sorted({float(t) for t in (np.arange(100) / 100 if thresholds is None else thresholds)}, reverse=True)
     if not grid or not all(map(math.isfinite, grid)):
         raise InputError("The grid of thresholds must hold finite numbers, and at least one.")
@@ -287,3 +282,56 @@ def _guarantee(kind: GuaranteeKind, value: float, n: int, needed: int, promise: 
         average = "It is an average over questions" if kind == "learn_then_test" else _MARGINAL
         text = f"{promise} {_CONDITIONS.format(n=n, average=average)}"
     return Guarantee(kind, value, n, needed, text)
+
+
+def scored_answers(scores: Sequence[Any], labels: Sequence[Any]) -> list[list[tuple[float, bool]]]:
+    """(score, is true) of the claims of each answer, best first.
+
+    Claims of unknown score (``None``, NaN, -inf) are left out: no threshold ever keeps them.
+    InputError if the two do not have the same shape, for a score of +inf, for labels that are not true or false,
+    and if there is no answer at all.
+    """
+    if len(scores) != len(labels):
+        raise InputError(
+            f"There are scores of {len(scores)} answers and labels of {len(labels)}.",
+            hint="Give one list of claim scores and one of claim labels for each calibration answer.",
+        )
+    if not len(scores):
+        raise InputError("Calibration needs at least one answer.", hint="Give scores and labels of judged answers.")
+    return [_scored_answer(i, s, t) for i, (s, t) in enumerate(zip(scores, labels))]
+
+
+def _scored_answer(number: int, scores: Any, labels: Any) -> list[tuple[float, bool]]:
+    try:
+        scores, labels = list(scores), list(labels)
+    except TypeError as error:
+        raise InputError(
+            f"Answer {number} must be a list of claims.",
+            hint="Wrap the score and the label of a single claim in lists.",
+        ) from error
+    if len(scores) != len(labels):
+        raise InputError(f"Answer {number} has {len(scores)} scores and {len(labels)} labels.")
+    claims = [(_score(number, s), _label(number, t)) for s, t in zip(scores, labels)]
+    return sorted((c for c in claims if c[0] > -math.inf), key=lambda c: -c[0])
+
+
+def _score(number: int, value: Any) -> float:
+    if value is None:
+        return -math.inf
+    if not isinstance(value, Real):
+        raise InputError(f"A score of answer {number} is {value!r}, not a number.")
+    score = float(value)
+    if score == math.inf:
+        raise InputError(f"A score of answer {number} is +inf.", hint="Give None for an unknown score.")
+    return -math.inf if math.isnan(score) else score
+
+
+def _label(number: int, value: Any) -> bool:
+    if not isinstance(value, Real) and not hasattr(value, "__bool__"):  # numpy's bool is no Real
+        raise InputError(f"A label of answer {number} is {value!r}, neither true nor false.")
+    if value not in (0, 1):
+        raise InputError(
+            f"A label of answer {number} is {value!r}, neither true nor false.",
+            hint="Leave claims out that nobody judged.",
+        )
+    return bool(value)

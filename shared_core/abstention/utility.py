@@ -8,16 +8,19 @@ Everything is computed exactly on the decimals the arguments were given as: with
 utility 0, two answers of the same utility) would be decided by rounding.
 
 An unknown probability (``None`` or NaN) counts as 0: the worst case. It is never kept, and it costs λ where it is part
-of an answer.
+of an answer. All functions here raise SettingsError (a ValueError) for a target accuracy ρ* outside (0, 1), and
+InputError for a probability outside [0, 1].
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import NamedTuple
+from numbers import Real
+from typing import Any, NamedTuple
 
-from shared_core.abstention import checks as _checks
+from shared_core.errors import InputError, SettingsError
 
 
 class Selection(NamedTuple):
@@ -43,18 +46,8 @@ class Selection(NamedTuple):
 
 
 def penalty(target_accuracy: float) -> float:
-    """λ = ρ*/(1-ρ*): what a false claim costs where a true one is worth 1.
-
-    Args:
-        target_accuracy: ρ*, above 0 and below 1.
-
-    Returns:
-        λ > 0.
-
-    Raises:
-        SettingsError: (a ValueError) ρ* is not in (0, 1).
-    """
-    rho = _checks.level(target_accuracy, "target_accuracy")
+    """λ = ρ*/(1-ρ*) > 0: what a false claim costs where a true one is worth 1."""
+    rho = read_level(target_accuracy, "target_accuracy")
     return float(rho / (1 - rho))
 
 
@@ -67,30 +60,17 @@ def expected_utility(probabilities: Iterable[float | None], target_accuracy: flo
 
     Returns:
         The expected utility in units of one true claim; 0 for no claims.
-
-    Raises:
-        SettingsError: ρ* is not in (0, 1).
-        InputError: a probability lies outside [0, 1].
     """
-    return float(_utility(probabilities, _checks.level(target_accuracy, "target_accuracy")))
+    return float(_utility(probabilities, read_level(target_accuracy, "target_accuracy")))
 
 
 def keep_claims(probabilities: Iterable[float | None], target_accuracy: float) -> list[int]:
-    """Indices of the claims to keep: those with p > ρ*, which maximises E[U] over all subsets.
+    """Indices, ascending, of the claims to keep: those with p > ρ*, which maximises E[U] over all subsets.
 
-    Args:
-        probabilities: (N,) in [0, 1]; an unknown one is never kept.
-        target_accuracy: ρ*, in (0, 1).
-
-    Returns:
-        Indices in ascending order; empty means abstain.
-
-    Raises:
-        SettingsError: ρ* is not in (0, 1).
-        InputError: a probability lies outside [0, 1].
+    Arguments as for ``expected_utility``. An empty list means abstain.
     """
-    rho = _checks.level(target_accuracy, "target_accuracy")
-    return [i for i, p in enumerate(_checks.probabilities(probabilities)) if p is not None and p > rho]
+    rho = read_level(target_accuracy, "target_accuracy")
+    return [i for i, p in enumerate(read_probabilities(probabilities)) if p is not None and p > rho]
 
 
 def select_answer(candidates: Sequence[Iterable[float | None]], target_accuracy: float) -> Selection:
@@ -103,12 +83,8 @@ def select_answer(candidates: Sequence[Iterable[float | None]], target_accuracy:
     Returns:
         The first of the best candidates; ``index=None`` and utility 0 if no utility is above 0 (a tie with
         abstention is an abstention, as in Algorithm 1, where it stands first).
-
-    Raises:
-        SettingsError: ρ* is not in (0, 1).
-        InputError: a probability lies outside [0, 1].
     """
-    rho = _checks.level(target_accuracy, "target_accuracy")
+    rho = read_level(target_accuracy, "target_accuracy")
     index, best = None, Fraction(0)
     for i, candidate in enumerate(candidates):
         utility = _utility(candidate, rho)
@@ -124,14 +100,58 @@ def realised_utility(true: int, false: int, target_accuracy: float) -> float:
         true: number of its true claims.
         false: number of its false claims.
         target_accuracy: ρ*, in (0, 1).
-
-    Raises:
-        SettingsError: ρ* is not in (0, 1).
     """
-    rho = _checks.level(target_accuracy, "target_accuracy")
+    rho = read_level(target_accuracy, "target_accuracy")
     return float(true - rho / (1 - rho) * false)
 
 
 def _utility(values: Iterable[float | None], rho: Fraction) -> Fraction:
-    known = _checks.probabilities(values)
+    known = read_probabilities(values)
     return (sum((p for p in known if p is not None), Fraction(0)) - rho * len(known)) / (1 - rho)
+
+
+# --- reading arguments ------------------------------------------------------------------------------------------------
+
+
+def read_level(value: object, name: str) -> Fraction:
+    """Read a number of (0, 1) exactly; SettingsError for anything else."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 < float(value) < 1.0:
+        raise SettingsError(
+            f"{name} must be a number above 0 and below 1, not {value!r}.", hint=f"For example {name}=0.7."
+        )
+    return exact(float(value))
+
+
+def exact(value: float) -> Fraction:
+    """The number a person would write for this float: 0.1 is 1/10.
+
+    Thresholds and probabilities are compared as the decimals they were given as, so that p = ρ* is a tie and
+    stays one after sums and differences.
+    """
+    return Fraction(repr(float(value)))
+
+
+def read_probability(value: Any) -> Fraction | None:
+    """Read a probability exactly; ``None`` and NaN are unknown (``None``). InputError outside [0, 1]."""
+    if value is None:
+        return None
+    if not isinstance(value, Real):
+        raise InputError(
+            f"A probability must be a number in [0, 1], or None if unknown, not {value!r}.",
+            hint="Parse verbalised probabilities with parse_probability.",
+        )
+    number = float(value)
+    if math.isnan(number):
+        return None
+    if not 0.0 <= number <= 1.0:
+        raise InputError(f"A probability must lie in [0, 1], not {value!r}.", hint="Give None for an unknown one.")
+    return exact(number)
+
+
+def read_probabilities(values: Iterable[Any]) -> list[Fraction | None]:
+    """Read the probabilities of one answer's claims exactly."""
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise InputError(
+            f"Claim probabilities must be a sequence of numbers, not {values!r}.", hint="Give one list for each answer."
+        )
+    return [read_probability(v) for v in values]

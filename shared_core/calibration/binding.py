@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from shared_core.errors import CalibrationError
 from shared_core.lm.identity import WEIGHTS
@@ -12,6 +13,36 @@ from shared_core.settings import SelfReflectSettings
 
 BindingValue = str | int | float | bool | None
 """One entry of a configuration; ``None`` counts as absent."""
+
+
+class Bound(ABC):
+    """Base of what is fitted for one configuration, and travels as a file's plain values."""
+
+    __slots__ = ()
+    _what: ClassVar[str]
+    _refit: ClassVar[str]
+    bound_to: Mapping[str, BindingValue]
+
+    def require(self, **configuration: BindingValue) -> Self:
+        """Return itself if it was fitted for exactly this configuration; ``None`` values count as absent.
+
+        Raises:
+            CalibrationError: it was fitted for another configuration; the message names every difference.
+        """
+        require_same(self._what, self.bound_to, configuration, hint=self._refit)
+        return self
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Convert to plain values that JSON can hold."""
+
+    @classmethod
+    @abstractmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Build it from ``to_dict``'s output; CalibrationError for anything else."""
+
+    def __reduce__(self) -> tuple[Any, ...]:  # mapping proxies cannot be pickled
+        return (self.from_dict, (self.to_dict(),))
 
 
 def question_digest(question: str) -> str:

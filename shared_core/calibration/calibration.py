@@ -10,12 +10,12 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shared_core.calibration.binding import BindingValue, plain_questions, require_same
+from shared_core.calibration.binding import BindingValue, Bound, plain_questions
 from shared_core.calibration.held_out import auroc, calibration_error, import_module, predict_held_out
 from shared_core.errors import CalibrationError, CalibrationInputError, InputError
 from shared_core.uncertainty.arrays import Float64, numbers
@@ -25,6 +25,7 @@ LEAST_ROWS = 20
 """Fewest rows that a calibration of one score is fitted on."""
 LEAST_EACH = 5
 """Fewest rows of each kind (event held, event did not hold)."""
+_REFIT = "Calibrate this configuration: selfreflect calibrate"
 PLATT_BELOW = 200
 """``method="auto"`` fits Platt's two parameters to fewer rows than this, isotonic regression to more."""
 Method = Literal["isotonic", "platt"]
@@ -33,7 +34,7 @@ ThresholdRule = Literal["balanced_accuracy", "target_accuracy"]
 
 
 @dataclass(frozen=True, slots=True)
-class Calibration:
+class Calibration(Bound):
     """Monotone map from a raw score to the probability of an event.
 
     >>> curve = Calibration("isotonic", increasing=False, bound_to={"model": "tiny"}, points=((-8, 0.9), (-2, 0.1)))
@@ -61,6 +62,8 @@ class Calibration:
         signals: drift signals of these questions (``DriftWatch``).
     """
 
+    _what: ClassVar[str] = "The calibration"
+    _refit: ClassVar[str] = _REFIT
     method: Method
     increasing: bool
     bound_to: Mapping[str, BindingValue]
@@ -121,9 +124,6 @@ class Calibration:
     def __hash__(self) -> int:
         return hash((self.method, self.increasing, self.event, self.points, self.slope, self.intercept))
 
-    def __reduce__(self) -> tuple[Any, ...]:  # mapping proxies cannot be pickled
-        return (Calibration.from_dict, (self.to_dict(),))
-
     def probability(self, score: float | None) -> float | None:
         """Return the probability at ``score``, in [0, 1]; ``None`` (unknown) for ``None``, NaN and infinities."""
         if score is None or not math.isfinite(score):
@@ -142,15 +142,6 @@ class Calibration:
         with np.errstate(over="ignore"):
             p = 1.0 / (1.0 + np.exp(-(self.slope * scores + self.intercept)))
         return np.asarray(np.clip(p, self.floor, self.ceiling))
-
-    def require(self, **configuration: BindingValue) -> Calibration:
-        """Return itself if it was fitted for exactly this configuration; ``None`` values count as absent.
-
-        Raises:
-            CalibrationError: it was fitted for another configuration; the message names every difference.
-        """
-        require_same("The calibration", self.bound_to, configuration, hint=_REFIT)
-        return self
 
     def with_threshold(self, threshold: float | None, rule: str) -> Calibration:
         """Return a copy with this threshold."""
@@ -181,9 +172,6 @@ class Calibration:
             return cls(**values)
         except (TypeError, ValueError, AttributeError) as error:
             raise CalibrationError(f"Not a calibration: {error}.", hint=_REFIT) from error
-
-
-_REFIT = "Calibrate this configuration: selfreflect calibrate"
 
 
 def fit_calibration(

@@ -7,20 +7,21 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shared_core.abstention import checks as _checks
 from shared_core.abstention.conformal import (
     CalibratedThreshold,
     GuaranteeKind,
     conformal_factuality_threshold,
     learn_then_test_threshold,
     risk_control_threshold,
+    scored_answers,
 )
-from shared_core.calibration.binding import plain_questions, require_same
+from shared_core.abstention.utility import exact, read_level
+from shared_core.calibration.binding import Bound, plain_questions
 from shared_core.errors import CalibrationError, InputError, SettingsError
 from shared_core.types import MetadataValue
 
@@ -31,7 +32,7 @@ _GRID = 100  # learn then test holds at hundredths
 
 
 @dataclass(frozen=True, slots=True)
-class FittedGuarantee:
+class FittedGuarantee(Bound):
     """Threshold above which claims may be shown so that a promise about them holds.
 
     >>> answers = [[i / 100] for i in range(100)]  # one claim each, right from a score of .5 on
@@ -53,6 +54,8 @@ class FittedGuarantee:
         reused: number of those questions that the underlying calibrations were fitted on, too.
     """
 
+    _what: ClassVar[str] = "The guarantee"
+    _refit: ClassVar[str] = _REFIT
     kind: GuaranteeKind
     threshold: float
     target_accuracy: float
@@ -87,9 +90,6 @@ class FittedGuarantee:
     def __hash__(self) -> int:
         return hash((self.kind, self.threshold, self.n, self.text))
 
-    def __reduce__(self) -> tuple[Any, ...]:  # mapping proxies cannot be pickled
-        return (FittedGuarantee.from_dict, (self.to_dict(),))
-
     @property
     def kept_share(self) -> float:
         """Share of the calibration claims of known score that it keeps; 0 without any."""
@@ -109,17 +109,8 @@ class FittedGuarantee:
         """
         least = self.target_accuracy
         if self.kind == "learn_then_test":
-            least = math.ceil(_checks.exact(least) * _GRID) / _GRID
+            least = math.ceil(exact(least) * _GRID) / _GRID
         return max(self.threshold, least)
-
-    def require(self, **configuration: MetadataValue) -> FittedGuarantee:
-        """Return itself if it was fitted for exactly this configuration; ``None`` values count as absent.
-
-        Raises:
-            CalibrationError: it was fitted for another configuration; the message names every difference.
-        """
-        require_same("The guarantee", self.bound_to, configuration, hint=_REFIT)
-        return self
 
     def describe(self) -> dict[str, Any]:
         """Describe it for an answer's metadata: plain values, infinite thresholds as ``None``."""
@@ -197,8 +188,8 @@ def fit_guarantee(
     """
     if kind not in GUARANTEES:
         raise SettingsError(f"Unknown guarantee {kind!r}.", hint=f"Choose from: {', '.join(GUARANTEES)}.")
-    _checks.level(target_accuracy, "target_accuracy")
-    _checks.level(alpha, "alpha")
+    read_level(target_accuracy, "target_accuracy")
+    read_level(alpha, "alpha")
     made: CalibratedThreshold
     if kind == "conformal_factuality":
         made = conformal_factuality_threshold(scores, labels, alpha, target_accuracy)
@@ -207,7 +198,7 @@ def fit_guarantee(
     else:
         made = learn_then_test_threshold(scores, labels, target_accuracy, 1 - alpha)
     told, threshold = made.guarantee, made.threshold
-    claims = [pair for answer in _checks.scored_answers(scores, labels) for pair in answer]
+    claims = [pair for answer in scored_answers(scores, labels) for pair in answer]
     right = sum(is_right for _, is_right in claims)
     text = told.text
     if claims and right in (0, len(claims)):

@@ -12,12 +12,12 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shared_core.calibration.binding import BindingValue, plain_questions, require_same
+from shared_core.calibration.binding import BindingValue, Bound, plain_questions
 from shared_core.calibration.calibration import LEAST_EACH, Calibration
 from shared_core.calibration.guarantees import FittedGuarantee
 from shared_core.calibration.held_out import auroc, calibration_error, import_module, predict_held_out
@@ -38,7 +38,7 @@ _REFIT = "Fit it again: selfreflect calibrate claims"
 
 
 @dataclass(frozen=True, slots=True)
-class Stack:
+class Stack(Bound):
     """P(right) = sigmoid(intercept + Σ weight · log-odds of each known signal + Σ weight of each missing one).
 
     >>> stack = Stack(("entailed", "answers"), weights=(1.0, 0.5), missing=(0.0, -1.0), intercept=0.0, n=98)
@@ -61,6 +61,8 @@ class Stack:
         questions: digests of the questions it was fitted on (``binding.question_digest``), if known.
     """
 
+    _what: ClassVar[str] = "The calibration of claims"
+    _refit: ClassVar[str] = _REFIT
     names: tuple[str, ...]
     weights: tuple[float, ...]
     missing: tuple[float, ...]
@@ -88,9 +90,6 @@ class Stack:
     def __hash__(self) -> int:
         return hash((self.names, self.weights, self.missing, self.intercept))
 
-    def __reduce__(self) -> tuple[Any, ...]:  # mapping proxies cannot be pickled
-        return (Stack.from_dict, (self.to_dict(),))
-
     def combine(self, signals: Sequence[float | None]) -> float | None:
         """Return P(right) of a claim; ``None`` if every signal is missing.
 
@@ -104,15 +103,6 @@ class Stack:
         z = self.intercept + sum(w * x for w, x in zip((*self.weights, *self.missing), row, strict=True))
         margin = 1 / (self.n + self.before + 2)
         return min(max(1 / (1 + math.exp(-max(min(z, 50.0), -50.0))), margin), 1 - margin)
-
-    def require(self, **configuration: BindingValue) -> Stack:
-        """Return itself if it was fitted for exactly this configuration; ``None`` values count as absent.
-
-        Raises:
-            CalibrationError: it was fitted for another configuration; the message names every difference.
-        """
-        require_same("The calibration of claims", self.bound_to, configuration, hint=_REFIT)
-        return self
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values that JSON can hold."""

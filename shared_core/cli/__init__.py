@@ -1,4 +1,4 @@
-"""Command line, one file per command; ``shared_core.cli.commands`` assembles them."""
+"""Command line, one file per command; ``shared_core.cli.__main__`` assembles them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from shared_core.support.moved import lazy_names
 
 if TYPE_CHECKING:
-    from shared_core.cli.commands import app, main
+    from shared_core.cli.__main__ import app, main
 
 __all__ = ["app", "main"]
 
-__getattr__, __dir__ = lazy_names(__name__, __all__, dict.fromkeys(__all__, "commands"))
+__getattr__, __dir__ = lazy_names(__name__, __all__, dict.fromkeys(__all__, "__main__"))

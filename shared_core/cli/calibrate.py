@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from shared_core.cli.calibrate_label import Labelled, label_claims
 from shared_core.cli.calibrate_options import (
     Alpha,
     CalibrateOptions,
     ClaimsFile,
     FlagOptions,
+    Labelled,
     LabelSource,
     PromisedAccuracy,
     Questions,
     Rule,
     RuleTarget,
+    label_claims,
     tell_estimate,
 )
 from shared_core.cli.common import (

@@ -16,8 +16,7 @@ from shared_core.cli.options import Trace
 from shared_core.errors import InputError
 
 if TYPE_CHECKING:
-    from shared_core.lab.recall import MeasuredAnswer
-    from shared_core.lab.setup import LabSetup
+    from shared_core.lab.setup import LabSetup, MeasuredAnswer
     from shared_core.types import Answer
 
 _SHOWN = ("gate", "retrieve", "rerank", "segment", "path", "search", "confidence", "keep")
@@ -97,7 +96,7 @@ def _introduce(lab: LabSetup) -> None:
 
 
 def _recall(lab: LabSetup) -> None:
-    from shared_core.lab.recall import measure_answers
+    from shared_core.lab.setup import measure_answers
 
     _heading("Answers from memory, and their uncertainty (Gram: lower is surer)")
     for title, known in (("trained on", True), ("never seen", False)):

@@ -19,7 +19,7 @@ from shared_core.support.run_log import RUN
 
 if TYPE_CHECKING:
     from shared_core.facades.engine import SelfReflectEngine
-    from shared_core.training.research.on_ray import OnRay
+    from shared_core.training.research.searches import OnRay
 
 _DEFAULTS = SelfReflectSettings()
 
@@ -79,7 +79,7 @@ class SearchOptions(DocumentOptions):
             if self.ray_address is not None or self.ray_gpus:
                 raise InputError("--ray-address and --ray-gpus are for --ray.", hint="Add --ray, or leave them out.")
             return None
-        from shared_core.training.research.on_ray import OnRay
+        from shared_core.training.research.searches import OnRay
 
         return OnRay(self.workers, self.ray_gpus, self.ray_address)
 

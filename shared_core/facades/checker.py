@@ -13,7 +13,7 @@ from shared_core.errors import InputError, SelfReflectError
 from shared_core.facades.assembly import Parts
 from shared_core.lm.base import LanguageModel
 from shared_core.pipelines.check import STACK_LEFT_OUT, VERDICTS, check
-from shared_core.pipelines.decision.question_run import Abilities, QuestionRun
+from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.decision.wording import is_abstention
 from shared_core.pipelines.necessity import require_scores
 from shared_core.reading.base import Reader, SupportScorer
@@ -174,16 +174,20 @@ class SelfReflectChecker:
         return await flows.arun_many(todo, self.resources, on_event, deadline=self.settings.deadline)
 
     def _flow(self, answer: str, question: str, passages: Passages | None) -> Flow[Answer]:
-        can_retrieve = self.resources.retriever is not None
-        return check_flow(
-            answer,
-            question,
-            passages,
-            self.settings,
-            self.context,
-            can_retrieve=can_retrieve,
-            necessary=self.necessary,
-        )
+        """Create the flow that checks one answer; errors in the arguments are raised when it runs."""
+        try:
+            _require_texts(answer, question)
+            if passages is None and self.resources.retriever is None:
+                raise InputError(
+                    "There is nothing to check the answer against.",
+                    hint="Give passages=…, or a retriever that finds some for each claim.",
+                )
+            given = None if passages is None else _as_passages(passages)
+        except SelfReflectError as error:
+            return flows.fail(error)
+        if is_abstention(answer, self.settings):
+            return _abstention(answer, question.strip(), given or (), self.settings)
+        return _complete(answer, question.strip(), given, QuestionRun(self.settings, self.context), self.necessary)
 
     def _flows(
         self,
@@ -200,32 +204,6 @@ class SelfReflectChecker:
                     hint=f"Give one of the {name} for each answer, or leave {name} out.",
                 )
         return [self._flow(a, q, p) for a, q, p in zip(answers, asked, given, strict=True)]
-
-
-def check_flow(
-    answer: str,
-    question: str,
-    passages: Passages | None,
-    settings: SelfReflectSettings,
-    context: Abilities,
-    *,
-    can_retrieve: bool,
-    necessary: bool = False,
-) -> Flow[Answer]:
-    """Create the flow that checks one answer; errors in the arguments are raised when it runs."""
-    try:
-        _require_texts(answer, question)
-        if passages is None and not can_retrieve:
-            raise InputError(
-                "There is nothing to check the answer against.",
-                hint="Give passages=…, or a retriever that finds some for each claim.",
-            )
-        given = None if passages is None else _as_passages(passages)
-    except SelfReflectError as error:
-        return _fail(error)
-    if is_abstention(answer, settings):
-        return _abstention(answer, question.strip(), given or (), settings)
-    return _complete(answer, question.strip(), given, QuestionRun(settings, context), necessary)
 
 
 def _abstention(answer: str, question: str, passages: Sequence[Passage], settings: SelfReflectSettings) -> Flow[Answer]:
@@ -276,8 +254,3 @@ def _as_passages(passages: Passages) -> list[Passage]:
     if isinstance(passages, (str, Passage)) or not isinstance(passages, Sequence):
         raise InputError(f"passages must be a list, not {type(passages).__name__}.", hint="passages=[…]")
     return [Passage(f"passage {i}", p) if isinstance(p, str) else p for i, p in enumerate(passages, 1)]
-
-
-def _fail(error: SelfReflectError) -> Flow[Answer]:
-    yield from ()
-    raise error

@@ -15,7 +15,7 @@ from shared_core.calibration.binding import BindingValue
 from shared_core.calibration.stack import AnyCalibration
 from shared_core.conversation.answering import CONDENSED, answer_turn
 from shared_core.conversation.turns import Asked
-from shared_core.errors import AbstainedError, LimitError, QuestionError, SelfReflectError
+from shared_core.errors import AbstainedError, LimitError, QuestionError
 from shared_core.facades.assembly import Parts, compares_meanings, load, require_retriever
 from shared_core.facades.checker import Passages, SelfReflectChecker
 from shared_core.lm.base import Generation, LanguageModel, SamplingParams
@@ -353,7 +353,7 @@ class SelfReflectEngine:
         asked = question if isinstance(question, Asked) else Asked(question)
         if not isinstance(asked.question, str) or not asked.question.strip():
             raised = QuestionError(f"A question must be non-empty text, not {asked.question!r}.", hint="Ask in words.")
-            return _fail(raised)
+            return flows.fail(raised)
         return self._complete(dataclasses.replace(asked, question=asked.question.strip()))
 
     def _complete(self, asked: Asked) -> Flow[Answer]:
@@ -415,11 +415,6 @@ def _require_models(parts: Parts) -> None:
         parts.require_model(name, "reference", "claim")
     elif settings.pipeline != "composed" or parts.resources.models:
         parts.require_model(name)
-
-
-def _fail(error: SelfReflectError) -> Flow[Answer]:
-    yield from ()
-    raise error
 
 
 def _fall_back(answer: Answer, run: QuestionRun, meter: Meter) -> Flow[Answer]:

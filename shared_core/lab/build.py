@@ -9,9 +9,24 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from shared_core.lab.facts import SPLITS, Entity, Fact, Pronoun, Split, Tier, Value, number_value
+from shared_core.lab.facts import (
+    KINDS,
+    NAME_PARTS,
+    SPLITS,
+    WORDS,
+    Attribute,
+    Entity,
+    EntityType,
+    Fact,
+    Pronoun,
+    Split,
+    Tier,
+    Value,
+    ValueSet,
+    is_entity_type,
+    number_value,
+)
 from shared_core.lab.names import Dice, Namer, aliases, phrase
-from shared_core.lab.schema import KINDS, NAME_PARTS, WORDS, Attribute, EntityType, ValueSet, is_entity_type
 
 T = TypeVar("T")
 

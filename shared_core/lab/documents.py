@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from shared_core.lab.build import Draft
-from shared_core.lab.facts import SPLITS, Entity, Fact
+from shared_core.lab.facts import KINDS, SPLITS, Attribute, Entity, Fact
 from shared_core.lab.names import Dice
 from shared_core.lab.prose import (
     Line,
@@ -21,7 +21,6 @@ from shared_core.lab.prose import (
     joined,
     sentence,
 )
-from shared_core.lab.schema import KINDS, Attribute
 from shared_core.types import MetadataValue, Passage
 
 DocumentKind = Literal["profile", "notes", "table", "list", "outdated", "contradicting", "essay", "withheld"]

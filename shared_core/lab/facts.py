@@ -1,11 +1,180 @@
-"""Entities of the world, and the facts about them."""
+"""The world in types: its schema, read from ``world.toml``, and the entities and facts that are stated in its terms.
+
+All prose of the world is in that file: every way to state a fact, to ask for it and to compare by it. This module gives
+it types and checks it.
+"""
 
 from __future__ import annotations
 
+import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal
 
-from shared_core.lab.schema import ATTRIBUTES, Attribute, EntityType, ValueSet
+from pydantic import TypeAdapter
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+EntityType = Literal["person", "city", "country", "work", "organisation", "event", "ship", "mountain"]
+ValueSet = Literal[
+    "year", "metres", "participants", "occupation", "instrument", "colour", "language", "currency", "river", "plant",
+    "field", "rock", "binding",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """Questions that compare two things by a number.
+
+    Attributes:
+        less: ask for the thing with the smaller number; with ``{a}`` and ``{b}``.
+        more: ask for the thing with the larger one.
+    """
+
+    less: tuple[str, ...]
+    more: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """An attribute of a type of thing.
+
+    Attributes:
+        name: name, unique within the type, for instance ``birthplace``.
+        subject: type of the things that have it.
+        value: type of its values: things of the world, or a closed set.
+        label: a noun for it, as in "the birthplace of {x}"; the heading of its column in tables.
+        sentences: ways to state it; the first begins with ``{s}`` and is the plain one.
+        questions: ways to ask for it.
+        yes_no: ways to ask whether it has a given value.
+        nouns: ways to name its value from the subject ("the birthplace of {x}"), for attributes that can be a hop.
+        contest: questions that compare two things by it (numbers only).
+        same: questions whether two things have the same value; with ``{a}`` and ``{b}``.
+        changing: whether older documents may state a former value.
+    """
+
+    name: str
+    subject: EntityType
+    value: EntityType | ValueSet
+    label: str
+    sentences: tuple[str, ...]
+    questions: tuple[str, ...]
+    yes_no: tuple[str, ...]
+    nouns: tuple[str, ...] = ()
+    contest: Contest | None = None
+    same: tuple[str, ...] = ()
+    changing: bool = False
+
+    @property
+    def key(self) -> str:
+        """Name that is unique in the world, for instance ``person.birthplace``."""
+        return f"{self.subject}.{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Unstated:
+    """An attribute that no document ever states, and the questions for it."""
+
+    name: str
+    questions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Presumption:
+    """A question that takes a relation for granted: asked with a wrong value, it has no answer.
+
+    Attributes:
+        attribute: name of the relation that is taken for granted.
+        asks: name of the attribute that is asked for, of the same thing.
+        questions: the wordings, with ``{x}`` for the thing and ``{v}`` for the presumed value.
+    """
+
+    attribute: str
+    asks: str
+    questions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A type of thing.
+
+    Attributes:
+        type: its name.
+        noun: a noun for one of them in prose ("the ship"); empty for people, who get pronouns.
+        attributes: its attributes, in the order of tables.
+        unstated: attributes that no document states.
+        presumptions: questions with a false presupposition.
+        idle: sentences that answer no question; with ``{s}``, ``{p}``, ``{own}``.
+    """
+
+    type: EntityType
+    noun: str
+    attributes: tuple[Attribute, ...]
+    unstated: tuple[Unstated, ...]
+    presumptions: tuple[Presumption, ...]
+    idle: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NameParts:
+    """The parts that names are made of: syllables of invented words, first names, words of titles, endings."""
+
+    onsets: tuple[str, ...]
+    vowels: tuple[str, ...]
+    middles: tuple[str, ...]
+    codas: tuple[str, ...]
+    women: tuple[str, ...]
+    men: tuple[str, ...]
+    adjectives: tuple[str, ...]
+    nouns: tuple[str, ...]
+    proud: tuple[str, ...]
+    animals: tuple[str, ...]
+    bodies: tuple[str, ...]
+    affairs: tuple[str, ...]
+    peaks: tuple[str, ...]
+    lands: tuple[str, ...]
+    towns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Schema:
+    """The tables of the file."""
+
+    words: dict[ValueSet, tuple[str, ...]]
+    names: NameParts
+    kinds: tuple[Kind, ...]
+
+
+def _read(path: Path) -> _Schema:
+    """Read and check a schema; pydantic's error names the place of what is wrong in it."""
+    tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    for kind in tables["kinds"]:
+        for attribute in kind["attributes"]:
+            attribute["subject"] = kind["type"]  # the file says it once for each type
+    return TypeAdapter(_Schema).validate_python(tables)
+
+
+_SCHEMA = _read(Path(__file__).with_name("world.toml"))
+
+KINDS: Mapping[EntityType, Kind] = MappingProxyType({kind.type: kind for kind in _SCHEMA.kinds})
+"""Every type of thing, by name."""
+
+ATTRIBUTES: Mapping[str, Attribute] = MappingProxyType({a.key: a for k in KINDS.values() for a in k.attributes})
+"""Every attribute by its key (``person.birthplace``)."""
+
+WORDS: Mapping[ValueSet, tuple[str, ...]] = MappingProxyType(_SCHEMA.words)
+"""Value sets that are lists of words, the same in every world. Others are numbers, or are named for each world."""
+
+NAME_PARTS = _SCHEMA.names
+
+
+def is_entity_type(value: EntityType | ValueSet) -> TypeIs[EntityType]:
+    """Return whether an attribute's values are things of the world, not words or numbers."""
+    return value in KINDS
+
 
 Tier = Literal["popular", "middle", "obscure", "invented"]
 Split = Literal["train", "tune", "test"]

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from shared_core.errors import InputError
-from shared_core.lab.schema import NAME_PARTS, EntityType
+from shared_core.lab.facts import NAME_PARTS, EntityType
 
 ARTICLED: frozenset[EntityType] = frozenset({"organisation", "event", "ship"})
 """Types whose names take "the" in running text."""

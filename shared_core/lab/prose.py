@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from shared_core.lab.facts import Entity, Fact, Value
+from shared_core.lab.facts import KINDS, Entity, Fact, Value
 from shared_core.lab.names import Dice
-from shared_core.lab.schema import KINDS
 
 Status = Literal["current", "outdated", "contradicting"]
 Subject = Literal["name", "pronoun", "noun"]

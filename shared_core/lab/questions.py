@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from shared_core.lab.build import Draft
-from shared_core.lab.facts import SPLITS, TIERS, Entity, Fact, Split, Tier, Value
+from shared_core.lab.facts import KINDS, SPLITS, TIERS, Attribute, Entity, Fact, Split, Tier, Value
 from shared_core.lab.names import Dice, phrase
 from shared_core.lab.prose import article, plain
-from shared_core.lab.schema import KINDS, Attribute
 
 AnswerableKind = Literal["single", "two_hop", "three_hop", "yes_no", "comparison"]
 UnanswerableKind = Literal["invented", "missing_attribute", "near_miss", "removed", "false_presupposition"]

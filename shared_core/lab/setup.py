@@ -1,8 +1,8 @@
-"""The lab's shipped model, engines over its world, their calibrations, and questions to ask."""
+"""The lab's shipped model, engines over its world, their calibrations, and questions asked and measured."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -11,14 +11,21 @@ from typing import TYPE_CHECKING
 from shared_core.calibration import io as calibration_io
 from shared_core.calibration.stack import AnyCalibration
 from shared_core.errors import ModelLoadError
+from shared_core.evaluation.metrics.qa import contains_answer
 from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lab.facts import Split
 from shared_core.lab.names import Dice
 from shared_core.lab.questions import Question, QuestionKind
 from shared_core.lab.world import World
-from shared_core.lm.base import LanguageModel
+from shared_core.lm.base import LanguageModel, Prompt
+from shared_core.pipelines.gating.choose import choose_estimator
+from shared_core.pipelines.gating.measure import Measurement, measure
+from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, demonstrations, step_prompt
 from shared_core.retrieval import BM25Retriever
+from shared_core.runtime.flow import run
 from shared_core.settings import PipelineName, SeakrSettings, SelfReflectSettings
+from shared_core.types import Passage
+from shared_core.uncertainty import final_answer, is_answer
 
 if TYPE_CHECKING:
     from shared_core.lm.transformers import TransformersLM
@@ -141,3 +148,93 @@ def load_lab_model(folder: str | Path | None = None, *, device: str | None = Non
             hint="Make one in a checkout of the project: python -m benchmarks.lab.train --out DIR --minutes 90",
         )
     return TransformersLM(str(path), device=device or "cpu", dtype="float32", name="lab")
+
+
+# --- answers, measured -----------------------------------------------------------------------------------------------
+
+
+_BATCH = 10
+TOKENS, CHAIN_TOKENS = 32, 96
+"""Most tokens of an answer, and of an answer with the steps that lead to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredAnswer:
+    """A question with the model's answer and its uncertainty.
+
+    Attributes:
+        question: the question that was asked.
+        text: the answer; empty if the model said that it does not know.
+        values: uncertainty by estimator, inf where it is unknown.
+    """
+
+    question: Question
+    text: str
+    values: dict[str, float]
+
+    @property
+    def right(self) -> bool:
+        """Whether the answer is an accepted one."""
+        return is_right(self.text, self.question)
+
+
+def is_right(text: str, question: Question) -> bool:
+    """Return whether a text holds an accepted answer; never true of a question without one.
+
+    Yes and no are words of many sentences, so a text has to begin with the right one.
+    """
+    if not question.answers or not text:
+        return False
+    if question.answers[0] in ("yes", "no"):
+        return text.strip().lower().startswith(question.answers[0])
+    return contains_answer(text, question.answers)
+
+
+def measure_answers(
+    setup: LabSetup,
+    questions: Sequence[Question],
+    passages: Sequence[Sequence[Passage]] | None = None,
+    also: Sequence[str] = (),
+    options: SeakrSettings | None = None,
+    *,
+    stepwise: bool = False,
+) -> list[MeasuredAnswer]:
+    """Answer questions and measure how uncertain the model is.
+
+    Args:
+        setup: model and engines.
+        questions: questions to answer.
+        passages: passages for each question; answers come from memory if not given.
+        also: names of estimators to compute beside that of ``options``.
+        options: estimator (Gram by default) and how to sample for it.
+        stepwise: ask for the steps that lead to the answer, which are measured too.
+    """
+    engine = setup.engine(SelfReflectSettings(seakr=options or SeakrSettings()))
+    chosen = choose_estimator(engine.settings, engine.context, also=also)
+    prompt_of, limit = (_chain_prompt, CHAIN_TOKENS) if stepwise else (short_prompt, TOKENS)
+    found = []
+    for start in range(0, len(questions), _BATCH):
+        some = questions[start : start + _BATCH]
+        read = passages[start : start + _BATCH] if passages is not None else [()] * len(some)
+        prompts = [prompt_of(q, p) for q, p in zip(some, read)]
+        asked = [q.text for q in some]
+        results = run(measure(prompts, chosen, stop=ANSWER_STOPS, max_tokens=limit, question=asked), engine.resources)
+        found += [_measured(q, m, chosen.estimator.name, stepwise) for q, m in zip(some, results)]
+    return found
+
+
+def short_prompt(question: Question, passages: Sequence[Passage] = ()) -> Prompt:
+    """Return the prompt that asks for an answer of a few words, from memory or from passages."""
+    return step_prompt(question.text, (), passages, demonstrations("simple"), ANSWER_LEAD)
+
+
+def _chain_prompt(question: Question, passages: Sequence[Passage] = ()) -> Prompt:
+    """Return the prompt that asks for an answer step by step."""
+    return step_prompt(question.text, (), passages, demonstrations(SeakrSettings().published.task))
+
+
+def _measured(question: Question, found: Measurement, name: str, stepwise: bool) -> MeasuredAnswer:
+    # `final_answer` looks for "the answer is", which a short prompt ends with and the reply therefore lacks.
+    text = final_answer(found.text if stepwise else f"the answer is {found.text}")
+    known = text if text and is_answer(text) else ""
+    return MeasuredAnswer(question, known, {name: found.uncertainty, **found.others})

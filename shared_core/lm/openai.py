@@ -2,7 +2,7 @@
 
 What the server really does is found out once, at the first call, by small requests (``_server.probe``). Where it takes
 token ids and tokenizes for us (vLLM), or where a tokenizer is given, prompts go out as ids and untrusted text can
-hold no control token; else as text with the control strings of untrusted parts neutralised (``neutralise``).
+hold no control token; else as text with the control strings of untrusted parts neutralised (``chat.layout``).
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from shared_core.errors import (
     LanguageModelError,
     MissingDependencyError,
 )
-from shared_core.lm._loop import LoopThread, ahear, hear
 from shared_core.lm._server.abilities import DEAR, Abilities
 from shared_core.lm._server.http import Deadline, Endpoint, Failure
 from shared_core.lm._server.probe import Api, probe
@@ -37,6 +36,7 @@ from shared_core.lm.base import (
 )
 from shared_core.lm.identity import plain_name
 from shared_core.support.pickling import Remade
+from shared_core.support.threads import LoopThread, ahear, hear
 
 if TYPE_CHECKING:
     from shared_core.lm.encoding import Encoder

@@ -148,13 +148,16 @@ class TracingLM:
         numbers, start = self._begin(requests), time.monotonic()
 
         def end(results: list[R]) -> list[R]:
-            self._end(numbers, requests, results, time.monotonic() - start)
+            seconds = time.monotonic() - start
+            for number, request, result in zip(numbers, requests, results):
+                self._write(f"--- result {number} · {seconds:.2f} s ---\n{self._result(request, result)}")
             return results
 
         try:
             yield end
         except BaseException as error:
-            self._fail(numbers, error)
+            for number in numbers:
+                self._write(f"--- result {number} ---\n[error]\n{_indent(f'{type(error).__name__}: {error}')}")
             raise
 
     def _begin(self, requests: Sequence[Q]) -> list[int]:
@@ -167,14 +170,6 @@ class TracingLM:
                 parts.append(options)
             self._write(f"--- {' · '.join(parts)} ---\n{self._body(request)}")
         return numbers
-
-    def _end(self, numbers: Sequence[int], requests: Sequence[Q], results: Sequence[object], seconds: float) -> None:
-        for number, request, result in zip(numbers, requests, results):
-            self._write(f"--- result {number} · {seconds:.2f} s ---\n{self._result(request, result)}")
-
-    def _fail(self, numbers: Sequence[int], error: BaseException) -> None:
-        for number in numbers:
-            self._write(f"--- result {number} ---\n[error]\n{_indent(f'{type(error).__name__}: {error}')}")
 
     def _write(self, text: str) -> None:
         with self._lock:

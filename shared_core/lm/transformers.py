@@ -342,7 +342,7 @@ class TransformersLM(Remade, BaseLanguageModel):
     def _inference(self) -> Iterator[None]:
         import torch
 
-        from shared_core.lm._hf.stem import installed as stems
+        from shared_core.lm._hf.attention import installed as stems
 
         self._adapters.switch()
         attention = stems(self.model) if self._runner.stems else nullcontext()

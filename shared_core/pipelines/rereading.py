@@ -20,9 +20,8 @@ from shared_core.pipelines.competing import is_poor
 from shared_core.pipelines.confidence import Weighed, weigh
 from shared_core.pipelines.decision.question_run import QuestionRun, leave_out
 from shared_core.pipelines.decision.reasons import DECLINED, is_refusal
-from shared_core.pipelines.gating.closed_book import conclude
 from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, demonstrations, step_prompt
-from shared_core.pipelines.seakr.answer import choose_citations, state_answer
+from shared_core.pipelines.seakr.answer import choose_citations, conclude, state_answer
 from shared_core.reading.questions import words
 from shared_core.runtime.flow import Flow, Generate, Report
 from shared_core.settings import Demonstration

@@ -64,10 +64,6 @@ def _fold(word: str) -> str:
     return unicodedata.normalize("NFC", "".join(c for c in parts if not "\u0300" <= c <= "\u036f"))
 
 
-def _ngrams(run: str) -> list[str]:
-    return [*run, *(run[i : i + 2] for i in range(len(run) - 1))]
-
-
 class Tokenizer(Portable):
     """A function from text to the words that lexical search compares.
 
@@ -131,7 +127,7 @@ class Tokenizer(Portable):
         last = 0
         for run in _UNSPACED_RUN.finditer(word):
             out.extend(stem([word[last : run.start()]] if run.start() > last else []))
-            out.extend(_ngrams(run[0]))
+            out.extend([*run[0], *(run[0][i : i + 2] for i in range(len(run[0]) - 1))])
             last = run.end()
         out.extend(stem([word[last:]] if last < len(word) else []))
         return out

@@ -74,7 +74,7 @@ from shared_core.types import Event
 __all__ = [
     "Deadline", "Embed", "Flow", "Generate", "HiddenStates", "Judge", "LeafRequest", "Rate", "Read", "Report",
     "Request", "Resources", "Retrieve", "Score", "Together", "TokenIds", "arun", "arun_many", "astream", "describe",
-    "intercept", "leaves_of", "run", "run_many", "stream",
+    "fail", "intercept", "leaves_of", "run", "run_many", "stream",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -126,6 +126,12 @@ def intercept(
         return value
     finally:
         flow.close()
+
+
+def fail(error: Exception) -> Flow[Any]:
+    """Create a flow that raises the error when it runs."""
+    yield from ()
+    raise error
 
 
 _LATE_REQUESTS = 100

@@ -72,7 +72,7 @@ class Base:
         return int(self.model.get_input_embeddings().weight.shape[0])
 
 
-def check_packages(settings: TrainingSettings, trackers: bool = True) -> None:
+def check_packages(settings: TrainingSettings) -> None:
     """Check, before anything is loaded, that the packages and the device for these settings are there.
 
     Raises:
@@ -92,7 +92,7 @@ def check_packages(settings: TrainingSettings, trackers: bool = True) -> None:
             )
         if importlib.util.find_spec("bitsandbytes") is None:
             raise MissingDependencyError("bitsandbytes", extra="qlora", purpose=what)
-    if trackers and settings.report_to:
+    if settings.report_to:
         _check_trackers(settings.report_to)
 
 

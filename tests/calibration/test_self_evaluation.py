@@ -18,7 +18,7 @@ from shared_core.cli import app
 from shared_core.errors import CalibrationError, InputError
 from shared_core.evaluation.dataset import Question, read_questions
 from shared_core.evaluation.fitting import ClaimLabels, FitOptions, Fitted, fit
-from shared_core.evaluation.fitting.labels import can_be_judged
+from shared_core.evaluation.judging import can_be_judged
 from shared_core.lm.base import Capabilities
 from shared_core.training.research.searches import run_searches
 from shared_core.types import Claim

@@ -19,7 +19,7 @@ from llama_index.core.base.llms.types import ChatMessage, ChatResponse, Completi
 from langchain_selfreflect import LangChainLM
 from shared_core.errors import LanguageModelError
 from shared_core.lm import Generate, Generation, Prompt, SamplingParams
-from shared_core.lm.neutralise import COMMON_CONTROL_STRINGS
+from shared_core.lm.chat.layout import COMMON_CONTROL_STRINGS
 from shared_core.lm.openai import OpenAICompatibleLM
 from tests.contract.sides import Answer, LlamaIndexSide
 from tests.openai_server import ALL, FakeServer

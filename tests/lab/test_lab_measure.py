@@ -24,8 +24,7 @@ from benchmarks.lab.measure.seakr import gate, rerank
 from benchmarks.lab.measure.setting import Counts, Figures, Lab, shown
 from benchmarks.lab.measure.verdicts import attack, self_rag, verdicts
 from benchmarks.lab.measure.writing import check, iterative_and_wide
-from shared_core.lab.recall import measure_answers
-from shared_core.lab.setup import lab_settings
+from shared_core.lab.setup import lab_settings, measure_answers
 from shared_core.uncertainty import ESTIMATORS
 
 TINY = Counts(

@@ -11,8 +11,7 @@ from benchmarks.lab.measure.verdicts import attack, verdicts
 from shared_core import SelfReflectEngine, SelfReflectSettings
 from shared_core.evaluation.metrics.confidence import auroc
 from shared_core.lab import World
-from shared_core.lab.recall import is_right, measure_answers
-from shared_core.lab.setup import CARD, CHECKPOINT
+from shared_core.lab.setup import CARD, CHECKPOINT, is_right, measure_answers
 from shared_core.lm.base import Prompt
 from shared_core.lm.transformers import TransformersLM
 from shared_core.pipelines.self_rag.with_tokens import instruction, lead

@@ -10,11 +10,11 @@ import pytest
 from benchmarks.lab.judge import TruthJudge
 from benchmarks.lab.rows.library import Library
 from shared_core.errors import InputError
-from shared_core.lab import World, schema
+from shared_core.lab import World, facts
+from shared_core.lab.facts import ATTRIBUTES, KINDS
 from shared_core.lab.names import Dice
 from shared_core.lab.prose import plain
 from shared_core.lab.questions import ANSWERABLE, UNANSWERABLE
-from shared_core.lab.schema import ATTRIBUTES, KINDS
 
 PINNED = {
     0: ("ba4f8874a8e3cc0a23ccdf275e1a674eecbe50cd1a6130eee412e36d85064480",
@@ -48,12 +48,12 @@ def test_the_schema_keeps_its_rules() -> None:
 
 
 def test_a_broken_schema_is_refused(tmp_path: Path) -> None:
-    text = (Path(schema.__file__).with_name("world.toml")).read_text(encoding="utf-8")
+    text = (Path(facts.__file__).with_name("world.toml")).read_text(encoding="utf-8")
     for wrong in (text.replace('value = "colour"', 'value = "smell"', 1), text.replace("questions = [", "ask = [", 1)):
         assert wrong != text
         (tmp_path / "world.toml").write_text(wrong, encoding="utf-8")
         with pytest.raises(ValueError, match="kinds"):
-            schema._read(tmp_path / "world.toml")
+            facts._read(tmp_path / "world.toml")
 
 
 def test_the_same_seed_gives_the_same_world_and_another_one_other_names(world: World) -> None:

@@ -17,9 +17,9 @@ from pydantic import SecretStr
 
 from shared_core.lm import SamplingParams
 from shared_core.lm.chat import Reply, Secrets, Tokens, call_all, find_usage, make_sample, read_content, read_reply
-from shared_core.lm.chat.calls import acall_all
 from shared_core.lm.chat.read import Kept, OnlyThoughts, kept_tokens
 from shared_core.lm.chat.thoughts import find_own_words, find_thoughts, find_wrapped
+from shared_core.support.threads import acall_all
 from shared_core.types import Usage
 
 # --- secrets -------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from shared_core.errors import InputError
-from shared_core.lm.neutralise import COMMON_CONTROL_STRINGS, MARK, neutralise_stretches, restore
+from shared_core.lm.chat.layout import COMMON_CONTROL_STRINGS, MARK, neutralise_stretches, restore
 
 hostile = st.lists(
     st.one_of(

@@ -35,7 +35,7 @@ def expected(query: Any, key: Any, value: Any, seen: Any) -> Any:
 def test_blocks_add_up_to_attention(
     rows: int, width: int, past: int, heads: tuple[int, int], kind: str, length: int, most: int, seed: int
 ) -> None:
-    from shared_core.lm._hf import products
+    from shared_core.lm._hf import attention
 
     torch.manual_seed(seed)
     own = width if kind == "causal" else width + past
@@ -52,8 +52,8 @@ def test_blocks_add_up_to_attention(
     if kind == "additive":
         mask = torch.zeros(seen.shape).masked_fill(~seen, torch.finfo(torch.float32).min)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(products, "_MOST", most)
-        found = products.attend(query, key, value, mask, SIZE**-0.5, stem, causal=kind == "causal")
+        patch.setattr(attention, "_MOST", most)
+        found = attention.attend_by_products(query, key, value, mask, SIZE**-0.5, stem, causal=kind == "causal")
     if stem:
         key, value = (torch.cat([s.expand(rows, -1, -1, -1), x], 2) for s, x in zip(stem, (key, value), strict=True))
         seen = torch.cat([torch.ones(rows, 1, width, length, dtype=torch.bool), seen], 3)
@@ -62,7 +62,7 @@ def test_blocks_add_up_to_attention(
 
 
 def test_bfloat16_takes_products_where_the_processor_computes_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    from shared_core.lm._hf import products, stem
+    from shared_core.lm._hf import attention
 
     calls = []
 
@@ -70,24 +70,24 @@ def test_bfloat16_takes_products_where_the_processor_computes_in_it(monkeypatch:
         calls.append(given)
         return original(*given, **more)
 
-    original = products.attend
-    monkeypatch.setattr(products, "attend", attend)
-    monkeypatch.setattr(products, "computes_bfloat16", lambda device: True)
+    original = attention.attend_by_products
+    monkeypatch.setattr(attention, "attend_by_products", attend)
+    monkeypatch.setattr(attention, "computes_bfloat16", lambda device: True)
     layer = SimpleNamespace(layer_idx=0, is_causal=True)
     torch.manual_seed(0)
     query, key, value = torch.randn(3, 2, 4, 6, SIZE)
     coarse = [x.to(torch.bfloat16) for x in (query, key, value)]
-    found, _ = stem.attend(layer, *coarse, None)
+    found, _ = attention.attend(layer, *coarse, None)
     assert calls
     seen = torch.ones(2, 1, 6, 6, dtype=torch.bool).tril()
     assert torch.allclose(found.float(), expected(query, key, value, seen), atol=0.05)
     calls.clear()
-    both, _ = stem.attend(layer, *coarse, None, is_causal=False)
+    both, _ = attention.attend(layer, *coarse, None, is_causal=False)
     assert torch.allclose(both.float(), expected(query, key, value, torch.ones_like(seen)), atol=0.05)
     calls.clear()
-    stem.attend(layer, query, key, value, None)
+    attention.attend(layer, query, key, value, None)
     bias = torch.zeros(2, 4, 6, 6, dtype=torch.bfloat16)
-    stem.attend(layer, *coarse, None, position_bias=bias)  # what it does not know is left to transformers
-    monkeypatch.setattr(products, "computes_bfloat16", lambda device: False)
-    stem.attend(layer, *coarse, None)
+    attention.attend(layer, *coarse, None, position_bias=bias)  # what it does not know is left to transformers
+    monkeypatch.setattr(attention, "computes_bfloat16", lambda device: False)
+    attention.attend(layer, *coarse, None)
     assert not calls

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize(("heads", "shared"), [(4, 4), (4, 2), (4, 1)])
 def test_it_is_attention_over_both(width: int, masked: bool, heads: int, shared: int) -> None:
-    from shared_core.lm._hf import stem
+    from shared_core.lm._hf import attention
 
     torch.manual_seed(0)
     rows, own, size, length = 3, width + 2, 8, 11
@@ -25,9 +25,9 @@ def test_it_is_attention_over_both(width: int, masked: bool, heads: int, shared:
         allowed = allowed.tril(own - width)
         allowed[1, :, :, 0] = False
     mask = torch.zeros(allowed.shape).masked_fill(~allowed, torch.finfo(torch.float32).min)
-    with stem.grown_from([(stem_key, stem_value)]):  # type: ignore[arg-type]  # one layer
+    with attention.grown_from([(stem_key, stem_value)]):  # type: ignore[arg-type]  # one layer
         module = SimpleNamespace(layer_idx=0)
-        found, _ = stem.attend(module, query, key, value, mask if masked else None)
+        found, _ = attention.attend(module, query, key, value, mask if masked else None)
     keys = torch.cat([stem_key.expand(rows, -1, -1, -1), key], 2).repeat_interleave(heads // shared, 1)
     values = torch.cat([stem_value.expand(rows, -1, -1, -1), value], 2).repeat_interleave(heads // shared, 1)
     whole = torch.cat([torch.zeros(rows, 1, width, length), mask if masked else torch.zeros_like(mask)], 3)
@@ -36,10 +36,10 @@ def test_it_is_attention_over_both(width: int, masked: bool, heads: int, shared:
 
 
 def test_what_the_kernel_cannot_compute_is_refused() -> None:
-    from shared_core.lm._hf import stem
+    from shared_core.lm._hf import attention
 
     query, narrow = torch.randn(1, 2, 1, 8), torch.randn(1, 2, 1, 6)
-    with stem.grown_from({0: (query, query)}):
+    with attention.grown_from({0: (query, query)}):
         for key, value, more in ((query, narrow, {}), (query, query, {"softcap": 30.0})):
             with pytest.raises(ValueError, match="attention with"):
-                stem.attend(SimpleNamespace(layer_idx=0), query, key, value, None, **more)
+                attention.attend(SimpleNamespace(layer_idx=0), query, key, value, None, **more)

@@ -6,8 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from shared_core.lm.base import Part
-from shared_core.lm.chat.layout import as_text, control_strings, cut_text
-from shared_core.lm.neutralise import MARK, restore
+from shared_core.lm.chat.layout import MARK, as_text, control_strings, cut_text, restore
 from tests.openai_server import CONTROL, decode, tokenize
 
 STRINGS = control_strings(CONTROL)

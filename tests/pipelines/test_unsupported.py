@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from shared_core import SelfReflectSettings
 from shared_core.errors import SettingsError
 from shared_core.facades.checker import SelfReflectChecker
-from shared_core.pipelines.decision.unsupported import POLICIES, treat_unsupported
+from shared_core.pipelines.decision.wording import POLICIES, treat_unsupported
 from shared_core.types import Answer
 from tests.fakes import PASSAGES, WordCritic
 

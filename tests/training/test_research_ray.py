@@ -15,8 +15,7 @@ from shared_core import SelfReflectEngine
 from shared_core.cli import app
 from shared_core.errors import BackendUnavailableError, InputError
 from shared_core.evaluation.dataset import Question
-from shared_core.training.research.on_ray import OnRay
-from shared_core.training.research.searches import SEARCHES, run_searches
+from shared_core.training.research.searches import SEARCHES, OnRay, run_searches
 from tests.fakes import Shelf
 from tests.pipelines.research_scripts import Model, believes
 from tests.training.ray_models import Broken, Numbered

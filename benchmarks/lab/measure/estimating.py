@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.lab.measure.setting import Counts, Figures, Lab, mean
 from shared_core.evaluation.metrics.confidence import auroc
 from shared_core.lab.questions import Question
-from shared_core.lab.recall import TOKENS, MeasuredAnswer, measure_answers, short_prompt
+from shared_core.lab.setup import TOKENS, MeasuredAnswer, measure_answers, short_prompt
 from shared_core.pipelines.gating.choose import choose_estimator
 from shared_core.pipelines.gating.measure import Measurement, measure
 from shared_core.pipelines.gating.prompts import ANSWER_STOPS

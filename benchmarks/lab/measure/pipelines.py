@@ -13,8 +13,7 @@ from shared_core.errors import CalibrationError
 from shared_core.evaluation import fitting
 from shared_core.evaluation.metrics.confidence import auroc, expected_calibration_error
 from shared_core.lab.questions import UNANSWERABLE, Question
-from shared_core.lab.recall import is_right, measure_answers
-from shared_core.lab.setup import PIPELINES, lab_settings
+from shared_core.lab.setup import PIPELINES, is_right, lab_settings, measure_answers
 from shared_core.lab.world import World
 from shared_core.settings import PipelineName, SelfReflectSettings
 from shared_core.types import Answer

@@ -10,7 +10,7 @@ from shared_core.calibration import Calibration
 from shared_core.evaluation.fitting import fit
 from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lab.questions import Question
-from shared_core.lab.recall import measure_answers
+from shared_core.lab.setup import measure_answers
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.rerank import Ranked, rerank_by_rating, rerank_by_reading, rerank_by_uncertainty
 from shared_core.runtime.flow import Flow, run

@@ -12,8 +12,7 @@ from shared_core.evaluation.dataset import Question as Asked
 from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lab.facts import Split
 from shared_core.lab.questions import UNANSWERABLE, Question
-from shared_core.lab.recall import is_right
-from shared_core.lab.setup import CHECKPOINT, LabSetup
+from shared_core.lab.setup import CHECKPOINT, LabSetup, is_right
 from shared_core.types import Answer, Passage
 
 Figures = dict[str, float]

@@ -13,7 +13,7 @@ from benchmarks.lab.measure.setting import Counts, Figures, Lab, answers_of, mea
 from benchmarks.lab.rows.row import LabRow
 from benchmarks.lab.rows.source import RowSource
 from shared_core.lab.questions import Question
-from shared_core.lab.recall import is_right
+from shared_core.lab.setup import is_right
 from shared_core.lm.base import Generation, Part, Prompt, SamplingParams
 from shared_core.pipelines.self_rag.with_tokens import instruction, lead
 from shared_core.reflection import (

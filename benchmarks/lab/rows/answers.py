@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 from benchmarks.lab.rows.library import Library
 from benchmarks.lab.rows.row import LabRow, reply
-from shared_core.lab.facts import Entity, Fact
+from shared_core.lab.facts import KINDS, Attribute, Entity, Fact
 from shared_core.lab.names import Dice
 from shared_core.lab.prose import article, idle, joined, plain, sentence
 from shared_core.lab.questions import Question, QuestionKind, ask
-from shared_core.lab.schema import KINDS, Attribute
 from shared_core.lm.base import Prompt
 from shared_core.pipelines.gating.prompts import ANSWER_LEAD, DEMONSTRATIONS, memory_prompt, step_prompt
 from shared_core.types import Passage

@@ -6,11 +6,10 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 
 from shared_core.citation import split_sentences
-from shared_core.lab.facts import SPLITS, Entity, Fact, Split, Value
+from shared_core.lab.facts import KINDS, SPLITS, Entity, EntityType, Fact, Split, Value
 from shared_core.lab.names import Dice
 from shared_core.lab.prose import Statement
 from shared_core.lab.questions import Question, QuestionKind
-from shared_core.lab.schema import KINDS, EntityType
 from shared_core.lab.world import World
 from shared_core.retrieval import BM25Retriever
 from shared_core.types import Passage

@@ -12,8 +12,14 @@ from typing import Literal
 
 from shared_core.citation.facts import names as naming
 from shared_core.citation.facts import opposites
-from shared_core.citation.facts.arithmetic import equal_quantity, is_difference, is_sum, same_quantity
-from shared_core.citation.facts.attached import attached_otherwise, placed_otherwise
+from shared_core.citation.facts.arithmetic import (
+    attached_otherwise,
+    equal_quantity,
+    is_difference,
+    is_sum,
+    placed_otherwise,
+    same_quantity,
+)
 from shared_core.citation.facts.dates import dates_of, same_date
 from shared_core.citation.facts.quantities import Quantity, quantities_of
 from shared_core.citation.facts.tokens import (

@@ -3,8 +3,8 @@
 from shared_core.evaluation.fitting.asking import FitOptions
 from shared_core.evaluation.fitting.budget import Budget, Prices
 from shared_core.evaluation.fitting.fit import Fitted, estimate, fit
-from shared_core.evaluation.fitting.labels import ClaimLabels, read_labelled_claims
 from shared_core.evaluation.fitting.purposes import PURPOSES
+from shared_core.evaluation.judging import ClaimLabels, read_labelled_claims
 
 __all__ = [
     "PURPOSES",

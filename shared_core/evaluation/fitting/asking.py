@@ -25,7 +25,7 @@ from shared_core.errors import (
 from shared_core.evaluation.compare.run_folder import describe_retriever
 from shared_core.evaluation.dataset import Question
 from shared_core.evaluation.fitting.budget import Budget, Preview
-from shared_core.evaluation.fitting.labels import Label, can_be_judged
+from shared_core.evaluation.judging import Label, can_be_judged
 from shared_core.runtime import flow as flows
 from shared_core.runtime.budget import Meter
 from shared_core.runtime.flow import Flow

@@ -19,14 +19,9 @@ PREVIEWED = 3
 """Questions that an estimate looks at."""
 _FORM = "500calls, 200ktokens, 10min, or with --price 2USD"
 _UNITS = {
-    "call": "calls",
-    "token": "tokens",
-    "s": "seconds",
-    "second": "seconds",
-    "min": "minutes",
-    "minute": "minutes",
-}
-_UNITS |= {"h": "hours", "hour": "hours"}
+    "call": "calls", "token": "tokens", "s": "seconds", "second": "seconds", "min": "minutes", "minute": "minutes",
+    "h": "hours", "hour": "hours",
+}  # fmt: skip
 _FACTORS = {"minutes": 60.0, "hours": 3600.0}
 _LETTERS = 4  # of English text a token, about
 

@@ -15,17 +15,16 @@ from shared_core.calibration.stack import Stack
 from shared_core.errors import CalibrationError
 from shared_core.evaluation.dataset import Question
 from shared_core.evaluation.fitting.asking import BATCH, FitJob, Observation, Observed, digest_of
-from shared_core.evaluation.fitting.labels import ClaimLabels, can_be_judged
-from shared_core.evaluation.judging import is_right, judge
+from shared_core.evaluation.judging import ClaimLabels, can_be_judged, is_right, judge
 from shared_core.evaluation.metrics.qa import contains_answer
 from shared_core.evaluation.runner import digests_of
 from shared_core.pipelines.confidence import GENERAL, models_in_general, signal_values
 from shared_core.pipelines.decision.decide import signals_of
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.gating.choose import form_of
-from shared_core.pipelines.gating.closed_book import Recalled, closed_book, open_book
 from shared_core.pipelines.research.loop import searched
 from shared_core.pipelines.research.search import Search
+from shared_core.pipelines.seakr.answer import Recalled, closed_book, open_book
 from shared_core.pipelines.support import support
 from shared_core.runtime import flow as flows
 from shared_core.types import Answer, Claim

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shared_core.abstention import realised_utility
+from shared_core.calibration import held_out
 from shared_core.errors import InputError
 
 Ties = Literal["stable", "mean"]
@@ -43,14 +44,7 @@ def auroc(confidence: ArrayLike, correct: ArrayLike) -> float:
     sure, right = _arrays(confidence, correct)
     if not np.isin(right, (0.0, 1.0)).all():
         raise InputError("correct must be 0 or 1 for every answer.", hint="The arguments are (confidence, correct).")
-    positives = int(right.sum())
-    negatives = len(right) - positives
-    if not positives or not negatives:
-        return math.nan
-    _, group, counts = np.unique(sure, return_inverse=True, return_counts=True)
-    ranks = np.cumsum(counts) - (counts - 1) / 2  # mean rank of each distinct value, from 1
-    total = float(ranks[group][right == 1.0].sum())
-    return (total - positives * (positives + 1) / 2) / (positives * negatives)
+    return held_out.auroc(sure, right) if len(set(right)) == 2 else math.nan
 
 
 class RiskCoverage(NamedTuple):
@@ -164,8 +158,7 @@ def reliability_bins(confidence: ArrayLike, correct: ArrayLike, *, bins: int = 1
     Raises:
         InputError: different lengths, a confidence outside [0, 1], or no bins.
     """
-    if bins < 1:
-        raise InputError(f"There must be at least one bin, not {bins!r}.")
+    _check_bins(bins)
     p, right = _probabilities(confidence, correct)
     edges = np.arange(bins + 1) / bins
     where = np.searchsorted(edges[1:-1], p, side="left")
@@ -182,12 +175,8 @@ def expected_calibration_error(confidence: ArrayLike, correct: ArrayLike, *, bin
 
     Arguments and errors as for ``reliability_bins``. In [0, 1]; NaN without answers.
     """
-    found = reliability_bins(confidence, correct, bins=bins)
-    filled = found.size > 0
-    if not filled.any():
-        return math.nan
-    gaps = np.abs(found.accuracy[filled] - found.confidence[filled])
-    return float((gaps * found.size[filled]).sum() / found.size.sum())
+    _check_bins(bins)
+    return held_out.calibration_error(*_probabilities(confidence, correct), bins)
 
 
 def brier_score(confidence: ArrayLike, correct: ArrayLike) -> float:
@@ -230,6 +219,11 @@ def recall_at_k(retrieved: Sequence[Any], relevant: Collection[Any], k: int) -> 
         raise InputError(f"k must be at least 1, not {k!r}.")
     wanted = set(relevant)
     return len(wanted & set(retrieved[:k])) / len(wanted) if wanted else math.nan
+
+
+def _check_bins(bins: int) -> None:
+    if bins < 1:
+        raise InputError(f"There must be at least one bin, not {bins!r}.")
 
 
 def _by_confidence(sure: Floats, values: Floats, ties: Ties) -> tuple[NDArray[np.int64], Floats]:

@@ -1,7 +1,4 @@
-"""Key-value cache of tree decoding, and a cache of prompt prefixes that lives between calls.
-
-Imported by ``lm/transformers.py`` inside functions only (it needs torch).
-"""
+"""Key-value cache of tree decoding, and a cache of prompt prefixes that lives between calls."""
 
 from __future__ import annotations
 

@@ -3,8 +3,6 @@
 Python touches each branch only to append what was chosen; logits, masks and log-probabilities are handled as
 matrices over the branches. A branch may have several tokens pending (forced by a grammar, or given to be scored);
 they are fed in one pass where the session can.
-
-Imported by ``lm/transformers.py`` inside functions only (it needs torch).
 """
 
 from __future__ import annotations

@@ -5,12 +5,10 @@ the set of slots that are its past (``visible``). A step feeds the new tokens of
 under a 4-D additive mask, with explicit position ids. k samples of a prompt are k branches of one row, or of several
 (*lanes*), where a row would mostly hold what its branches must not see; prompts that share only their first part are
 rows beside each other whose shared part was computed once; padding is simply invisible. What all prompts begin with
-is held once for all rows where the model's attention can be exchanged (``stem``), and copied to each where not.
+is held once for all rows where the model's attention can be exchanged (``attention``), and copied to each where not.
 
 Shapes, throughout: R rows, B branches in the fullest row, S slots in use, w tokens fed to each row at a time.
 A stem is not among the slots. ``visible`` is (R, B, S + room) bool, a mask (R, 1, w, S + w) of the model's dtype.
-
-Imported by ``lm/transformers.py`` inside functions only (it needs torch).
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from shared_core.lm._hf import stem
+from shared_core.lm._hf import attention
 from shared_core.lm._hf.cache import KeyValues, PrefixCache, Segment, SlotCache, behind, slot_count
 from shared_core.lm._hf.model import Runner
 from shared_core.lm._hf.plan import Ids, RowTree, common_length, row_tree, similar_lengths, sort_key
@@ -201,7 +199,7 @@ class Forest:
             if mask is not None:  # one more query and one more slot: the slot is seen by that query alone
                 mask = torch.nn.functional.pad(mask, (0, 1, 0, 1), value=float(torch.finfo(mask.dtype).min))
                 mask[:, :, -1, -1] = 0.0
-        with stem.grown_from(self._stem):
+        with attention.grown_from(self._stem):
             logits = self._run.forward(ids, positions, cache, mask, columns)
         if self._anchor is not None:
             cache.trim(1)

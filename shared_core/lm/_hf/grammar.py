@@ -1,7 +1,4 @@
-"""Constrain generation with llguidance, including the tokens that the grammar forces.
-
-Imported by ``lm/transformers.py`` inside functions only.
-"""
+"""Constrain generation with llguidance, including the tokens that the grammar forces."""
 
 from __future__ import annotations
 

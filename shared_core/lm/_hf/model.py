@@ -1,7 +1,4 @@
-"""Run a model of transformers, and tap it for hidden states.
-
-Imported by ``lm/transformers.py`` inside functions only (it needs torch).
-"""
+"""Run a model of transformers, and tap it for hidden states."""
 
 from __future__ import annotations
 
@@ -41,7 +38,7 @@ class Runner:
         self.cache_name = next((n for n in ("past_key_values", "cache_params") if n in names), None)
         self.takes_positions = "position_ids" in names
         self.stems = False
-        """Whether forward passes may grow from a stem (``stem.installed``)."""
+        """Whether forward passes may grow from a stem (``attention.installed``)."""
         self.grows = False
         """Whether rotary frequencies grow with the longest sequence seen (dynamic scaling)."""
         self._keeps = "logits_to_keep" in names  # else the whole (rows, width, vocabulary) is computed and cut

@@ -2,8 +2,6 @@
 
 Whatever a configuration claims, a few tokens are decoded in every way that will be used, at the lengths at which the
 configuration names a change, as far as that costs little. What cannot be tried is used only where its effect is known.
-
-Imported by ``lm/transformers.py`` inside functions only (it needs torch).
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ import numpy as np
 import torch
 
 from shared_core.errors import GenerationError, LanguageModelError, ModelLoadError
-from shared_core.lm._hf import stem
+from shared_core.lm._hf import attention
 from shared_core.lm._hf.cache import PrefixCache
 from shared_core.lm._hf.forest import Forest
 from shared_core.lm._hf.model import Runner
@@ -133,8 +131,8 @@ def _obstacle(runner: Runner, traits: Traits) -> str:
 def _try_tree(runner: Runner, traits: Traits) -> tuple[str, Traits]:
     """Test tree decoding; return why it is not exact (or an empty string) and the traits with the windows found."""
     allowed = max(_tolerance(runner), min(_MOST_ROUNDING, _rounding(runner)))
-    if stem.available(runner.model):
-        with stem.installed(runner.model):
+    if attention.available(runner.model):
+        with attention.installed(runner.model):
             runner.stems = True
             fault, found = _try_lengths(runner, traits, allowed)
         if not fault:

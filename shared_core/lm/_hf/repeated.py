@@ -3,8 +3,6 @@
 Prompts of different length are padded on the left; models with a recurrent state get only prompts of one length. The
 model keeps the cache of its own kind, repeated for each sample; a model that takes no cache we know is run over the
 whole sequences again at each step.
-
-Imported by ``lm/transformers.py`` inside functions only (it needs torch).
 """
 
 from __future__ import annotations

@@ -5,8 +5,6 @@ a sample comes out the same however requests are batched. Tokens are drawn by th
 logit + noise; Maddison, Tarlow, Minka 2014) with noise fixed for each id: rounding, which batching changes, then
 changes a draw only where two of these sums are nearly equal. Inverting the cumulative distribution would add up
 the rounding of a whole vocabulary.
-
-Imported by ``lm/transformers.py`` inside functions only (it needs torch).
 """
 
 from __future__ import annotations

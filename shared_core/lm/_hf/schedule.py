@@ -1,7 +1,4 @@
-"""Group requests into batches, decode each in the way that suits it, and recover when a batch fails.
-
-Imported by ``lm/transformers.py`` inside functions only (it needs torch).
-"""
+"""Group requests into batches, decode each in the way that suits it, and recover when a batch fails."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 from shared_core.errors import (
@@ -23,11 +24,10 @@ from shared_core.errors import (
     MissingDependencyError,
     ResponseError,
 )
-from shared_core.lm._server.address import is_upgrade, origin_of, retry_after, split_url
-from shared_core.lm._server.sse import Collected
+from shared_core.lm._server.read import Collected
 from shared_core.lm.chat.failures import TRANSIENT, connection_error, status_error, timeout_error
 from shared_core.lm.chat.overflow import detail
-from shared_core.lm.chat.secrets import Secrets
+from shared_core.lm.chat.secrets import Secrets, is_upgrade, origin_of, split_url
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
 _LONGEST_ASKED = 60.0
@@ -385,3 +385,21 @@ def _wait(state: Any) -> float:
     asked = failure.retry_after if isinstance(failure, Failure) and failure.retry_after is not None else 0.0
     jittered: float = backoff * random.uniform(0.5, 1.0)
     return max(jittered, min(asked, _LONGEST_ASKED))
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds that a server asks to be left alone; ``None`` if it does not, or not readably."""
+    value = headers.get("retry-after-ms") or ""
+    try:
+        if value:
+            return max(0.0, float(value) / 1000)
+        value = headers.get("retry-after") or ""
+        if not value:
+            return None
+        try:
+            seconds = float(value)
+        except ValueError:
+            seconds = parsedate_to_datetime(value).timestamp() - time.time()
+    except (ValueError, OverflowError):
+        return None
+    return max(0.0, seconds) if math.isfinite(seconds) else None

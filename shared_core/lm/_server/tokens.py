@@ -17,8 +17,7 @@ from typing import Any
 from shared_core.errors import InputError, ResponseError
 from shared_core.lm._server.http import Deadline, Endpoint, Failure
 from shared_core.lm.base import Part, Prompt
-from shared_core.lm.chat.layout import as_text, cut_text
-from shared_core.lm.neutralise import MARK
+from shared_core.lm.chat.layout import MARK, as_text, cut_text
 
 _BRACKETED = re.compile(r"(?=(<[^<>\s]{1,60}>|<\|[^<>|]{1,60}\|>|\[[^\[\]\n]{1,60}\]))")
 _CHARACTERS = 50_000  # of bracketed words asked about at once

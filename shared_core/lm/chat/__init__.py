@@ -3,13 +3,12 @@
 The HTTP backend and the plug-ins' adapters use it alike. ``layout`` makes messages or text of a prompt and neutralises
 what strangers wrote; ``reply`` reads providers' answers into one form and ``read`` makes samples of them, without
 thoughts, echoes and fences; ``failures`` maps what providers raise to errors of our tree; ``secrets`` keeps keys out of
-texts; ``calls`` makes many calls at once; ``adapter`` puts all of it together.
+texts; ``adapter`` puts all of it together, with ``support.threads`` for many calls at once.
 """
 
 from __future__ import annotations
 
 from shared_core.lm.chat.adapter import Ask, ChatAdapter, LogprobsMode, runs_here
-from shared_core.lm.chat.calls import acall_all, call_all
 from shared_core.lm.chat.failures import provider_error, status_error
 from shared_core.lm.chat.layout import Outgoing, as_messages, as_text, control_strings, cut_text, outgoing, plain_layout
 from shared_core.lm.chat.overflow import context_overflow
@@ -26,6 +25,7 @@ from shared_core.lm.chat.reply import (
     tokens_of,
 )
 from shared_core.lm.chat.secrets import Secrets
+from shared_core.support.threads import acall_all, call_all
 
 __all__ = [
     "Ask", "ChatAdapter", "LogprobsMode", "OnlyThoughts", "Outgoing", "Reading", "Reply", "Secrets", "Tokens",

@@ -27,14 +27,14 @@ from shared_core.lm.base import (
     Sample,
     SamplingParams,
 )
-from shared_core.lm.chat.calls import acall_all, call_all
-from shared_core.lm.chat.failures import FATAL, needs_chat_template, provider_error, timeout_error
+from shared_core.lm.chat.failures import needs_chat_template, provider_error, timeout_error
 from shared_core.lm.chat.layout import Outgoing, control_strings, outgoing
 from shared_core.lm.chat.read import OnlyThoughts, make_sample, read_reply
 from shared_core.lm.chat.reply import Reply
 from shared_core.lm.chat.secrets import Secrets
 from shared_core.lm.identity import identity_of_module, module_within, plain_name
 from shared_core.support.pickling import Portable
+from shared_core.support.threads import FATAL, acall_all, call_all
 from shared_core.types import Usage
 
 LogprobsMode = bool | Literal["auto", "probe"]

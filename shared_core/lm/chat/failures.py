@@ -33,8 +33,6 @@ from shared_core.lm.chat.secrets import Secrets
 
 TRANSIENT = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 """Statuses at which trying again may help."""
-FATAL = (KeyboardInterrupt, SystemExit, GeneratorExit)
-"""What is no failure of a model, and is never made one."""
 
 _REFUSED = frozenset({401, 402, 403})
 _DEEPEST = 6

@@ -14,10 +14,9 @@ from dataclasses import dataclass
 
 from shared_core.errors import EmptyReplyError
 from shared_core.lm.base import FinishReason, Sample, SamplingParams
-from shared_core.lm.chat.layout import Outgoing
+from shared_core.lm.chat.layout import MARK, Outgoing, restore
 from shared_core.lm.chat.reply import Reply, Tokens
 from shared_core.lm.chat.thoughts import find_examples, find_own_words, find_thoughts, find_wrapped
-from shared_core.lm.neutralise import MARK, restore
 
 
 class OnlyThoughts(Exception):

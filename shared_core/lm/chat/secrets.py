@@ -1,4 +1,4 @@
-"""Remove secrets from texts of providers and servers, which repeat the key that they refuse."""
+"""Keep secrets out of texts of providers and servers, which repeat the key that they refuse, and out of addresses."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
+from shared_core.errors import InputError
 from shared_core.lm.chat.layout import without_halves
 
 _SHORTEST, _SHORT = 3, 8
@@ -117,3 +118,38 @@ def _revealed(value: object) -> str | None:
     except Exception:  # somebody else's class of that shape
         return None
     return held if isinstance(held, str) else None
+
+
+# --- addresses -------------------------------------------------------------------------------------------------------
+
+
+def split_url(base_url: str) -> tuple[str, str, str]:
+    """Split an address into the address without credentials, the user and the password."""
+    hint = "Give something like http://127.0.0.1:8000/v1."
+    try:
+        parts = urlsplit(base_url.strip())
+        port = parts.port
+    except (ValueError, AttributeError):
+        raise InputError("base_url is not an address.", hint=hint) from None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise InputError("base_url must begin with http:// or https:// and name a host.", hint=hint)
+    if parts.query or parts.fragment:
+        raise InputError(
+            f"base_url of {parts.hostname} must not hold a query or fragment: addresses end up in logs.",
+            hint="Give secrets as api_key= or headers=.",
+        )
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    path = parts.path.rstrip("/") or "/v1"
+    url = urlunsplit((parts.scheme, f"{host}:{port}" if port else host, path, "", ""))
+    return url, unquote(parts.username or ""), unquote(parts.password or "")
+
+
+def origin_of(url: str) -> tuple[str, str, int | None]:
+    """Return scheme, host and port."""
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname or "", parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+
+
+def is_upgrade(old: tuple[str, str, int | None], new: tuple[str, str, int | None]) -> bool:
+    """Return whether it is the same host over TLS."""
+    return old == ("http", new[1], 80) and new == ("https", old[1], 443)

@@ -16,7 +16,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shared_core.lm.neutralise import MARK
+from shared_core.lm.chat.layout import MARK
 
 _NAMES = r"(?:think|thinking|thoughts?|seed:think|antthinking|reasoning|reflection|scratchpad|analysis|inner_monologue)"
 _TAG = re.compile(

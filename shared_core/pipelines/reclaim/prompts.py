@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from shared_core.citation import AnswerFormat, split_sentences
 from shared_core.lm.base import Prompt
-from shared_core.pipelines.evidence import ours, theirs
+from shared_core.pipelines.evidence import ours, theirs, titled
 from shared_core.types import Passage, Span
 
 # The grammar's own layout: tags of prompts and grammars must agree to the blank.
@@ -55,8 +55,7 @@ def _passages(passages: Sequence[Passage]) -> Prompt:
     prompt = Prompt()
     for i, passage in enumerate(passages, 1):
         # Titles come from documents too, and are as untrusted as their text.
-        title = f"{passage.title}\n" if passage.title else ""
-        prompt += ours(f"[{i}] ") + theirs(f"{title}{passage.text}") + ours("\n\n")
+        prompt += ours(f"[{i}] ") + theirs(titled(passage)) + ours("\n\n")
     return prompt
 
 

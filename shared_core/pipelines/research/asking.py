@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from shared_core.lm.base import Prompt
 from shared_core.lm.chat.thoughts import find_thoughts
-from shared_core.pipelines.evidence import ours, theirs
+from shared_core.pipelines.evidence import ours, theirs, titled
 from shared_core.settings import ResearchSettings
 from shared_core.types import Passage
 
@@ -68,8 +68,7 @@ def write_prompt(
 def _passages(passages: Sequence[Passage]) -> Prompt:
     prompt = Prompt()
     for i, passage in enumerate(passages, 1):
-        title = f"{passage.title}\n" if passage.title else ""
-        prompt += ours(f"\n\n[{i}] ") + theirs(title + passage.text)
+        prompt += ours(f"\n\n[{i}] ") + theirs(titled(passage))
     return prompt
 
 

@@ -31,12 +31,11 @@ from shared_core.pipelines.gating.choose import (
     warn_of_cost,
     with_gate,
 )
-from shared_core.pipelines.gating.closed_book import conclude
 from shared_core.pipelines.gating.measure import Measurement, measure
 from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, STEP_STOPS, demonstrations, step_prompt
 from shared_core.pipelines.gating.query import decide_retrieval, formulate
 from shared_core.pipelines.rerank import least_uncertain
-from shared_core.pipelines.seakr.answer import Ground, answer_claim, cite_answer, weigh_answer
+from shared_core.pipelines.seakr.answer import Ground, answer_claim, cite_answer, conclude, weigh_answer
 from shared_core.runtime.flow import Flow, Report, Retrieve
 from shared_core.settings import Demonstration, SeakrSettings, SelfReflectSettings
 from shared_core.types import Answer, Passage, Retrieved

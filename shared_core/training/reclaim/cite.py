@@ -11,6 +11,7 @@ from typing import Literal
 from shared_core.citation import CitationIndex, grammar
 from shared_core.errors import LanguageModelError
 from shared_core.lm.base import Generation, Prompt, SamplingParams
+from shared_core.pipelines.evidence import ours, theirs
 from shared_core.pipelines.reclaim.prompts import REFERENCE_LEAD
 from shared_core.runtime.flow import Flow, Generate, Together
 from shared_core.training.reclaim.sources import Segment
@@ -194,17 +195,15 @@ _NONE = re.compile(r"none\s*\.?", re.IGNORECASE)
 def selection_prompt(question: str, clause: str, sentences: Sequence[Span], passages: Sequence[Passage]) -> Prompt:
     """Build the prompt for one clause; sentences are numbered from S1 in the order given."""
     titles = {p.id: p.title for p in passages}
-    prompt = Prompt.trusted(_TASK, role="user")
+    prompt = ours(_TASK)
     last = None
     for i, span in enumerate(sentences, 1):
         if span.passage_id != last:
-            title = Prompt.untrusted(titles.get(span.passage_id) or "Passage", role="user")
-            prompt += Prompt.trusted("\n# ", role="user") + title + Prompt.trusted("\n", role="user")
+            prompt += ours("\n# ") + theirs(titles.get(span.passage_id) or "Passage") + ours("\n")
             last = span.passage_id
-        prompt += Prompt.trusted(f"S{i}: ", role="user") + Prompt.untrusted(span.text, role="user")
-        prompt += Prompt.trusted("\n", role="user")
-    prompt += Prompt.trusted("\nThe question was: ", role="user") + Prompt.untrusted(question, role="user")
-    return prompt + Prompt.trusted("\nStatement: ", role="user") + Prompt.untrusted(clause, role="user")
+        prompt += ours(f"S{i}: ") + theirs(span.text) + ours("\n")
+    prompt += ours("\nThe question was: ") + theirs(question)
+    return prompt + ours("\nStatement: ") + theirs(clause)
 
 
 def select_citations(

@@ -17,6 +17,7 @@ from pydantic import Field
 from shared_core.citation import split_sentences
 from shared_core.errors import GenerationError, InputError, SelfReflectError
 from shared_core.lm.base import Generation, Prompt, SamplingParams
+from shared_core.pipelines.evidence import ours, theirs, titled
 from shared_core.runtime.flow import Flow, Generate, Retrieve, Together
 from shared_core.settings import Settings
 from shared_core.training.rows import read_json_lines
@@ -222,10 +223,6 @@ class AnswerSettings(Settings):
 
 def answer_prompt(question: str, passages: Sequence[Passage], most: int) -> Prompt:
     """Build the prompt for an answer with citation marks."""
-
-    def ours(text: str) -> Prompt:
-        return Prompt.trusted(text, role="user")
-
     told = (
         f"Answer the question from the numbered passages alone, in at most {most} short sentences. Behind each "
         "sentence put the number of the passage it rests on, like [2]. If the passages do not answer it, write only: "
@@ -233,9 +230,8 @@ def answer_prompt(question: str, passages: Sequence[Passage], most: int) -> Prom
     )
     prompt = ours(told + _EXAMPLE)
     for i, passage in enumerate(passages, 1):
-        title = f"{passage.title}\n" if passage.title else ""
-        prompt += ours(f"[{i}] ") + Prompt.untrusted(f"{title}{passage.text}", role="user") + ours("\n\n")
-    return prompt + ours("Question: ") + Prompt.untrusted(question, role="user") + ours("\nAnswer:")
+        prompt += ours(f"[{i}] ") + theirs(titled(passage)) + ours("\n\n")
+    return prompt + ours("Question: ") + theirs(question) + ours("\nAnswer:")
 
 
 def write_answer(

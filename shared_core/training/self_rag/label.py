@@ -18,7 +18,7 @@ from pydantic import Field
 from shared_core.citation import split_sentences
 from shared_core.lm.base import Generation, Prompt, SamplingParams
 from shared_core.pipelines.decision.question_run import Abilities, QuestionRun
-from shared_core.pipelines.evidence import titled
+from shared_core.pipelines.evidence import ours, theirs, titled
 from shared_core.pipelines.self_rag.choose import NEEDED, missing_tokens
 from shared_core.pipelines.self_rag.prompts import NOTHING, ask_critic, says_nothing
 from shared_core.pipelines.self_rag.segments import ask_all
@@ -325,16 +325,13 @@ def _normalised(row: dict[str, float]) -> dict[str, float]:
 
 
 def _writing(instruction: str, passages: Sequence[Passage], most: int) -> Prompt:
-    def ours(text: str) -> Prompt:
-        return Prompt.trusted(text, role="user")
-
     if not passages:
         told = f"Carry out the instruction in at most {most} sentences. Write nothing else.\nInstruction: "
-        return ours(told) + Prompt.untrusted(instruction, role="user") + ours("\nResponse:")
+        return ours(told) + theirs(instruction) + ours("\nResponse:")
     prompt = ours(
         f"Answer the question in at most {most} sentences, from the passages alone. Write no marks of citations and "
         f"nothing else. If the passages do not answer it, write only: {NOTHING}\n"
     )
     for passage in passages:
-        prompt += ours("\nPassage: ") + Prompt.untrusted(titled(passage), role="user")
-    return prompt + ours("\nQuestion: ") + Prompt.untrusted(instruction, role="user") + ours("\nAnswer:")
+        prompt += ours("\nPassage: ") + theirs(titled(passage))
+    return prompt + ours("\nQuestion: ") + theirs(instruction) + ours("\nAnswer:")

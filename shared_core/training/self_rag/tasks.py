@@ -14,8 +14,7 @@ from typing import Any
 
 from pydantic import Field
 
-from shared_core.lm.base import Prompt
-from shared_core.pipelines.evidence import titled
+from shared_core.pipelines.evidence import ours, theirs, titled
 from shared_core.pipelines.self_rag.prompts import CriticQuestion, Words
 from shared_core.reflection.tokens import (
     CONTINUE,
@@ -118,8 +117,7 @@ class Asked:
         """Build the prompt for any model: the task, worked examples, the text to judge."""
         told = f"{INSTRUCTIONS[self.task]} {_REPLIES[self.task]}\n\n"
         told += "".join(f"{given}\nVerdict: {verdict}\n\n" for given, verdict in _EXAMPLES[self.task])
-        prompt = Prompt.trusted(told, role="user") + Prompt.untrusted(self.input, role="user")
-        return CriticQuestion(prompt + Prompt.trusted("\nVerdict:", role="user"), WORDS[self.task])
+        return CriticQuestion(ours(told) + theirs(self.input) + ours("\nVerdict:"), WORDS[self.task])
 
     def label(self, verdict: str) -> dict[str, Any]:
         """Return a verdict as the log of labels holds it."""
