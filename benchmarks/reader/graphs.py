@@ -45,9 +45,7 @@ class GraphWriter:
             amplify to what quantising costs anyway: fit probabilities of the outputs anew after a change.
     """
 
-    def __init__(
-        self, parameters: Mapping[str, Array], largest: Largest | None = None, *, quick: bool = False
-    ) -> None:
+    def __init__(self, parameters: Mapping[str, Array], largest: Largest | None = None, *, quick: bool = False) -> None:
         self._p = parameters
         self._largest = largest
         self._quick = quick
