@@ -21,7 +21,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from shared_core.documents.manifest import FileRecord, Manifest, tokenizer, words_of
+from shared_core.documents.manifest import FileRecord, Manifest, words_of
 from shared_core.documents.scan import INDEX_MARK
 from shared_core.documents.stored import StoredBM25
 from shared_core.retrieval import BM25Retriever, HybridRetriever
@@ -47,7 +47,7 @@ class Fts5Ranking:
         new = list(passages)
         with self._connection:
             for row, passage in enumerate(new, len(self._passages)):
-                words = words_of(passage)
+                words = words_of(f"{passage.title}\n{passage.text}")
                 pairs = " ".join(f"{a}_{b}" for a, b in pairwise(words))
                 self._connection.execute(
                     "INSERT INTO words (rowid, word, pair) VALUES (?, ?, ?)", (row, " ".join(words), pairs)
@@ -55,10 +55,10 @@ class Fts5Ranking:
         self._passages += new
 
     def retrieve(self, query: str, k: int = 5) -> list[Passage]:
-        words = list(dict.fromkeys(tokenizer()(query)))
-        if not words:
+        asked = words_of(query)
+        if not asked:
             return []
-        terms = [f'word:"{w}"' for w in words] + [f'pair:"{a}_{b}"' for a, b in pairwise(tokenizer()(query))]
+        terms = [f'word:"{w}"' for w in dict.fromkeys(asked)] + [f'pair:"{a}_{b}"' for a, b in pairwise(asked)]
         found = self._connection.execute(
             f"SELECT rowid, bm25(words, 1.0, {_PAIR_WEIGHT}) AS score FROM words WHERE words MATCH ? "
             "ORDER BY score LIMIT ?",

@@ -41,11 +41,14 @@ class GraphWriter:
     Args:
         parameters: float32, named as in ``bert`` and ``network``.
         largest: of the inputs of the linear maps to quantise; ``None`` writes all in float32.
+        quick: take the nodes that are fastest on a CPU, a fifth less time in all. They round differently, which 8 bits
+            amplify to what quantising costs anyway: fit probabilities of the outputs anew after a change.
     """
 
-    def __init__(self, parameters: Mapping[str, Array], largest: Largest | None = None) -> None:
+    def __init__(self, parameters: Mapping[str, Array], largest: Largest | None = None, *, quick: bool = False) -> None:
         self._p = parameters
         self._largest = largest
+        self._quick = quick
         self._nodes: list[Any] = []
         self._constants: dict[str, Array] = {}
         self.inputs_of: dict[str, str] = {}
@@ -101,7 +104,7 @@ class GraphWriter:
             q, k, v = self.op("Split", mapped, np.array([self.width] * 3), outputs=3, axis=-1)
             mixed = self.op("MultiHeadAttention", q, k, v, domain=_FUSED, num_heads=HEADS)
             h = self._norm(f"{name}.mix_norm", self.quantised(f"{name}.mix", mixed, smooth=False), h)
-            fed = self.op("Gelu", self.quantised(f"{name}.up", h), domain=_FUSED)
+            fed = self.op("FastGelu" if self._quick else "Gelu", self.quantised(f"{name}.up", h), domain=_FUSED)
             h = self._norm(f"{name}.down_norm", self.quantised(f"{name}.down", fed), h)
         return h
 
@@ -142,6 +145,8 @@ class GraphWriter:
 
     def _norm(self, name: str, x: str, skip: str | None = None) -> str:
         weight, bias = self.parameter(f"{name}.w"), self.parameter(f"{name}.b")
+        if skip is not None and self._quick:  # a sixth of the time; of "Add" onnxruntime would make the node below
+            x, skip = self.op("Sum", x, skip), None
         if skip is None:
             out: str = self.op("LayerNormalization", x, weight, bias, axis=-1, epsilon=_EPSILON)
         else:
@@ -167,7 +172,7 @@ def _factors(largest: Array, weight: Array) -> Array:
 
 def encoder(p: Mapping[str, Array], largest: Largest | None = None) -> tuple[bytes, dict[str, str]]:
     """Write the graph ``words`` (1, n, D) → ``states`` (1, n, D), with the inputs of its linear maps."""
-    graph = GraphWriter(p, largest)
+    graph = GraphWriter(p, largest, quick=True)
     out = {"states": graph.layers(graph.embed("words"), range(LAYERS))}
     return graph.write({"words": (1, [1, "n", graph.width])}, out), graph.inputs_of
 

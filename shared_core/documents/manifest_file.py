@@ -71,12 +71,16 @@ class FileRecord:
 
 
 @lru_cache(maxsize=1)
+def _tokenizer() -> Tokenizer:
+    return Tokenizer()
+
+
 def words_of(text: str) -> list[str]:
     """Split a text into the words under which a passage is found.
 
     FTS5 would cut options (``-S``) at their dashes and fold their case, so they are in full-width letters.
     """
-    return [word.translate(_WIDE) if word[0] == "-" else word for word in Tokenizer()(text)]
+    return [word.translate(_WIDE) if word[0] == "-" else word for word in _tokenizer()(text)]
 
 
 def _kept(connection: sqlite3.Connection, source: str, ids: set[str]) -> dict[str, tuple[int, int, bytes | None]]:

@@ -87,7 +87,7 @@ class Tokenizer(Portable):
                 hint=f"Known: none, {', '.join(self.languages())}.",
             )
         self.language = language
-        self._stop_words = frozenset(_fold(w.casefold()) for w in _stop_words(language))
+        self._stop_words = _stop_words(language)
         # PyStemmer's objects are not thread-safe.
         self._local = threading.local()
 
@@ -152,11 +152,12 @@ class Tokenizer(Portable):
         return run
 
 
-def _stop_words(language: str) -> tuple[str, ...]:
+@lru_cache(maxsize=4)
+def _stop_words(language: str) -> frozenset[str]:
     name = _STOP_LISTS.get(language)
     if name is None:
-        return ()
+        return frozenset()
     # A list in a file of its own; to import the package would load scipy, which takes longer than to answer a question.
     spec = find_spec("bm25s")
     words = runpy.run_path(str(Path(spec.origin or "").with_name("stopwords.py")))[name] if spec else ()
-    return (*(w.replace("'", "") for w in words), *words)
+    return frozenset(_fold(w.casefold()) for w in (*(w.replace("'", "") for w in words), *words))

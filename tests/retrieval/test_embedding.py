@@ -131,6 +131,21 @@ def test_word_vectors_are_unpacked_as_they_were_packed() -> None:
     assert model.words([101]).shape == (1, 1, 384)
 
 
+def test_onnxruntime_leaves_the_encoders_sums_apart(tmp_path: Path) -> None:
+    """The node that it would put in their place takes six times as long."""
+    onnx = pytest.importorskip("onnx")
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "optimised.onnx")
+    with np.load(WEIGHTS) as archive:
+        graph = archive["graph"].tobytes()
+    onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+    kinds = [node.op_type for node in onnx.load(tmp_path / "optimised.onnx").graph.node]
+    assert "SkipLayerNormalization" not in kinds
+    assert kinds.count("LayerNormalization") == 13
+
+
 def test_a_passage_longer_than_a_pass_is_read_to_its_end(embedder: MiniLMEmbedder) -> None:
     filler = " ".join(f"Item {i} of the list of stores is rope of {i} fathoms and some tar." for i in range(60))
     long = Passage("l", f"{filler} Zebras graze in the meadows behind the lighthouse every morning. {filler}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import runpy
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from shared_core.documents import DocumentIndex
 from shared_core.documents.manifest import FileRecord, Manifest
 from shared_core.documents.stored import StoredBM25
-from shared_core.retrieval import BM25Retriever
+from shared_core.retrieval import BM25Retriever, tokenizer
 from shared_core.types import Passage
 
 WORDS = [
@@ -125,6 +126,20 @@ def test_words_of_any_script_come_back_unchanged() -> None:
         found = [(p.id, p.score) for p in plain.retrieve(text)]
         assert found
         assert [(p.id, p.score) for p in stored.retrieve(text)] == found
+
+
+def test_stop_words_are_read_once_however_many_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    run_path = runpy.run_path
+    monkeypatch.setattr(runpy, "run_path", lambda path: read.append(path) or run_path(path))
+    tokenizer._stop_words.cache_clear()
+    manifest = Manifest.in_memory()
+    put(manifest, "a", passages("a", 20, 0))
+    stored, plain = StoredBM25(manifest.snapshot()), BM25Retriever(manifest.passages())
+    for query in ("the harbour", "of the lamp", "a ferry"):
+        stored.retrieve(query)
+        plain.retrieve(query)
+    assert len(read) <= 1
 
 
 def test_a_long_text_is_read_in_pieces(tmp_path: Path) -> None:
