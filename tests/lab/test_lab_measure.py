@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.lab.measure import estimating, tuning
+from benchmarks.lab.measure import estimating, tuning, writing
 from benchmarks.lab.measure.estimating import JUDGED, cost, estimators, gram_by_state
 from benchmarks.lab.measure.pipelines import Fitted, ask, outcome
 from benchmarks.lab.measure.plots import draw
@@ -26,6 +26,7 @@ from benchmarks.lab.measure.verdicts import attack, self_rag, verdicts
 from benchmarks.lab.measure.writing import check, iterative_and_wide
 from shared_core.lab.recall import measure_answers
 from shared_core.lab.setup import lab_settings
+from shared_core.settings import ResearchSettings
 from shared_core.uncertainty import ESTIMATORS
 
 TINY = Counts(
@@ -103,7 +104,9 @@ def test_a_question_of_its_own_for_each_prompt(lab: Lab) -> None:
         (check, set()),
     ],
 )
-def test_every_other_part_runs(lab: Lab, measure: object, expected: set[str]) -> None:
+def test_every_other_part_runs(lab: Lab, monkeypatch: pytest.MonkeyPatch, measure: object, expected: set[str]) -> None:
+    # The published prompts are long, and each of 24 candidates is written to its end.
+    monkeypatch.setattr(writing, "ResearchSettings", lambda **o: ResearchSettings(**{**o, "max_tokens": 24}))
     assert callable(measure)
     figures = measure(lab, TINY)
     assert expected <= figures.keys()
