@@ -153,7 +153,7 @@ def test_odd_requests_are_results_and_harm_nobody(
     lms: dict[str, TransformersLM], odd: list[tuple[Any, dict[str, Any]]], which: int
 ) -> None:
     lm = list(lms.values())[which]
-    beside(lm, *(Generate(prompt, SamplingParams(**params)) for prompt, params in odd))
+    beside(lm, *(Generate(prompt, SamplingParams(**{"max_tokens": 6, **params})) for prompt, params in odd))
 
 
 @settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])

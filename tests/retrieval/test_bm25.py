@@ -22,7 +22,7 @@ SMALL = [
 ]
 
 
-@settings(deadline=None, derandomize=True, max_examples=150)
+@settings(deadline=None, derandomize=True, max_examples=60)
 @given(corpora, texts, st.integers(1, 40), st.floats(0.01, 3), st.floats(0, 1))
 def test_both_libraries_give_the_same_scores_and_ranking(
     corpus: list[Passage], query: str, k: int, k1: float, b: float
@@ -33,7 +33,7 @@ def test_both_libraries_give_the_same_scores_and_ranking(
     assert [p.score for p in slow] == pytest.approx([p.score for p in fast], abs=1e-9)
 
 
-@settings(deadline=None, derandomize=True, max_examples=100)
+@settings(deadline=None, derandomize=True, max_examples=60)
 @given(corpora, texts, st.integers(1, 40))
 def test_results_are_sorted_and_matched_and_the_first_k_of_more(corpus: list[Passage], query: str, k: int) -> None:
     retriever = BM25Retriever(corpus, backend="bm25s")

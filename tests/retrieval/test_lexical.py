@@ -88,11 +88,11 @@ def test_equal_to_bm25_through_changes(tidied: bool) -> None:
         if chance.random() < 0.2:
             manifest.remove(source)
         else:
-            put(manifest, source, passages(source, chance.randrange(0, 60), step))
+            put(manifest, source, passages(source, chance.randrange(0, 30), step))
         if tidied:
             manifest.tidy_words()
             assert words_held(manifest) <= 2 * manifest.counts()[1]
-        if step % 3 == 0:
+        if step % 5 == 0:
             check(manifest)
     check(manifest)
 

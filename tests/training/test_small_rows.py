@@ -33,8 +33,10 @@ def test_no_question_that_is_measured_is_trained_on() -> None:
     assert not {same(question) for question in asked} & measured
     prompts = [same(row.prompt.text) for row in rows if isinstance(row, TrainingRow)]
     assert len(prompts) > 300
-    test = {q for q in measured if len(q.split()) > 5}
-    assert not [q for q in test if any(f" {q} " in f" {text} " for text in prompts)]
+    test = {tuple(q.split()) for q in measured if len(q.split()) > 5}
+    shown = {tuple(words[i : i + 6]) for words in map(str.split, prompts) for i in range(len(words))}
+    begun = [" ".join(q) for q in test if q[:6] in shown]  # of ten thousand, the few worth looking for
+    assert not [q for q in begun if any(f" {q} " in f" {text} " for text in prompts)]
     whole = [row for row in rows if row.role in ("reference", "short")]
     declining = [row for row in whole if isinstance(row, TrainingRow) and row.completion in ("", "I do not know.")]
     assert 0.25 < len(declining) / len(whole) < 0.75

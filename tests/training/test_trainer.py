@@ -255,9 +255,10 @@ def test_options_that_contradict_each_other_are_refused(wrong: dict[str, Any]) -
 
 
 def test_packing_changes_nothing_but_the_shape(rows: list[TrainingRow], checkpoint: Path, tmp_path: Path) -> None:
-    one = train(rows, checkpoint, tmp_path / "a", options(max_steps=1, batch_size=len(rows)))
+    some = rows[:16]
+    one = train(some, checkpoint, tmp_path / "a", options(max_steps=1, batch_size=len(some)))
     packed = options(max_steps=1, batch_size=1, batches="packed", max_length=10_000)
-    other = train(rows, checkpoint, tmp_path / "b", packed)
+    other = train(some, checkpoint, tmp_path / "b", packed)
     assert other.losses[0] == pytest.approx(one.losses[0], rel=1e-3)
     by_length = train(rows, checkpoint, tmp_path / "c", options(batches="length"))
     assert by_length.steps == 4
