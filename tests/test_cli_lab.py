@@ -43,8 +43,7 @@ def test_a_world_is_written_as_files_that_other_commands_read(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [["--model", "nowhere"], ["train", "--out", "x", "--minutes", "0"], ["write", "x", "--size", "huge"]],
+    "arguments", [["--model", "nowhere"], ["train", "--out", "x", "--minutes", "0"], ["write", "x", "--size", "huge"]]
 )
 def test_bad_input_is_refused(arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

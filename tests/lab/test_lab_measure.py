@@ -96,14 +96,11 @@ def test_a_question_of_its_own_for_each_prompt(lab: Lab) -> None:
         (gram_by_state, {"auroc_gram_mlp_eos_3", "auroc_gram_residual_last_5"}),
         (gate, {"retrievals_skipped_known", "accuracy_lost_by_gate", "gate_threshold"}),
         (rerank, {"rerank_hit", "rerank_hit_perplexity", "rerank_hit_critic", "rerank_hit_reader"}),
-        (verdicts, {"verdict_accuracy"}),
-        (self_rag, set()),
-        (attack, {"spoof_success_safe", "spoof_success_unsafe"}),
+        (verdicts, {"verdict_accuracy"}), (self_rag, set()), (attack, {"spoof_success_safe", "spoof_success_unsafe"}),
         (reclaim, {"verbatim_share", "cas", "cas_unconstrained"}),
-        (iterative_and_wide, {"utility_iterative", "utility_wide"}),
-        (check, set()),
+        (iterative_and_wide, {"utility_iterative", "utility_wide"}), (check, set()),
     ],
-)
+)  # fmt: skip
 def test_every_other_part_runs(lab: Lab, monkeypatch: pytest.MonkeyPatch, measure: object, expected: set[str]) -> None:
     # The published prompts are long, and each of 24 candidates is written to its end.
     monkeypatch.setattr(writing, "ResearchSettings", lambda **o: ResearchSettings(**{**o, "max_tokens": 24}))

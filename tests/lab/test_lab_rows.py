@@ -71,16 +71,12 @@ BIOGRAPHY = ResearchSettings(
     rounds=1, samples=2, max_tokens=48, closed_book=True, published={"prompts": "biography", "safe_prompt": True}
 )
 PIPELINES: list[tuple[PipelineName, dict[str, Any]]] = [
-    ("seakr", {"seakr": SEAKR}),
-    ("seakr", {"seakr": SEAKR.replace(multi_hop=False, threshold=-100.0)}),
-    ("reclaim", {}),
-    ("self_rag", {}),
-    ("research", {"research": ResearchSettings(rounds=2, samples=2, max_tokens=48)}),
+    ("seakr", {"seakr": SEAKR}), ("seakr", {"seakr": SEAKR.replace(multi_hop=False, threshold=-100.0)}),
+    ("reclaim", {}), ("self_rag", {}), ("research", {"research": ResearchSettings(rounds=2, samples=2, max_tokens=48)}),
     ("research", {"research": ResearchSettings(rounds=2, samples=2, max_tokens=48, closed_book=True)}),
-    ("research", {"research": BIOGRAPHY}),
-    ("composed", {}),
+    ("research", {"research": BIOGRAPHY}), ("composed", {}),
     ("composed", {"rerank": "uncertainty", "on_abstain": "fallback", "seakr": SEAKR}),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("pipeline", "changes"), PIPELINES)

@@ -276,8 +276,7 @@ def test_when_the_time_is_over_the_rest_is_unknown() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    ["The lamp was lit in 1950.", "The lamp was not lit in 1871.", "The lamp was lit in eighteen seventy-two."],
+    "wrong", ["The lamp was lit in 1950.", "The lamp was not lit in 1871.", "The lamp was lit in eighteen seventy-two."]
 )
 def test_no_judge_can_support_what_the_facts_contradict(wrong: str) -> None:
     answer = checker(judge=Fixed(0.99)).check(wrong, passages=PASSAGES)

@@ -16,13 +16,7 @@ from file_vectors import FileVectors, state
 
 from shared_core.documents.scan import INDEX_MARK
 from shared_core.documents.store import DocumentIndex, IndexProgress, IndexReport, IndexSettings
-from shared_core.errors import (
-    IndexCorruptedError,
-    IndexMissingError,
-    InputError,
-    SettingsError,
-    StoreError,
-)
+from shared_core.errors import IndexCorruptedError, IndexMissingError, InputError, SettingsError, StoreError
 
 LONG = " ".join(f"Sentence number {i} is about the tide." for i in range(60))
 
