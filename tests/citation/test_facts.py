@@ -172,7 +172,7 @@ def test_nothing_is_raised_for_any_text(claim: str, evidence: str, context: str)
 
 
 def test_endless_sentences_are_compared_without_aligning_them() -> None:
-    long = "the lamp of Orm was lit " * 4000  # no full stop anywhere
+    long = "the lamp of Orm was lit " * 2000  # no full stop anywhere
     assert compare_claim(f"{long} in 1871", f"{long} in 1871").agrees
     assert not compare_claim("The lamp was lit in 1999.", f"{long} in 1871").agrees
 

@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from shared_core import lab
 from shared_core.cli import app
 from shared_core.evaluation.dataset import read_questions
+from shared_core.lab import World, setup
+from shared_core.lm.transformers import TransformersLM
 
 pytest.importorskip("transformers")
 
@@ -23,7 +26,9 @@ def test_one_question_through_every_pipeline() -> None:
     assert len({answer["question"] for answer in told.values()}) == 1
 
 
-def test_the_tutorial_says_what_is_true() -> None:
+def test_the_tutorial_says_what_is_true(lab_lm: TransformersLM, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lab, "World", lambda seed: world)  # both are loaded for real above
+    monkeypatch.setattr(setup, "load_lab_model", lambda folder: lab_lm)
     result = CliRunner().invoke(app, ["lab"])
     assert result.exit_code in (0, 3), result.output
     for words in ("trained on", "never seen", "truth:", "self_rag", "invented name"):
