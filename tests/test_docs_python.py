@@ -36,13 +36,10 @@ def plain() -> dict[str, Any]:
     """What a reader of the pages about the core has."""
     passages = [*PASSAGES, Passage("bridge", "The Thale was bridged in 1841 by Mira Dorn. The bridge has 3 arches.")]
     return {
-        "SelfReflectEngine": SelfReflectEngine,
-        "SelfReflectSettings": SelfReflectSettings,
-        "lm": ScriptedLM(lambda request: "Mira Dorn built it in 1841."),
-        "passages": passages,
-        "question": "When was the lamp lit?",
-        "retriever": BM25Retriever(passages),
-    }
+        "SelfReflectEngine": SelfReflectEngine, "SelfReflectSettings": SelfReflectSettings,
+        "lm": ScriptedLM(lambda request: "Mira Dorn built it in 1841."), "passages": passages,
+        "question": "When was the lamp lit?", "retriever": BM25Retriever(passages),
+    }  # fmt: skip
 
 
 def llamaindex() -> dict[str, Any]:
@@ -57,13 +54,10 @@ def llamaindex() -> dict[str, Any]:
     index = VectorStoreIndex.from_documents(documents, embed_model=MockEmbedding(embed_dim=4))
     retriever = index.as_retriever()
     return {
-        **{name: getattr(ours, name) for name in ours.__all__},
-        "RetrieverQueryEngine": RetrieverQueryEngine,
-        "index": index,
-        "llm": MockLLM(),
-        "query_engine": ours.SelfReflectQueryEngine(retriever),
+        **{name: getattr(ours, name) for name in ours.__all__}, "RetrieverQueryEngine": RetrieverQueryEngine,
+        "index": index, "llm": MockLLM(), "query_engine": ours.SelfReflectQueryEngine(retriever),
         "retriever": retriever,
-    }
+    }  # fmt: skip
 
 
 def langchain() -> dict[str, Any]:
@@ -79,17 +73,11 @@ def langchain() -> dict[str, Any]:
     retriever = ShelfRetriever()
     store = InMemoryVectorStore.from_texts([p.text for p in PASSAGES], ours.MiniLMEmbeddings())
     return {
-        **{name: getattr(ours, name) for name in ours.__all__},
-        "BackendUnavailableError": BackendUnavailableError,
-        "ChatPromptTemplate": ChatPromptTemplate,
-        "StrOutputParser": StrOutputParser,
-        "llm": TalkingModel(),
-        "my_chain": RunnableLambda(lambda _: LIT),
-        "openai": openai,
-        "other": ours.SelfReflectChain(retriever=retriever),
-        "retriever": retriever,
-        "store": store,
-    }
+        **{name: getattr(ours, name) for name in ours.__all__}, "BackendUnavailableError": BackendUnavailableError,
+        "ChatPromptTemplate": ChatPromptTemplate, "StrOutputParser": StrOutputParser, "llm": TalkingModel(),
+        "my_chain": RunnableLambda(lambda _: LIT), "openai": openai,
+        "other": ours.SelfReflectChain(retriever=retriever), "retriever": retriever, "store": store,
+    }  # fmt: skip
 
 
 def world(page: str, code: str) -> dict[str, Any]:

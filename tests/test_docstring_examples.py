@@ -16,11 +16,7 @@ ROOTS = ("shared_core", "llamaindex_selfreflect", "langchain_selfreflect")
 EXAMPLE = re.compile(r"^ *>>> ", re.MULTILINE)
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
-EXEMPT = {
-    "shared_core.evaluation",
-    "shared_core.evaluation.compare",
-    "shared_core.lm.chat",
-}
+EXEMPT = {"shared_core.evaluation", "shared_core.evaluation.compare", "shared_core.lm.chat"}
 """Packages whose classes lack examples: their owners take them out here once they have them."""
 
 

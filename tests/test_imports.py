@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Set
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -37,8 +38,14 @@ HEAVY = {"torch", "transformers", "chromadb", "sentence_transformers", "llguidan
 FRAMEWORKS = {"llama_index", "langchain", "langchain_core", "langchain_community"}
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
 def imports(path: Path, *, top_level_only: bool = False) -> set[str]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = tree_of(path)
     found: set[str] = set()
     nodes = _top_level(tree) if top_level_only else ast.walk(tree)
     for node in nodes:
@@ -199,7 +206,7 @@ def trespasses(module: str, tree: ast.Module, modules: Set[str], packages: Set[s
 
 def parsed() -> tuple[dict[str, ast.Module], set[str]]:
     modules = every_module()
-    trees = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in modules.items()}
+    trees = {name: tree_of(path) for name, path in modules.items()}
     return trees, {name for name, path in modules.items() if path.name == "__init__.py"}
 
 

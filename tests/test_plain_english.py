@@ -17,17 +17,13 @@ PACKAGES = ("shared_core", "llamaindex_selfreflect", "langchain_selfreflect", "b
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 INSTEAD = {
-    r"witness(es)?": "signal",
-    r"gauges?": "uncertainty estimator",
-    r"(is|are|was|were) told": "receives, is called with",
-    r"told of": "reported",
+    r"witness(es)?": "signal", r"gauges?": "uncertainty estimator",
+    r"(is|are|was|were) told": "receives, is called with", r"told of": "reported",
     r"(is|are|was|were) heard": "is used, counts",
     r"what is (said|shown|heard|told)": "the text, the claims shown, the score",
-    r"stands? in": "replaces, is contained in",
-    r"stands? beside": "accompanies",
-    r"kept rows": "run log",
+    r"stands? in": "replaces, is contained in", r"stands? beside": "accompanies", r"kept rows": "run log",
     r"bills?": "usage, cost",
-}
+}  # fmt: skip
 """Words that no newcomer can look up (as regular expressions), and what to write."""
 OPENINGS = ("What ", "Which ", "Who ", "Where ", "How ")
 """First words of a docstring that announce a clause without a verb."""

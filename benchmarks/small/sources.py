@@ -9,6 +9,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ SUPPORT_SOURCES = ("fool_me_twice", "begin_v1")
 _GOLD, _OTHER = 900, 260  # characters of the paragraph that is asked about, and of the beginnings beside it
 _BESIDE = {"nothing": 57, "beginnings": 35, "paragraphs": 8}
 """Percent of the groups: a paragraph alone, with the beginnings of one to five others, with four whole others."""
+_split = lru_cache(16)(split_sentences)  # the questions on a text come one after another
 _WRONG = 0.8  # unanswerable questions for one answerable: trained on halves, it declined too often
 
 
@@ -79,7 +81,7 @@ def answering(text: str, answers: Sequence[str], question: str, start: int | Non
         question: its words decide between several sentences.
         start: offset of the answer, where it is known.
     """
-    sentences = [(a, b, text[a:b]) for a, b in split_sentences(text)]
+    sentences = [(a, b, text[a:b]) for a, b in _split(text)]
     for answer in sorted(answers, key=len):
         if start is not None:
             found = [s for a, b, s in sentences if a <= start and start + len(answer) <= b]

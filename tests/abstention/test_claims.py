@@ -24,15 +24,12 @@ def by_stops(text: str) -> list[tuple[int, int]]:
     return [m.span() for m in re.finditer(r"[^.\s][^.]*\.", text)]
 
 
-@pytest.mark.parametrize(
-    ("reply", "expected"),
-    [
-        ("85", 0.85), ("85%", 0.85), (" 85 % ", 0.85), ("85/100", 0.85), ("85 out of 100.", 0.85), ("0", 0.0),
-        ("100", 1.0), ("100/100", 1.0), ("Probability: 7.", 0.07), ("I'd say 90, yes, 90.", 0.9), ("８５", 0.85),
-        ("", None), ("unlikely", None), ("0.85", None), ("0,85", None), ("101", None), ("-5", None), ("60-80", None),
-        ("between 60 and 80", None), ("8/10", None), ("1,000", None), ("100/1000", None), ("nan", None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("reply", "expected"), [
+    ("85", 0.85), ("85%", 0.85), (" 85 % ", 0.85), ("85/100", 0.85), ("85 out of 100.", 0.85), ("0", 0.0), ("100", 1.0),
+    ("100/100", 1.0), ("Probability: 7.", 0.07), ("I'd say 90, yes, 90.", 0.9), ("８５", 0.85), ("", None),
+    ("unlikely", None), ("0.85", None), ("0,85", None), ("101", None), ("-5", None), ("60-80", None),
+    ("between 60 and 80", None), ("8/10", None), ("1,000", None), ("100/1000", None), ("nan", None),
+])  # fmt: skip
 def test_verbalised_probabilities(reply: str, expected: float | None) -> None:
     assert parse_probability(reply) == expected
 

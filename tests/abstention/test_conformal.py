@@ -91,14 +91,10 @@ def test_a_threshold_survives_copying() -> None:
         assert (again, again.guarantee) == (threshold, threshold.guarantee)
 
 
-@pytest.mark.parametrize(
-    "threshold",
-    [
-        lambda s, t: conformal_factuality_threshold(s, t, 0.2),
-        lambda s, t: risk_control_threshold(s, t, 0.7),
-        lambda s, t: learn_then_test_threshold(s, t, 0.7),
-    ],
-)
+@pytest.mark.parametrize("threshold", [
+    lambda s, t: conformal_factuality_threshold(s, t, 0.2), lambda s, t: risk_control_threshold(s, t, 0.7),
+    lambda s, t: learn_then_test_threshold(s, t, 0.7),
+])  # fmt: skip
 class TestAllThree:
     def test_claims_of_unknown_score_do_not_count_and_are_never_kept(self, threshold: Any) -> None:
         scores = [[0.1 * (i % 7), 0.9] for i in range(30)]
@@ -114,20 +110,10 @@ class TestAllThree:
         labels = np.random.default_rng(1).random((40, 3)) < scores
         assert threshold(scores, labels) == threshold(scores.tolist(), labels.tolist())
 
-    @pytest.mark.parametrize(
-        ("scores", "labels"),
-        [
-            ([], []),
-            ([[0.5]], []),
-            ([[0.5]], [[True, False]]),
-            ([0.5], [True]),
-            ([[math.inf]], [[True]]),
-            ([["0.5"]], [[True]]),
-            ([[0.5]], [[None]]),
-            ([[0.5]], [["yes"]]),
-            ([[0.5]], [[0.5]]),
-        ],
-    )
+    @pytest.mark.parametrize(("scores", "labels"), [
+        ([], []), ([[0.5]], []), ([[0.5]], [[True, False]]), ([0.5], [True]), ([[math.inf]], [[True]]),
+        ([["0.5"]], [[True]]), ([[0.5]], [[None]]), ([[0.5]], [["yes"]]), ([[0.5]], [[0.5]]),
+    ])  # fmt: skip
     def test_bad_input(self, threshold: Any, scores: Any, labels: Any) -> None:
         with pytest.raises(InputError):
             threshold(scores, labels)

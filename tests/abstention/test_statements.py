@@ -25,21 +25,12 @@ def test_each_sentence_is_a_statement() -> None:
     assert texts("The lamp was lit in 1871. It burned oil.") == ["The lamp was lit in 1871.", "It burned oil."]
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "The lamp was lit in 1871. [1]",
-        "The lamp was lit in 1871.[1][2]",
-        "[1] The lamp was lit in 1871.",
-        "The lamp was lit in 1871. [1, 2] (unsupported)",
-        "The lamp was lit in 1871. 【3†source】",
-        "The lamp was lit in 1871. [1](http://x.org/lamps)",
-        "- The lamp was lit in 1871.",
-        "  2) The lamp was lit in 1871. [^1]",
-        "> The lamp was lit in 1871.",
-        "- [x] The lamp was lit in 1871.",
-    ],
-)
+@pytest.mark.parametrize("answer", [
+    "The lamp was lit in 1871. [1]", "The lamp was lit in 1871.[1][2]", "[1] The lamp was lit in 1871.",
+    "The lamp was lit in 1871. [1, 2] (unsupported)", "The lamp was lit in 1871. 【3†source】",
+    "The lamp was lit in 1871. [1](http://x.org/lamps)", "- The lamp was lit in 1871.",
+    "  2) The lamp was lit in 1871. [^1]", "> The lamp was lit in 1871.", "- [x] The lamp was lit in 1871.",
+])  # fmt: skip
 def test_marks_around_a_statement_are_no_part_of_it(answer: str) -> None:
     assert only(answer).text == "The lamp was lit in 1871."
 

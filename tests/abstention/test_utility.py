@@ -11,13 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared_core.abstention import (
-    expected_utility,
-    keep_claims,
-    penalty,
-    realised_utility,
-    select_answer,
-)
+from shared_core.abstention import expected_utility, keep_claims, penalty, realised_utility, select_answer
 from shared_core.errors import InputError, SettingsError
 
 PARITY = json.loads((Path(__file__).parents[1] / "parity" / "research_utility.json").read_text())

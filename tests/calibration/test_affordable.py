@@ -90,17 +90,11 @@ def test_claims_of_one_kind_teach_nothing() -> None:
 # --- budgets -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("texts", "prices", "message"),
-    [
-        (["many"], None, "a positive number and a unit"),
-        (["0calls"], None, "a positive number and a unit"),
-        (["-5calls"], None, "a positive number and a unit"),
-        (["5calls", "6 calls"], None, "two budgets in calls"),
-        (["1min", "1h"], None, "two budgets in seconds"),
-        (["2USD"], None, "needs the prices"),
-    ],
-)
+@pytest.mark.parametrize(("texts", "prices", "message"), [
+    (["many"], None, "a positive number and a unit"), (["0calls"], None, "a positive number and a unit"),
+    (["-5calls"], None, "a positive number and a unit"), (["5calls", "6 calls"], None, "two budgets in calls"),
+    (["1min", "1h"], None, "two budgets in seconds"), (["2USD"], None, "needs the prices"),
+])  # fmt: skip
 def test_a_budget_that_cannot_be_read_is_refused(texts: list[str], prices: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         Budget.parse(texts, prices)

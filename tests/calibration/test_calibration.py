@@ -169,16 +169,13 @@ def test_frozen_hashable_and_picklable(fitted: Calibration) -> None:
     assert hash(fitted) == hash(Calibration.from_dict(fitted.to_dict()))
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"version": 99}, {"method": "magic"}, {"points": []}, {"points": [[0, 0.5], [1, 0.9]]}, {"points": [[0, 1.5]]},
-        {"points": [[1, 0.5], [0, 0.4]]}, {"points": [[math.nan, 0.5]]}, {"points": [["x", 0.5]]}, {"points": [[1]]},
-        {"points": 3}, {"surprise": 1}, {"method": "platt", "slope": 1.0}, {"method": "platt", "slope": math.nan},
-        {"floor": 0.9, "ceiling": 0.1}, {"low": math.inf}, {"threshold": math.nan}, {"threshold": "x"},
-        {"bound_to": 3}, {"increasing": "no"},
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("change", [
+    {"version": 99}, {"method": "magic"}, {"points": []}, {"points": [[0, 0.5], [1, 0.9]]}, {"points": [[0, 1.5]]},
+    {"points": [[1, 0.5], [0, 0.4]]}, {"points": [[math.nan, 0.5]]}, {"points": [["x", 0.5]]}, {"points": [[1]]},
+    {"points": 3}, {"surprise": 1}, {"method": "platt", "slope": 1.0}, {"method": "platt", "slope": math.nan},
+    {"floor": 0.9, "ceiling": 0.1}, {"low": math.inf}, {"threshold": math.nan}, {"threshold": "x"}, {"bound_to": 3},
+    {"increasing": "no"},
+])  # fmt: skip
 def test_damaged_data_is_refused(change: dict[str, Any]) -> None:
     data = Calibration("isotonic", False, BOUND, points=((0.0, 0.9), (1.0, 0.1))).to_dict()
     assert Calibration.from_dict(data).probability(0.5) == 0.5

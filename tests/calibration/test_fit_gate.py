@@ -197,16 +197,10 @@ def test_plots(tmp_path: Path) -> None:
     assert all(p.stat().st_size > 1000 for p in paths)
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "same"),
-    [
-        ("Paris", "paris.", True),
-        ("the Orm", "Orm hills", True),
-        ("Paris", "Rome", False),
-        ("", "a", False),
-        (None, "a", False),
-    ],
-)
+@pytest.mark.parametrize(("first", "second", "same"), [
+    ("Paris", "paris.", True), ("the Orm", "Orm hills", True), ("Paris", "Rome", False), ("", "a", False),
+    (None, "a", False),
+])  # fmt: skip
 def test_agreement(first: str | None, second: str, same: bool) -> None:
     assert agree(first, second) is same
 

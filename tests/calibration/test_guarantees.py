@@ -170,17 +170,17 @@ def _simple(text: str, place: int, count: int) -> float:
 
 @pytest.mark.skipif(not BIOGRAPHIES.exists(), reason="the labelled biographies are not part of the project")
 @pytest.mark.parametrize("kind", ["conformal_factuality", "conformal_risk_control"])
-def test_the_promised_level_holds_over_500_random_splits(kind: Any) -> None:
+def test_the_promised_level_holds_over_200_random_splits(kind: Any) -> None:
     scores, labels = biographies()
     rng = np.random.default_rng(0)
     level, target, found = 0.9, 0.7, []
-    for _ in range(500):
+    for _ in range(200):
         order = rng.permutation(len(scores))
         first, rest = order[:120], order[120:]
         made = fit_guarantee(
             kind, [scores[i] for i in first], [labels[i] for i in first], target_accuracy=target, alpha=1 - level
         )
-        shares = [np.mean(k) if (k := _kept(made.threshold, scores[i], labels[i])) else 1.0 for i in rest]
+        shares = [sum(k) / len(k) if (k := _kept(made.threshold, scores[i], labels[i])) else 1.0 for i in rest]
         found.append(np.mean(np.array(shares) >= target) if kind == "conformal_factuality" else np.mean(shares))
     promised = level if kind == "conformal_factuality" else target
     slack = 3 * np.std(found) / math.sqrt(len(found))  # of the mean over splits

@@ -166,20 +166,13 @@ MANY = [{"question": f"Q{i}?", "answers": ["x"]} for i in range(30)]
 HOPELESS = [{"question": f"Q{i}?", "answerable": False} for i in range(30)]
 
 
-@pytest.mark.parametrize(
-    ("rows", "arguments", "said"),
-    [
-        (MANY[:5], [], "Only 5"),
-        ([{"question": q["question"], "gold": "x"} for q in MANY], [], "'gold'"),
-        (HOPELESS, [], "unanswerable"),
-        (HOPELESS, ["--model", "x"], "unanswerable"),
-        (HOPELESS, ["--model", "x", "--purpose", "gate"], "unanswerable"),
-        ([{"prompt": "?"}], [], "'prompt'"),
-        (MANY, ["--method", "magic"], "magic"),
-        (MANY, ["--plots", "/proc/none/here"], "cannot be written"),
-        (MANY, ["-o", "/proc/none/c.json"], "cannot be written"),
-    ],
-)
+@pytest.mark.parametrize(("rows", "arguments", "said"), [
+    (MANY[:5], [], "Only 5"), ([{"question": q["question"], "gold": "x"} for q in MANY], [], "'gold'"),
+    (HOPELESS, [], "unanswerable"), (HOPELESS, ["--model", "x"], "unanswerable"),
+    (HOPELESS, ["--model", "x", "--purpose", "gate"], "unanswerable"), ([{"prompt": "?"}], [], "'prompt'"),
+    (MANY, ["--method", "magic"], "magic"), (MANY, ["--plots", "/proc/none/here"], "cannot be written"),
+    (MANY, ["-o", "/proc/none/c.json"], "cannot be written"),
+])  # fmt: skip
 def test_what_is_known_beforehand_is_told_beforehand(
     rows: list[dict[str, Any]], arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -163,9 +163,7 @@ def test_a_guarantee_over_calibrated_self_evaluation() -> None:
     asked = engine(calibrations=own)
     made = fit("guarantee", asked, others, FitOptions(guarantee="conformal_risk_control")).calibration
     promised = asked.over(
-        Shelf(),
-        asked.settings.replace(guarantee="conformal_risk_control"),
-        calibrations={**own, "guarantee": made},
+        Shelf(), asked.settings.replace(guarantee="conformal_risk_control"), calibrations={**own, "guarantee": made}
     )
     answer = promised.answer("What is item 200?")
     assert [c.text for c in answer.kept_claims] == ["Item 200 is called name200."]

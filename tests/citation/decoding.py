@@ -112,13 +112,9 @@ def policies(tokenizer: LLTokenizer) -> dict[str, Policy]:
         return int(np.where(allowed, logits, -np.inf).argmax())
 
     return {
-        "random": prefer(np.zeros(len(texts))),
-        "everything else": everything_else,
-        "closing": prefer(closing),
-        "never closing": prefer(-closing),
-        "longest": prefer(sizes),
-        "shortest": prefer(-sizes),
-    }
+        "random": prefer(np.zeros(len(texts))), "everything else": everything_else, "closing": prefer(closing),
+        "never closing": prefer(-closing), "longest": prefer(sizes), "shortest": prefer(-sizes),
+    }  # fmt: skip
 
 
 @dataclass(frozen=True)

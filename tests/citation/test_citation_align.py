@@ -48,18 +48,9 @@ def test_the_ladder(quote: str, match: str, found: str) -> None:
         assert citation.quote == quote.strip()
 
 
-@pytest.mark.parametrize(
-    "quote",
-    [
-        "",
-        "   ",
-        "...",
-        "“”",
-        "cafe culture is dead and gone",
-        "A slow red cat sleeps under the eager bird.",
-        "brwn fix",
-    ],
-)
+@pytest.mark.parametrize("quote", [
+    "", "   ", "...", "“”", "cafe culture is dead and gone", "A slow red cat sleeps under the eager bird.", "brwn fix",
+])  # fmt: skip
 def test_not_found(quote: str) -> None:
     assert align_quote(quote, PASSAGES) is None
 

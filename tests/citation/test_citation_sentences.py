@@ -19,43 +19,29 @@ def pieces(text: str) -> list[str]:
     return [text[start:end] for start, end in split_sentences(text)]
 
 
-@pytest.mark.parametrize(
-    "marked",
-    [
-        "Dr. Smith went to Washington.|He arrived at 3.5 p.m. on Monday.|He left.",
-        "J. K. Rowling wrote it.|She lives in the U.S. with J.-P. Sartre.|The end.",
-        "The U.S. Senate met.|It moved to the U.S.|The vote failed.",
-        "It cost $3.50.|Then no. 5 won 1,000.25 points.|Version 2.0.1 is out.",
-        "Wait... what?|Yes…|No!|Really?!|Well . . .|He went.",
-        'He said "Stop!"|Then he left.|(See fig. 2.)|Next.',
-        'The article "Why?" appeared.|“I am here.”|He nodded.',
-        "Acme Inc. was sold to Foo Ltd. in May.|He was ill.|Doctors came.",
-        "Mr. and Mrs. Smith met Prof. Jones, Ph.D.|They talked.",
-        "see e.g. Smith et al. 2003.|Next comes p. 12.",
-        "Petra answers (ext. 4417).|She is in rm. 12.",
-        "The gauge shows 3.40 m.|Life jackets are worn.|Add 5 g.|Stir it.|Turn to 5 b. 1923 is written there.",
-        "It was 5 a.m. Monday when e. Cummings wrote it.",
-        "He left.[1]|She stayed.[2][3]|Done.",
-        "It is at www.example.com today.|Write to a.b@c.org.|Thanks.",
-        "1. First item.|\n2. Second item.|\n  a) third|\n- fourth|\n• fifth",
-        "A Heading|\n\nSome text here.|\n\n## Another|\nMore text.",
-        "Setext heading\n==============|\nText under it goes here.",
-        "Introduction|\nThis paragraph is one long line, as in most files, and longer than a heading.",
-        "A paragraph that an editor wrapped at sixty or seventy columns, as the\nOld Testament was, stays.| Next.",
-        "One.|\r\n\r\nTwo\r\nthree.|\u2029Four.",
-        "Price:\u00a05.|\u00a0Next\u00a0one.",
-        "你好。|你好吗？|「我很好。」|他说！",
-        "彼は「はい。」と言った。|次です｡|終わり",
-        "مرحبا؟|كيف حالك؟|نعم.|لا",
-        "یہ ہے۔|وہ ہے۔",
-        "यह है।|वह है॥|अंत",
-        "Բարև։|Ցտեսություն։",
-        "¿Qué?|¡Nada!|Bien.",
-        "Smile 😀.|🎉 Party!|End",
-        "x",
-        "",
-    ],
-)
+@pytest.mark.parametrize("marked", [
+    "Dr. Smith went to Washington.|He arrived at 3.5 p.m. on Monday.|He left.",
+    "J. K. Rowling wrote it.|She lives in the U.S. with J.-P. Sartre.|The end.",
+    "The U.S. Senate met.|It moved to the U.S.|The vote failed.",
+    "It cost $3.50.|Then no. 5 won 1,000.25 points.|Version 2.0.1 is out.",
+    "Wait... what?|Yes…|No!|Really?!|Well . . .|He went.", 'He said "Stop!"|Then he left.|(See fig. 2.)|Next.',
+    'The article "Why?" appeared.|“I am here.”|He nodded.',
+    "Acme Inc. was sold to Foo Ltd. in May.|He was ill.|Doctors came.",
+    "Mr. and Mrs. Smith met Prof. Jones, Ph.D.|They talked.", "see e.g. Smith et al. 2003.|Next comes p. 12.",
+    "Petra answers (ext. 4417).|She is in rm. 12.",
+    "The gauge shows 3.40 m.|Life jackets are worn.|Add 5 g.|Stir it.|Turn to 5 b. 1923 is written there.",
+    "It was 5 a.m. Monday when e. Cummings wrote it.", "He left.[1]|She stayed.[2][3]|Done.",
+    "It is at www.example.com today.|Write to a.b@c.org.|Thanks.",
+    "1. First item.|\n2. Second item.|\n  a) third|\n- fourth|\n• fifth",
+    "A Heading|\n\nSome text here.|\n\n## Another|\nMore text.",
+    "Setext heading\n==============|\nText under it goes here.",
+    "Introduction|\nThis paragraph is one long line, as in most files, and longer than a heading.",
+    "A paragraph that an editor wrapped at sixty or seventy columns, as the\nOld Testament was, stays.| Next.",
+    "One.|\r\n\r\nTwo\r\nthree.|\u2029Four.", "Price:\u00a05.|\u00a0Next\u00a0one.",
+    "你好。|你好吗？|「我很好。」|他说！", "彼は「はい。」と言った。|次です｡|終わり", "مرحبا؟|كيف حالك؟|نعم.|لا",
+    "یہ ہے۔|وہ ہے۔", "यह है।|वह है॥|अंत", "Բարև։|Ցտեսություն։", "¿Qué?|¡Nada!|Bien.", "Smile 😀.|🎉 Party!|End", "x",
+    "",
+])  # fmt: skip
 def test_boundaries(marked: str) -> None:
     expected = [part.strip() for part in marked.split("|") if part.strip()]
     text = " ".join(marked.split("|")) if "\n" not in marked and "。" not in marked else marked.replace("|", "")
@@ -89,8 +75,8 @@ def test_spans_partition_what_is_not_white_space(text: str) -> None:
     [".", ". ", '."', "\n", "a\n", " ", "[1]", ".[1", "A. ", "a", "#", "\r\n", " ## ", ". .", "“", "- \n", "。", "1."],
 )
 def test_adversarial_input_takes_linear_work(unit: str) -> None:
-    # Quadratic work on a million characters would not end within the run.
-    text = unit * (1_000_000 // len(unit))
+    # Quadratic work on so many characters would not end within the run.
+    text = unit * (400_000 // len(unit))
     spans = split_sentences(text)
     assert sum(end - start for start, end in spans) <= len(text)
 

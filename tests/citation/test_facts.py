@@ -14,35 +14,22 @@ LAKE = (
     "year. Ida Holm defeated Ansel Brandt in the regatta of 1911."
 )
 AGREES = [
-    "Lake Ivenmere is 83 metres deep.",
-    "The lake's depth is eighty-three metres.",
-    "The lake is 272 ft deep.",
-    "The lake is about 80 metres deep.",
-    "The lake is over 80 metres deep.",
-    "It was surveyed on July 11, 1933.",
-    "It was surveyed on 1933-07-11.",
-    "It was surveyed in July 1933.",
-    "Hathe surveyed it in 1933.",
-    "Dr. Lavinia Hathe surveyed Lake Ivenmere.",
-    "There were 12 keepers.",
-    "1067 ships passed in the 1st year.",
-    "1 067 ships passed.",
-    "The river isn't open to motor boats.",
-    "Ansel Brandt was defeated by Ida Holm.",
+    "Lake Ivenmere is 83 metres deep.", "The lake's depth is eighty-three metres.", "The lake is 272 ft deep.",
+    "The lake is about 80 metres deep.", "The lake is over 80 metres deep.", "It was surveyed on July 11, 1933.",
+    "It was surveyed on 1933-07-11.", "It was surveyed in July 1933.", "Hathe surveyed it in 1933.",
+    "Dr. Lavinia Hathe surveyed Lake Ivenmere.", "There were 12 keepers.", "1067 ships passed in the 1st year.",
+    "1 067 ships passed.", "The river isn't open to motor boats.", "Ansel Brandt was defeated by Ida Holm.",
     "In the regatta of 1911, Ida Holm defeated Ansel Brandt.",
-]
+]  # fmt: skip
 REFUTED = [
-    ("Lake Ivenmere is 88 metres deep.", "number"),
-    ("Lake Ivenmere is eighty-four metres deep.", "number"),
-    ("Lake Ivenmere is 83 feet deep.", "unit"),
-    ("It was surveyed on 11 May 1933 by Lavinia Hathe.", "date"),
-    ("Lake Ivenmere was surveyed by Rufus Hathe.", "name"),
-    ("It was surveyed on 11 July 1933 by Ida Holm.", "name"),
+    ("Lake Ivenmere is 88 metres deep.", "number"), ("Lake Ivenmere is eighty-four metres deep.", "number"),
+    ("Lake Ivenmere is 83 feet deep.", "unit"), ("It was surveyed on 11 May 1933 by Lavinia Hathe.", "date"),
+    ("Lake Ivenmere was surveyed by Rufus Hathe.", "name"), ("It was surveyed on 11 July 1933 by Ida Holm.", "name"),
     ("The river is not navigable as far as Millrace.", "negation"),
     ("The river is navigable as far as Millrace, but it is open to motor boats.", "negation"),
     ("Ansel Brandt defeated Ida Holm in the regatta of 1911.", "role"),
     ("Twelve keepers lived there, and 1,076 ships passed in the first year.", "number"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("claim", AGREES)
@@ -185,7 +172,7 @@ def test_nothing_is_raised_for_any_text(claim: str, evidence: str, context: str)
 
 
 def test_endless_sentences_are_compared_without_aligning_them() -> None:
-    long = "the lamp of Orm was lit " * 4000  # no full stop anywhere
+    long = "the lamp of Orm was lit " * 2000  # no full stop anywhere
     assert compare_claim(f"{long} in 1871", f"{long} in 1871").agrees
     assert not compare_claim("The lamp was lit in 1999.", f"{long} in 1871").agrees
 

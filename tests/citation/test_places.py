@@ -24,18 +24,11 @@ def test_file_page_section_and_offsets() -> None:
     assert (found.document, found.offsets) == ("a.pdf, p. iii", "100-104")
 
 
-@pytest.mark.parametrize(
-    ("metadata", "document"),
-    [
-        ({}, "Title"),
-        ({"source": "a.txt", "start": True}, "a.txt"),
-        ({"source": "a.pdf", "page": 0}, "a.pdf, p. 0"),
-        ({"source": "a.pdf", "page": None}, "a.pdf"),
-        ({"source": "a.pdf", "page": "7"}, "a.pdf, p. 7"),
-        ({"source": "a.pdf", "page": True}, "a.pdf"),
-        ({"source": "a.pdf", "page_label": " "}, "a.pdf"),
-    ],
-)
+@pytest.mark.parametrize(("metadata", "document"), [
+    ({}, "Title"), ({"source": "a.txt", "start": True}, "a.txt"), ({"source": "a.pdf", "page": 0}, "a.pdf, p. 0"),
+    ({"source": "a.pdf", "page": None}, "a.pdf"), ({"source": "a.pdf", "page": "7"}, "a.pdf, p. 7"),
+    ({"source": "a.pdf", "page": True}, "a.pdf"), ({"source": "a.pdf", "page_label": " "}, "a.pdf"),
+])  # fmt: skip
 def test_what_is_not_known_is_not_shown(metadata: dict[str, Any], document: str) -> None:
     found = place(metadata)
     assert (found.document, found.offsets) == (document, "")

@@ -177,10 +177,7 @@ class LlamaIndexFacades(Facades):
                 li.SelfReflectStreamingChatResponse(li.SelfReflectChatResponse("Lit.", answer=whole.answer)),
                 lambda r: "".join(r.response_gen),
             ),
-            "SelfReflectGuard": (
-                li.SelfReflectGuard("flag", critic=WordCritic()),
-                lambda g: str(g.check(whole)),
-            ),
+            "SelfReflectGuard": (li.SelfReflectGuard("flag", critic=WordCritic()), lambda g: str(g.check(whole))),
             "SelfReflectTool": (li.SelfReflectTool(self.engine()), lambda t: t.call(QUESTION).content),
             "SelfReflectChecker": (
                 li.SelfReflectChecker(critic=WordCritic()),
@@ -273,10 +270,7 @@ class LangChainFacades(Facades):
                 lambda c: str(c.invoke(TEXTS[0]).text),
             ),
             "SelfReflectCompressor": (compressor, lambda c: (self.rank(c, QUESTION), c.top_n)),
-            "SelfReflectRetriever": (
-                self.gated(reader=self.reader()),
-                lambda r: self.find(r, QUESTION),
-            ),
+            "SelfReflectRetriever": (self.gated(reader=self.reader()), lambda r: self.find(r, QUESTION)),
             "SourcedAnswer": (self.engine().with_sources().invoke(QUESTION), lambda a: a["answer"]),
             "SourcedChain": (self.engine().with_sources(), lambda c: self.sources(c.chain, QUESTION)),
         }

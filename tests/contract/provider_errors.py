@@ -8,12 +8,7 @@ from typing import Any
 
 import openai
 
-from shared_core.errors import (
-    BackendUnavailableError,
-    ContextOverflowError,
-    LanguageModelError,
-    ModelLoadError,
-)
+from shared_core.errors import BackendUnavailableError, ContextOverflowError, LanguageModelError, ModelLoadError
 
 KEY = "sk-live-4f9a8b7c6d5e"
 

@@ -89,12 +89,10 @@ def test_calls_see_the_callers_context(framework: Side) -> None:
     assert heard == ["ann", "ann"]
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{"max_concurrency": 0}, {"max_concurrency": 2.5}, {"timeout": 0}, {"timeout": -1}, {"thinking_tokens": -1},
-     {"logprobs": "sometimes"}],
-    ids=str,
-)  # fmt: skip
+@pytest.mark.parametrize("options", [
+    {"max_concurrency": 0}, {"max_concurrency": 2.5}, {"timeout": 0}, {"timeout": -1}, {"thinking_tokens": -1},
+    {"logprobs": "sometimes"},
+], ids=str)  # fmt: skip
 def test_options_out_of_range_are_refused(framework: Side, options: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=next(iter(options))):
         framework.lm(lambda p: p, **options)

@@ -117,15 +117,12 @@ def test_an_overflow_says_by_how_much(framework: Side) -> None:
     assert (error.needed, error.available) == (140, 100)
 
 
-@pytest.mark.parametrize(
-    ("capability", "params"),
-    [
-        ("grammar", {"grammar": Grammar('start: "a"')}), ("verdict_logprobs", {"verdicts": ("yes",)}),
-        ("stop_tokens", {"stop_token_ids": (7,)}), ("hidden_states", {"capture": Capture()}),
-        ("token_statistics", {"token_statistics": True}), ("min_tokens", {"min_tokens": 2}),
-        ("token_logprobs", {"logprobs": True}), ("token_prompts", None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("capability", "params"), [
+    ("grammar", {"grammar": Grammar('start: "a"')}), ("verdict_logprobs", {"verdicts": ("yes",)}),
+    ("stop_tokens", {"stop_token_ids": (7,)}), ("hidden_states", {"capture": Capture()}),
+    ("token_statistics", {"token_statistics": True}), ("min_tokens", {"min_tokens": 2}),
+    ("token_logprobs", {"logprobs": True}), ("token_prompts", None),
+])  # fmt: skip
 async def test_what_a_model_cannot_do_is_refused_by_name(
     framework: Side, capability: str, params: dict[str, Any] | None
 ) -> None:
@@ -143,14 +140,11 @@ async def test_what_a_model_cannot_do_is_refused_by_name(
 # --- secrets -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"Incorrect API key provided: {KEY}", "Authorization: Bearer eyJhbGciOi.eyJzdWIi.c2lnbmF0dXJl",
-        "for http://ann:hunter2-secret@proxy.example/v1", "GET https://api.example/v1?key=AIzaSyB-secret-1234567890",
-        "{'x-api-key': 'zq-4711-kx'}", "api_key=zq-4711-kx was refused",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("text", [
+    f"Incorrect API key provided: {KEY}", "Authorization: Bearer eyJhbGciOi.eyJzdWIi.c2lnbmF0dXJl",
+    "for http://ann:hunter2-secret@proxy.example/v1", "GET https://api.example/v1?key=AIzaSyB-secret-1234567890",
+    "{'x-api-key': 'zq-4711-kx'}", "api_key=zq-4711-kx was refused",
+])  # fmt: skip
 async def test_no_secret_is_shown(side: Side, caplog: pytest.LogCaptureFixture, text: str) -> None:
     caplog.set_level(logging.DEBUG)
     own = {"llamaindex": "llama-secret-key-1", "langchain": "lang-secret-key-1", "http": "http-secret-key-1"}[side.name]

@@ -77,11 +77,7 @@ def test_hints_name_what_the_user_wrote(facades: Facades, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "meant"),
-    [
-        ("engine: misspelled", "target_accuracy"),
-        ("settings: misspelled", "top_k"),
-    ],
+    ("name", "meant"), [("engine: misspelled", "target_accuracy"), ("settings: misspelled", "top_k")]
 )
 def test_what_is_misspelled_is_named_with_the_nearest_right_name(facades: Facades, name: str, meant: str) -> None:
     error = refusal(facades, MISTAKES[name])
@@ -91,15 +87,10 @@ def test_what_is_misspelled_is_named_with_the_nearest_right_name(facades: Facade
         assert isinstance(error, TypeError)  # as of any function that is called so
 
 
-@pytest.mark.parametrize(
-    ("mistake", "name"),
-    [
-        (lambda f: f.gated(gaet="always"), "gaet"),
-        (lambda f: f.reranker(topn=2), "topn"),
-        (lambda f: type(f.engine())(llm=None), "retriever"),
-        (lambda f: type(f.gated())(llm=None), "retriever"),
-    ],
-)
+@pytest.mark.parametrize(("mistake", "name"), [
+    (lambda f: f.gated(gaet="always"), "gaet"), (lambda f: f.reranker(topn=2), "topn"),
+    (lambda f: type(f.engine())(llm=None), "retriever"), (lambda f: type(f.gated())(llm=None), "retriever"),
+])  # fmt: skip
 def test_an_argument_that_is_unknown_or_missing_is_named(facades: Facades, mistake: Any, name: str) -> None:
     with pytest.raises(TypeError, match=f"'{name}'"):
         mistake(facades)

@@ -185,14 +185,10 @@ def page_in_llamaindex(retriever: Any, question: str) -> tuple[Any, Any, Any]:
     return place["page"], place["section"], response.citations[0].additional_location_info.get("page")
 
 
-@pytest.mark.parametrize(
-    ("metadata", "page"),
-    [
-        ({"page": 0, "page_label": "1", "source": "m.pdf"}, "1"),
-        ({"page": 11, "total_pages": 20, "source": "m.pdf"}, "12"),
-        ({"source": "m.txt"}, None),
-    ],
-)
+@pytest.mark.parametrize(("metadata", "page"), [
+    ({"page": 0, "page_label": "1", "source": "m.pdf"}, "1"),
+    ({"page": 11, "total_pages": 20, "source": "m.pdf"}, "12"), ({"source": "m.txt"}, None),
+])  # fmt: skip
 def test_annotations_of_langchain_name_the_page(metadata: dict[str, Any], page: str | None) -> None:
     class One(BaseRetriever):
         def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:

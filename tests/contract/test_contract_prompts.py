@@ -17,7 +17,7 @@ from shared_core.lm.chat import as_text, cut_text
 from shared_core.lm.chat.layout import COMMON_CONTROL_STRINGS, MARK, restore
 from tests.contract.sides import Side
 
-COUNT = 10_000
+COUNT = 4_000
 
 
 def hostile(count: int, seed: int = 0) -> Iterator[list[Part]]:
@@ -76,7 +76,7 @@ def test_no_control_string_straddles_three_parts() -> None:
     assert straddling > COUNT / 2
 
 
-@settings(max_examples=1000, deadline=None, derandomize=True)
+@settings(max_examples=400, deadline=None, derandomize=True)
 @given(
     st.lists(
         st.builds(

@@ -51,23 +51,14 @@ async def test_sync_and_async_give_the_same(side: Side) -> None:
 # --- thoughts ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "thoughts",
-    [
-        "<think>Draft: 1899?</think>",
-        "<think>\nDraft: 1899?\n</think>\n\n",
-        "Draft: 1899?\n</think>\n",
-        "<thinking>Draft: <think> is a tag. 1899?</thinking>",
-        "<THINK >Draft: 1899?</THINK>",
-        "<think>Draft</think><think>1899?</think>\n",
-        "[THINK]Draft: 1899?[/THINK]",
-        "◁think▷Draft: 1899?◁/think▷",
-        "<seed:think>Draft: 1899?</seed:think>",
-        "<|START_THINKING|>Draft: 1899?<|END_THINKING|>",
-        "<|channel|>analysis<|message|>Draft: 1899?<|end|><|start|>assistant<|channel|>final<|message|>",
-        "analysisDraft: 1899?assistantfinal",
-    ],
-)
+@pytest.mark.parametrize("thoughts", [
+    "<think>Draft: 1899?</think>", "<think>\nDraft: 1899?\n</think>\n\n", "Draft: 1899?\n</think>\n",
+    "<thinking>Draft: <think> is a tag. 1899?</thinking>", "<THINK >Draft: 1899?</THINK>",
+    "<think>Draft</think><think>1899?</think>\n", "[THINK]Draft: 1899?[/THINK]", "◁think▷Draft: 1899?◁/think▷",
+    "<seed:think>Draft: 1899?</seed:think>", "<|START_THINKING|>Draft: 1899?<|END_THINKING|>",
+    "<|channel|>analysis<|message|>Draft: 1899?<|end|><|start|>assistant<|channel|>final<|message|>",
+    "analysisDraft: 1899?assistantfinal",
+])  # fmt: skip
 @pytest.mark.parametrize("completes", [False, True])
 def test_thoughts_are_no_part_of_the_answer(side: Side, thoughts: str, completes: bool) -> None:
     assert one(side, f"{thoughts}It was 1871.", completes=completes).text == "It was 1871."
@@ -152,13 +143,10 @@ def test_an_answer_that_takes_up_the_question_stays(side: Side, text: str) -> No
 # --- what is around the whole --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "```\n{}\n```", "```xml\n{}\n```\n", "~~~\n{}\n~~~", "<think>x</think>\n```text\n{}\n```",
-        "<answer>{}</answer>", "<answer>\n```\n{}\n```\n</answer>", "```\n{}\n", "  ```xml\n{}",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("text", [
+    "```\n{}\n```", "```xml\n{}\n```\n", "~~~\n{}\n~~~", "<think>x</think>\n```text\n{}\n```", "<answer>{}</answer>",
+    "<answer>\n```\n{}\n```\n</answer>", "```\n{}\n", "  ```xml\n{}",
+])  # fmt: skip
 def test_a_fence_around_the_whole_is_taken_off(side: Side, text: str) -> None:
     assert one(side, text.format(GOOD), NUMBERED).text.strip() == GOOD
 

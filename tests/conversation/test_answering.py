@@ -144,19 +144,13 @@ def test_another_persons_text_as_system_message_is_no_topic() -> None:
 LAST = [Exchange("Who founded the Tide Museum?", "Lavinia Hathe.")]
 
 
-@pytest.mark.parametrize(
-    ("written", "problem"),
-    [
-        ("When was the Tide Museum closed?", ""),
-        ("When was the Old Mill closed?", "adds Old, Mill"),
-        ("When was the Tide Museum closed in 1833?", "adds 1833"),
-        ("The Tide Museum was closed in 1941.", "not a full question"),
-        ("When was it closed?", "not a full question"),
-        ("Who is Lavinia Hathe?", "does not keep"),
-        ("", "empty"),
-        ("When " + "was the museum " * 30 + "closed?", "too long"),
-    ],
-)
+@pytest.mark.parametrize(("written", "problem"), [
+    ("When was the Tide Museum closed?", ""), ("When was the Old Mill closed?", "adds Old, Mill"),
+    ("When was the Tide Museum closed in 1833?", "adds 1833"),
+    ("The Tide Museum was closed in 1941.", "not a full question"), ("When was it closed?", "not a full question"),
+    ("Who is Lavinia Hathe?", "does not keep"), ("", "empty"),
+    ("When " + "was the museum " * 30 + "closed?", "too long"),
+])  # fmt: skip
 def test_what_a_model_wrote_is_checked(written: str, problem: str) -> None:
     found = refusal(written, "and when was it closed?", LAST)
     assert (problem in found) if problem else not found

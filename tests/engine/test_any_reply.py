@@ -20,10 +20,7 @@ from tests.fakes import Critic, FirstSentenceReader, SameEmbedder, Shelf, WordCr
 
 PIPELINES = get_args(PipelineName)
 QUESTION = "When was the lamp lit?"
-SMALL: dict[str, Any] = {
-    "seakr": {"samples": 2, "multi_hop": False},
-    "research": {"samples": 2, "rounds": 1},
-}
+SMALL: dict[str, Any] = {"seakr": {"samples": 2, "multi_hop": False}, "research": {"samples": 2, "rounds": 1}}
 Reply = Callable[[Generate], str]
 
 

@@ -58,15 +58,10 @@ def test_the_trace_names_every_decision() -> None:
     assert kinds == ["retrieve", "read", "keep", "answer"]
 
 
-@pytest.mark.parametrize(
-    ("question", "probability", "answerable", "reason"),
-    [
-        ("Who painted zebras?", 0.9, None, "nothing retrieved"),
-        (QUESTION, 0.3, 0.9, "support below target"),
-        (QUESTION, 0.3, 0.2, "passages do not answer"),
-        (QUESTION, None, None, "support unknown"),
-    ],
-)
+@pytest.mark.parametrize(("question", "probability", "answerable", "reason"), [
+    ("Who painted zebras?", 0.9, None, "nothing retrieved"), (QUESTION, 0.3, 0.9, "support below target"),
+    (QUESTION, 0.3, 0.2, "passages do not answer"), (QUESTION, None, None, "support unknown"),
+])  # fmt: skip
 def test_it_abstains_and_says_why(
     question: str, probability: float | None, answerable: float | None, reason: str
 ) -> None:

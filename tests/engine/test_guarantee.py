@@ -137,17 +137,10 @@ def test_asking_for_what_was_not_fitted_is_refused() -> None:
         engine(guarantee="certainty")
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"target_accuracy": 0.6},
-        {"guarantee_alpha": 0.2},
-        {"top_k": 2},
-        {"guarantee": "conformal_risk_control"},
-        {"max_claims": 1},
-        {"signals": "support_only"},
-    ],
-)
+@pytest.mark.parametrize("other", [
+    {"target_accuracy": 0.6}, {"guarantee_alpha": 0.2}, {"top_k": 2}, {"guarantee": "conformal_risk_control"},
+    {"max_claims": 1}, {"signals": "support_only"},
+])  # fmt: skip
 def test_another_configuration_is_refused(other: dict[str, Any]) -> None:
     with pytest.raises(CalibrationError, match="was fitted for"):
         engine({"guarantee": fitted().calibration}, **{**GUARANTEED, **other})
@@ -254,10 +247,7 @@ def test_every_pipeline_takes_one(pipeline: Any) -> None:
     trained = ScriptedLM(with_tokens, capabilities=TRAINED, token_ids=RELEASED_IDS)
     lm = trained if pipeline.endswith("tokens") else ScriptedLM(reply)
     pipeline = pipeline.split()[0]
-    group = {
-        "research": {"samples": 2, "rounds": 1},
-        "seakr": {"gate": "always", "samples": 2, "multi_hop": False},
-    }
+    group = {"research": {"samples": 2, "rounds": 1}, "seakr": {"gate": "always", "samples": 2, "multi_hop": False}}
     own = {pipeline: group[pipeline]} if pipeline in group else {}
 
     def made(calibrations: Any = None, **settings: Any) -> SelfReflectEngine:

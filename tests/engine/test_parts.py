@@ -100,17 +100,10 @@ def test_the_commands_take_a_judge(command: str, monkeypatch: pytest.MonkeyPatch
 # --- roles ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("pipeline", "roles"),
-    [
-        ("seakr", ["judge"]),
-        ("self_rag", ["judge"]),
-        ("composed", ["judge"]),
-        ("composed", ["reference", "claim"]),
-        ("reclaim", ["judge"]),
-        ("reclaim", ["reference"]),
-    ],
-)
+@pytest.mark.parametrize(("pipeline", "roles"), [
+    ("seakr", ["judge"]), ("self_rag", ["judge"]), ("composed", ["judge"]), ("composed", ["reference", "claim"]),
+    ("reclaim", ["judge"]), ("reclaim", ["reference"]),
+])  # fmt: skip
 def test_roles_that_do_not_suffice_for_the_pipeline_are_refused_when_the_engine_is_made(
     pipeline: Any, roles: list[str]
 ) -> None:

@@ -9,14 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared_core.errors import InputError
-from shared_core.evaluation import (
-    alce_string_match,
-    contains_answer,
-    exact_match,
-    f1,
-    normalize_answer,
-    str_em,
-)
+from shared_core.evaluation import alce_string_match, contains_answer, exact_match, f1, normalize_answer, str_em
 
 PARITY = Path(__file__).parents[1] / "parity"
 QA = json.loads((PARITY / "qa_metrics.json").read_text())["cases"]
@@ -117,30 +110,13 @@ def test_a_possessive_is_the_name(text: str) -> None:
     assert not contains_answer("Mozillas", ["Mozilla"])
 
 
-@pytest.mark.parametrize(
-    ("text", "gold", "right"),
-    [
-        ("#", "#", True),
-        ("The sign is #.", "#", True),
-        ('It is the sign "#".', "#", True),
-        ("(#)", "#", True),
-        ("C#", "#", False),
-        ("##", "#", False),
-        ("%", "#", False),
-        ("The sign is %.", "#", False),
-        ("", "#", False),
-        ("It ends there.", ".", False),
-        ("A full stop: .", ".", True),
-        ("A", "A", True),
-        ("The group is A.", "A", True),
-        ("Answer: A", "A", True),
-        ("A lamp was lit. A man came.", "A", False),
-        ("It had a lamp.", "A", False),
-        ("It is the lamp.", "the", False),
-        ("It is the lamp.", " ", False),
-        ("+ +", "+  +", True),
-    ],
-)
+@pytest.mark.parametrize(("text", "gold", "right"), [
+    ("#", "#", True), ("The sign is #.", "#", True), ('It is the sign "#".', "#", True), ("(#)", "#", True),
+    ("C#", "#", False), ("##", "#", False), ("%", "#", False), ("The sign is %.", "#", False), ("", "#", False),
+    ("It ends there.", ".", False), ("A full stop: .", ".", True), ("A", "A", True), ("The group is A.", "A", True),
+    ("Answer: A", "A", True), ("A lamp was lit. A man came.", "A", False), ("It had a lamp.", "A", False),
+    ("It is the lamp.", "the", False), ("It is the lamp.", " ", False), ("+ +", "+  +", True),
+])  # fmt: skip
 def test_what_the_normal_form_leaves_nothing_of_is_looked_for_as_it_is(text: str, gold: str, right: bool) -> None:
     assert contains_answer(text, [gold]) is right
     assert contains_answer(text, [gold, "zebra"]) is right

@@ -192,18 +192,10 @@ def test_the_unknown_does_not_entail(verdict: Any) -> None:
     assert reclaim_citation_scores([[("a.", "b")]], lambda p, h: verdict).cas == 0.0
 
 
-@pytest.mark.parametrize(
-    ("answers", "nli"),
-    [
-        ([[("a", "b")]], None),
-        ([[("a", "b")]], lambda p, h: "yes"),
-        ([[("a", "b")]], lambda p, h: 2.0),
-        (["an answer"], stub),
-        ([[("a", "b", "c")]], stub),
-        ([[{"claim": "b"}]], stub),
-        ([{"used_references": []}], stub),
-    ],
-)
+@pytest.mark.parametrize(("answers", "nli"), [
+    ([[("a", "b")]], None), ([[("a", "b")]], lambda p, h: "yes"), ([[("a", "b")]], lambda p, h: 2.0),
+    (["an answer"], stub), ([[("a", "b", "c")]], stub), ([[{"claim": "b"}]], stub), ([{"used_references": []}], stub),
+])  # fmt: skip
 def test_bad_input_is_refused(answers: Any, nli: Any) -> None:
     with pytest.raises(InputError):
         reclaim_citation_scores(answers, nli)

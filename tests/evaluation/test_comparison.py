@@ -166,17 +166,11 @@ def test_costs_of_models_are_shown_where_one_was_asked(found: Comparison) -> Non
     assert "calls" not in headline(compare({"free": Free(1)}, questions(4), resamples=0))
 
 
-@pytest.mark.parametrize(
-    ("estimate", "signed", "shown"),
-    [
-        (Estimate(0.61234, 0.5, 0.7), False, "0.612 [0.500, 0.700]"),
-        (Estimate(0.25, -0.0, 0.5), True, "+0.250 [+0.000, +0.500]"),
-        (Estimate(0.00123), False, "0.0012"),
-        (Estimate(412.26), False, "412.3"),
-        (Estimate(math.nan), False, "–"),
-        (None, False, "–"),
-    ],
-)
+@pytest.mark.parametrize(("estimate", "signed", "shown"), [
+    (Estimate(0.61234, 0.5, 0.7), False, "0.612 [0.500, 0.700]"),
+    (Estimate(0.25, -0.0, 0.5), True, "+0.250 [+0.000, +0.500]"), (Estimate(0.00123), False, "0.0012"),
+    (Estimate(412.26), False, "412.3"), (Estimate(math.nan), False, "–"), (None, False, "–"),
+])  # fmt: skip
 def test_a_figure_as_shown(estimate: Estimate | None, signed: bool, shown: str) -> None:
     assert show_figure(estimate, signed=signed) == shown
 

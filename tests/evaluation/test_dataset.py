@@ -58,28 +58,18 @@ def test_the_names_others_use(tmp_path: Path) -> None:
     assert [(q.id, q.answers) for q in found] == [("7", ("Mira",)), ("x", ("3",)), ("3", ("Orm",))]
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "where"),
-    [
-        ("q.jsonl", '{"question": "Who?"}\nnot json\n', "line 2"),
-        ("q.jsonl", '{"question": "Who?"}\n\n{"answers": ["x"]}\n', "line 3"),
-        ("q.jsonl", '{"question": "  "}', "line 1"),
-        ("q.jsonl", '["Who?"]', "line 1"),
-        ("q.jsonl", '{"question": "Who?", "answers": [1]}', "line 1"),
-        ("q.jsonl", '{"question": "Who?", "answerable": "perhaps"}', "line 1"),
-        ("q.jsonl", '{"id": 1, "question": "Who?"}\n{"id": 1, "question": "When?"}', "line 2"),
-        ("q.jsonl", b'{"question": "Who?"}\n{"question": "\xff"}', "line 2"),
-        ("q.jsonl", "", "no questions"),
-        ("q.json", '{"question": \n', "line"),
-        ("q.json", '{"question": "Who?"}', "no list"),
-        ("q.json", '[{"question": "Who?"}, {}]', "entry 2"),
-        ("q.csv", "question,answers\nWho?,a,b,c\n", "line 2"),
-        ("q.csv", "who,what\n1,2\n", "line 2"),
-        ("q.csv", "question\n", "no questions"),
-        ("q.jsonl.gz", b"no gzip", "cannot be read"),
-        ("q.txt", "Who?", "txt"),
-    ],
-)
+@pytest.mark.parametrize(("name", "text", "where"), [
+    ("q.jsonl", '{"question": "Who?"}\nnot json\n', "line 2"),
+    ("q.jsonl", '{"question": "Who?"}\n\n{"answers": ["x"]}\n', "line 3"), ("q.jsonl", '{"question": "  "}', "line 1"),
+    ("q.jsonl", '["Who?"]', "line 1"), ("q.jsonl", '{"question": "Who?", "answers": [1]}', "line 1"),
+    ("q.jsonl", '{"question": "Who?", "answerable": "perhaps"}', "line 1"),
+    ("q.jsonl", '{"id": 1, "question": "Who?"}\n{"id": 1, "question": "When?"}', "line 2"),
+    ("q.jsonl", b'{"question": "Who?"}\n{"question": "\xff"}', "line 2"), ("q.jsonl", "", "no questions"),
+    ("q.json", '{"question": \n', "line"), ("q.json", '{"question": "Who?"}', "no list"),
+    ("q.json", '[{"question": "Who?"}, {}]', "entry 2"), ("q.csv", "question,answers\nWho?,a,b,c\n", "line 2"),
+    ("q.csv", "who,what\n1,2\n", "line 2"), ("q.csv", "question\n", "no questions"),
+    ("q.jsonl.gz", b"no gzip", "cannot be read"), ("q.txt", "Who?", "txt"),
+])  # fmt: skip
 def test_bad_files_are_named_with_their_line(tmp_path: Path, name: str, text: str | bytes, where: str) -> None:
     with pytest.raises(InputError) as caught:
         read_questions(write(tmp_path, name, text))

@@ -159,23 +159,14 @@ def test_configurations_of_a_file(run: Eval, tmp_path: Path) -> None:
     assert found["few"]["settings"]["seakr"]["samples"] == 5
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["--compare", "composed,magic"], "magic"),
-        (["--compare", "plain"], "language model"),
-        (["--compare", "seakr"], "language model"),
-        (["--compare", "composed,composed"], "twice"),
-        (["--vary", "target_accuracy"], "NAME=VALUE"),
-        (["--vary", "nonsense=1,2"], "nonsense"),
-        (["--vary", "target_accuracy=.5,2"], "target_accuracy"),
-        (["--vary", "pipeline=seakr"], "--compare"),
-        (["--shard", "1/2"], "-o"),
-        (["--shard", "half", "-o", "x"], "--shard"),
-        (["--vary", "top_k=1,2", "--baseline", "nobody"], "nobody"),
-        (["--configurations", "missing.json"], "missing.json"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "says"), [
+    (["--compare", "composed,magic"], "magic"), (["--compare", "plain"], "language model"),
+    (["--compare", "seakr"], "language model"), (["--compare", "composed,composed"], "twice"),
+    (["--vary", "target_accuracy"], "NAME=VALUE"), (["--vary", "nonsense=1,2"], "nonsense"),
+    (["--vary", "target_accuracy=.5,2"], "target_accuracy"), (["--vary", "pipeline=seakr"], "--compare"),
+    (["--shard", "1/2"], "-o"), (["--shard", "half", "-o", "x"], "--shard"),
+    (["--vary", "top_k=1,2", "--baseline", "nobody"], "nobody"), (["--configurations", "missing.json"], "missing.json"),
+])  # fmt: skip
 def test_bad_input_is_told_before_anything_is_asked(
     run: Eval, reader: Counting, arguments: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

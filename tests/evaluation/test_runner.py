@@ -44,12 +44,9 @@ class Canned:
 
 QUESTIONS = [
     Question("right", "right", ("Mira Dorn",), True, {"passage_id": "p"}),
-    Question("wrong", "wrong", ("Orm",), True, {"passage_ids": ["p", "q"]}),
-    Question("shy", "shy", ("1841",), True),
-    Question("none", "none", (), False),
-    Question("error", "error", ("x",), True),
-    Question("unknown", "unknown"),
-]
+    Question("wrong", "wrong", ("Orm",), True, {"passage_ids": ["p", "q"]}), Question("shy", "shy", ("1841",), True),
+    Question("none", "none", (), False), Question("error", "error", ("x",), True), Question("unknown", "unknown"),
+]  # fmt: skip
 ENGINE: dict[str, Answer | Exception] = {
     "right": said("Mira Dorn built it.", 0.9, claim(MIRA, 0.9, "Mira Dorn"), claim(YEAR, 0.8)),
     "wrong": said("It opened in 1841.", None, claim(YEAR, 0.6)),

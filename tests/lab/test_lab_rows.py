@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks.lab.rows.row import IGNORED, LabRow
-from benchmarks.lab.rows.source import SKILLS, RowSource
+from benchmarks.lab.rows.source import SKILLS, Group, RowSource
 from shared_core import SelfReflectEngine, SelfReflectSettings
 from shared_core.lab import World
 from shared_core.lm.base import BaseLanguageModel, Prompt
@@ -45,9 +45,14 @@ def ours(prompt: Prompt) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def rows(world: World) -> list[LabRow]:
+def groups(world: World) -> list[Group]:
     source = RowSource(world)
-    return [row for number in range(20_000, 20_900) for row in source.group(number).rows]
+    return [source.group(number) for number in range(20_000, 20_900)]
+
+
+@pytest.fixture(scope="module")
+def rows(groups: list[Group]) -> list[LabRow]:
+    return [row for group in groups for row in group.rows]
 
 
 @pytest.fixture(scope="module")
@@ -62,28 +67,16 @@ def wordings(rows: list[LabRow]) -> set[str]:
 
 
 SEAKR = SeakrSettings(samples=2, max_step_tokens=24, max_steps=2)
+BIOGRAPHY = ResearchSettings(
+    rounds=1, samples=2, max_tokens=48, closed_book=True, published={"prompts": "biography", "safe_prompt": True}
+)
 PIPELINES: list[tuple[PipelineName, dict[str, Any]]] = [
-    ("seakr", {"seakr": SEAKR}),
-    ("seakr", {"seakr": SEAKR.replace(multi_hop=False, threshold=-100.0)}),
-    ("reclaim", {}),
-    ("self_rag", {}),
-    ("research", {"research": ResearchSettings(rounds=2, samples=2, max_tokens=48)}),
+    ("seakr", {"seakr": SEAKR}), ("seakr", {"seakr": SEAKR.replace(multi_hop=False, threshold=-100.0)}),
+    ("reclaim", {}), ("self_rag", {}), ("research", {"research": ResearchSettings(rounds=2, samples=2, max_tokens=48)}),
     ("research", {"research": ResearchSettings(rounds=2, samples=2, max_tokens=48, closed_book=True)}),
-    (
-        "research",
-        {
-            "research": ResearchSettings(
-                rounds=1,
-                samples=2,
-                max_tokens=48,
-                closed_book=True,
-                published={"prompts": "biography", "safe_prompt": True},
-            )
-        },
-    ),
-    ("composed", {}),
+    ("research", {"research": BIOGRAPHY}), ("composed", {}),
     ("composed", {"rerank": "uncertainty", "on_abstain": "fallback", "seakr": SEAKR}),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("pipeline", "changes"), PIPELINES)
@@ -94,12 +87,8 @@ def test_every_wording_that_a_pipeline_sends_is_in_the_rows(
     settings = SelfReflectSettings(pipeline=pipeline, top_k=2, **changes)
     engine = SelfReflectEngine(BM25Retriever(world.documents()), recorder, settings)
     for question in world.questions(kind="single", split="test")[:2]:
-        asked = (
-            question.text
-            if settings.research.published.prompts == "neutral"
-            else world.entity(question.entities[0]).phrase
-        )
-        engine.answer(asked)
+        neutral = settings.research.published.prompts == "neutral"
+        engine.answer(question.text if neutral else world.entity(question.entities[0]).phrase)
     assert recorder.prompts
     sent = {wording for prompt in recorder.prompts for wording in ours(prompt)}
     assert not {s for s in sent if not any(w.startswith(s) for w in wordings)}  # what is learned may follow at once
@@ -107,33 +96,30 @@ def test_every_wording_that_a_pipeline_sends_is_in_the_rows(
 
 def test_rows_are_fixed_by_seed_and_number(world: World) -> None:
     one, two = RowSource(world), RowSource(world)
-    list(two.groups(5).__next__().rows)
+    next(two.groups(5))
     for number in (0, 1234, 7400):
         assert one.group(number) == two.group(number)
     assert RowSource(world, 1).group(1234) != one.group(1234)
 
 
-def test_every_skill_is_practised(world: World) -> None:
-    source = RowSource(world)
-    assert {source.group(number).skill for number in range(30_000, 31_600)} == set(SKILLS)
+def test_every_skill_is_practised(groups: list[Group]) -> None:
+    assert {group.skill for group in groups} == set(SKILLS)
 
 
-def test_as_much_is_to_be_looked_up_as_is_known(world: World) -> None:
+def test_as_much_is_to_be_looked_up_as_is_known(world: World, groups: list[Group]) -> None:
     """From worlds of which nothing is known alone, a model learns to look everything up."""
-    source = RowSource(world)
-    groups = [g for g in map(source.group, range(30_000, 30_400)) if g.skill == "deciding"]
-    assert groups
-    for group in groups:
+    deciding = [g for g in groups if g.skill == "deciding"]
+    assert deciding
+    for group in deciding:
         decided = [row.completion.startswith("[No Retrieval]") for row in group.rows]
         assert sum(decided) == len(decided) - sum(decided)
         assert decided == [world.fact(row.source).known for row in group.rows]
 
 
-def test_several_questions_share_the_passages_they_are_quoted_from(world: World) -> None:
+def test_several_questions_share_the_passages_they_are_quoted_from(groups: list[Group]) -> None:
     """Reading the passages is what a row costs; most of what is asked is about one and the same thing."""
-    source = RowSource(world)
-    groups = [g for g in map(source.group, range(30_000, 30_200)) if g.skill == "reclaim"]
-    asked = [len({row.prompt.text for row in g.rows if "Question: " in row.prompt.text}) for g in groups]
+    quoting = [g for g in groups if g.skill == "reclaim"]
+    asked = [len({row.prompt.text for row in g.rows if "Question: " in row.prompt.text}) for g in quoting]
     assert max(asked) > 4
 
 

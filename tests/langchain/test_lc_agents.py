@@ -18,10 +18,7 @@ from shared_core.retrieval import BM25Retriever
 from tests.langchain.lc_fakes import TalkingModel
 
 SHELF = BM25Retriever(
-    [
-        Passage("lamp", "The lamp of Vessen was lit in 1871."),
-        Passage("sea", "The Selm Strait is 3 miles wide."),
-    ]
+    [Passage("lamp", "The lamp of Vessen was lit in 1871."), Passage("sea", "The Selm Strait is 3 miles wide.")]
 )
 QUESTION, UNKNOWN = "When was the lamp of Vessen lit?", "Who painted the lamp of Vessen?"
 

@@ -19,13 +19,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_selfreflect import MiniLMEmbeddings, SelfReflectChain
 from shared_core import SelfReflectSettings
-from shared_core.errors import (
-    AbstainedError,
-    InputError,
-    QuestionError,
-    RetrievalError,
-    SettingsError,
-)
+from shared_core.errors import AbstainedError, InputError, QuestionError, RetrievalError, SettingsError
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.runtime.flow import Report, Retrieve
 from shared_core.types import Decided, Decision, TextDelta
@@ -189,14 +183,10 @@ def test_the_traced_output_is_the_message() -> None:
 # --- abstention ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("question", "probability", "reason"),
-    [
-        ("Who painted zebras?", 0.9, "nothing retrieved"),
-        (QUESTION, 0.3, "support below target"),
-        (QUESTION, None, "support unknown"),
-    ],
-)
+@pytest.mark.parametrize(("question", "probability", "reason"), [
+    ("Who painted zebras?", 0.9, "nothing retrieved"), (QUESTION, 0.3, "support below target"),
+    (QUESTION, None, "support unknown"),
+])  # fmt: skip
 def test_it_abstains_and_says_why(question: str, probability: float | None, reason: str) -> None:
     message = chain(probability).invoke(question)
     assert ours(message)["abstained"] is True

@@ -46,15 +46,10 @@ async def test_async_gives_the_same() -> None:
     assert [m async for m in made.astream(LIT)] == [made.invoke(LIT)]
 
 
-@pytest.mark.parametrize(
-    ("policy", "text"),
-    [
-        ("pass", f"{LIT} {FLEW}"),
-        ("flag", f"{LIT} {FLEW} (unsupported)"),
-        ("strip", LIT),
-        ("refuse", "This answer is not shown: not all of it is supported by the documents."),
-    ],
-)
+@pytest.mark.parametrize(("policy", "text"), [
+    ("pass", f"{LIT} {FLEW}"), ("flag", f"{LIT} {FLEW} (unsupported)"), ("strip", LIT),
+    ("refuse", "This answer is not shown: not all of it is supported by the documents."),
+])  # fmt: skip
 def test_what_is_done_with_unsupported_claims(policy: Any, text: str) -> None:
     message = checker(on_unsupported=policy).invoke(f"{LIT} {FLEW}")
     assert str(message.text).startswith(text)

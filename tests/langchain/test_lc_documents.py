@@ -45,12 +45,9 @@ def test_every_document_comes_back_unchanged_and_ids_are_unique(docs: list[Docum
 def test_where_the_id_comes_from() -> None:
     number = uuid.uuid4()
     docs = [
-        Document("a", id="own", metadata={"id": "meta"}),
-        Document("b", metadata={"id": "meta"}),
-        Document("c", metadata={"_id": 7}),
-        Document("d", metadata={"chunk_id": number}),
-        Document("e"),
-    ]
+        Document("a", id="own", metadata={"id": "meta"}), Document("b", metadata={"id": "meta"}),
+        Document("c", metadata={"_id": 7}), Document("d", metadata={"chunk_id": number}), Document("e"),
+    ]  # fmt: skip
     ids = [p.id for p in to_passages(docs)]
     assert ids[:4] == ["own", "meta", "7", str(number)]
     assert ids[4] == to_passages([Document("e", metadata={"score": 0.3, "selfreflect_reason": "x"})])[0].id

@@ -11,19 +11,8 @@ from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableLambda
 
 from langchain_selfreflect import LangChainLM
-from shared_core.errors import (
-    GenerationError,
-    InputError,
-    ResponseError,
-)
-from shared_core.lm.base import (
-    Generate,
-    Generation,
-    LanguageModel,
-    Prompt,
-    Sample,
-    SamplingParams,
-)
+from shared_core.errors import GenerationError, InputError, ResponseError
+from shared_core.lm.base import Generate, Generation, LanguageModel, Prompt, Sample, SamplingParams
 from shared_core.types import Usage
 from tests.langchain.lc_fakes import Ear, TalkingModel, TunableModel
 

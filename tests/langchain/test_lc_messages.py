@@ -6,11 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from langchain_core.messages import (
-    convert_to_openai_messages,
-    messages_from_dict,
-    messages_to_dict,
-)
+from langchain_core.messages import convert_to_openai_messages, messages_from_dict, messages_to_dict
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableLambda

@@ -102,14 +102,10 @@ async def test_without_a_model_it_always_retrieves_and_ranks_by_reading() -> Non
     assert await made.ainvoke(QUESTION) == found
 
 
-@pytest.mark.parametrize(
-    ("settings", "count"),
-    [
-        (SelfReflectSettings().replace(seed=1), 2),
-        (SelfReflectSettings(top_k=1), 1),
-        (SelfReflectSettings().replace(top_k=3), 3),
-    ],
-)
+@pytest.mark.parametrize(("settings", "count"), [
+    (SelfReflectSettings().replace(seed=1), 2), (SelfReflectSettings(top_k=1), 1),
+    (SelfReflectSettings().replace(top_k=3), 3),
+])  # fmt: skip
 def test_the_retrievers_own_k_holds_unless_the_settings_were_given_one(
     settings: SelfReflectSettings, count: int
 ) -> None:
@@ -190,17 +186,11 @@ def test_an_empty_query_is_refused(query: str) -> None:
         retriever().invoke(query)
 
 
-@pytest.mark.parametrize(
-    ("kwargs", "error"),
-    [
-        ({"gate": "uncertainty"}, SettingsError),
-        ({"gate": "sometimes"}, SettingsError),
-        ({"rerank": "uncertainty"}, SettingsError),
-        ({"k": 0}, SettingsError),
-        ({"topk": 3}, SettingsError),
-        ({"retriever": "x"}, InputError),
-    ],
-)
+@pytest.mark.parametrize(("kwargs", "error"), [
+    ({"gate": "uncertainty"}, SettingsError), ({"gate": "sometimes"}, SettingsError),
+    ({"rerank": "uncertainty"}, SettingsError), ({"k": 0}, SettingsError), ({"topk": 3}, SettingsError),
+    ({"retriever": "x"}, InputError),
+])  # fmt: skip
 def test_what_cannot_work_is_refused_when_it_is_made(kwargs: dict[str, Any], error: type) -> None:
     with pytest.raises(error) as caught:
         retriever(**kwargs)

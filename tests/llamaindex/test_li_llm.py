@@ -13,10 +13,7 @@ from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugH
 from llama_index.core.llms import MockLLM
 
 from llamaindex_selfreflect import LlamaIndexLM
-from shared_core.errors import (
-    InputError,
-    LanguageModelError,
-)
+from shared_core.errors import InputError, LanguageModelError
 from shared_core.lm import Generate, Generation, LanguageModel, Prompt, SamplingParams
 from tests.llamaindex.li_fakes import ChatLLM, CompletionLLM, chat_reply, top
 
@@ -176,18 +173,11 @@ def test_a_character_of_several_tokens_keeps_their_logprobs() -> None:
     assert tokens_of("🙂!", None, reply) == (("", "🙂", "!"), (-0.5,) * 3)
 
 
-@pytest.mark.parametrize(
-    "odd",
-    [
-        raw(("Yes", float("nan"))),
-        raw(("Yes", 0.5)),
-        raw(("Other", -0.1)),
-        {"choices": [{"logprobs": {"content": [{"token": None, "logprob": "-1"}]}}]},
-        {"choices": [{"logprobs": {"content": [{"token": "Yes", "logprob": -(10**400)}]}}]},
-        {"choices": []},
-        "text",
-    ],
-)
+@pytest.mark.parametrize("odd", [
+    raw(("Yes", float("nan"))), raw(("Yes", 0.5)), raw(("Other", -0.1)),
+    {"choices": [{"logprobs": {"content": [{"token": None, "logprob": "-1"}]}}]},
+    {"choices": [{"logprobs": {"content": [{"token": "Yes", "logprob": -(10**400)}]}}]}, {"choices": []}, "text",
+])  # fmt: skip
 def test_logprobs_that_cannot_be_right_are_unknown(odd: Any) -> None:
     assert tokens_of("Yes", None, odd) == (None, None)
 

@@ -16,11 +16,7 @@ WORDS: list[tuple[Any, int | None, int | None]] = [
         5360,
         4097,
     ),
-    (
-        "This model's maximum context length is 8192 tokens. However, your messages resulted in 9001 tokens.",
-        9001,
-        8192,
-    ),
+    ("This model's maximum context length is 8192 tokens. However, your messages resulted in 9001 tokens.", 9001, 8192),
     (
         "This model's maximum context length is 1024 tokens. However, your prompt contains at "
         "least 1025 input tokens, which exceeds this limit",
@@ -33,11 +29,7 @@ WORDS: list[tuple[Any, int | None, int | None]] = [
         210,
         128,
     ),
-    (
-        "max_tokens=5000 cannot be greater than max_model_len=1024. Please request fewer output tokens.",
-        5000,
-        1024,
-    ),
+    ("max_tokens=5000 cannot be greater than max_model_len=1024. Please request fewer output tokens.", 5000, 1024),
     (
         {
             "error": {
@@ -50,16 +42,8 @@ WORDS: list[tuple[Any, int | None, int | None]] = [
         700,
         512,
     ),
-    (
-        "maximum context length is 100 tokens. However, your messages resulted in 140 tokens.",
-        140,
-        100,
-    ),
-    (
-        "This model's maximum context length is 100 tokens. However, you requested 150 tokens",
-        150,
-        100,
-    ),
+    ("maximum context length is 100 tokens. However, your messages resulted in 140 tokens.", 140, 100),
+    ("This model's maximum context length is 100 tokens. However, you requested 150 tokens", 150, 100),
     ("prompt is too long: 205137 tokens > 200000 maximum", 205137, 200000),
     (
         "input length and `max_tokens` exceed context limit: 197202 + 21333 > 200000, decrease "
@@ -67,11 +51,7 @@ WORDS: list[tuple[Any, int | None, int | None]] = [
         218535,
         200000,
     ),
-    (
-        "The input token count (1196265) exceeds the maximum number of tokens allowed (1048575).",
-        1196265,
-        1048575,
-    ),
+    ("The input token count (1196265) exceeds the maximum number of tokens allowed (1048575).", 1196265, 1048575),
     (
         "Unable to submit request because the input token count is 33000 but model only supports "
         "up to 32768. Reduce the input token count and try again.",
@@ -117,38 +97,18 @@ WORDS: list[tuple[Any, int | None, int | None]] = [
         5000,
         4096,
     ),
-    (
-        "the number of input tokens 5000 cannot exceed the total tokens limit 4096 for this model",
-        5000,
-        4096,
-    ),
+    ("the number of input tokens 5000 cannot exceed the total tokens limit 4096 for this model", 5000, 4096),
     (
         "The estimated number of input and maximum output tokens (9000) exceeded this model "
         "context window limit (8192).",
         9000,
         8192,
     ),
-    (
-        "Please reduce the length of the messages or completion. Current length is 9000 while limit is 8192",
-        9000,
-        8192,
-    ),
-    (
-        "The decoder prompt (length 5000) is longer than the maximum model length of 4096. Make sure",
-        5000,
-        4096,
-    ),
-    (
-        "The prompt (total length 5000) is too long to fit into the model (context length 4096).",
-        5000,
-        4096,
-    ),
+    ("Please reduce the length of the messages or completion. Current length is 9000 while limit is 8192", 9000, 8192),
+    ("The decoder prompt (length 5000) is longer than the maximum model length of 4096. Make sure", 5000, 4096),
+    ("The prompt (total length 5000) is too long to fit into the model (context length 4096).", 5000, 4096),
     ("Input length (5000) exceeds model's maximum context length (4096).", 5000, 4096),
-    (
-        "The input (5000 tokens) is longer than the model's context length (4096 tokens).",
-        5000,
-        4096,
-    ),
+    ("The input (5000 tokens) is longer than the model's context length (4096 tokens).", 5000, 4096),
     (
         "Requested token count exceeds the model's maximum context length of 4096 tokens. You "
         "requested a total of 5000 tokens: 4900 tokens from the input messages and 100 tokens for "
@@ -158,11 +118,7 @@ WORDS: list[tuple[Any, int | None, int | None]] = [
     ),
     ("Prompt length (5000) exceeds maximum input length (4096). Set log level", 5000, 4096),
     ("The prompt is too long: 5000, model maximum context length: 4096", 5000, 4096),
-    (
-        "This model's maximum prompt length is 131072 but the request contains 150000 tokens.",
-        150000,
-        131072,
-    ),
+    ("This model's maximum prompt length is 131072 but the request contains 150000 tokens.", 150000, 131072),
     (
         "This endpoint's maximum context length is 8192 tokens. However, you requested about 9000 "
         "tokens (8800 of text input, 200 in the output). Please reduce the length",
@@ -182,32 +138,16 @@ WORDS: list[tuple[Any, int | None, int | None]] = [
         5000,
         512,
     ),
-    (
-        "Input length of input_ids is 600, but `max_length` is set to 20. This can lead to unexpected behavior.",
-        600,
-        20,
-    ),
-    (
-        "Your input exceeds the context window of this model. Please adjust your input and try again.",
-        None,
-        None,
-    ),
+    ("Input length of input_ids is 600, but `max_length` is set to 20. This can lead to unexpected behavior.", 600, 20),
+    ("Your input exceeds the context window of this model. Please adjust your input and try again.", None, None),
     ({"error": {"message": "too long", "code": "context_length_exceeded"}}, None, None),
     ("Input is too long for requested model.", None, None),
     ("input length exceeds the context length", None, None),
     ("the input length exceeds the maximum context length", None, None),
     ("the request exceeds the available context size, try increasing it", None, None),
-    (
-        "the request exceeds the available context size (4096 tokens), try increasing it",
-        None,
-        4096,
-    ),
+    ("the request exceeds the available context size (4096 tokens), try increasing it", None, 4096),
     ("Please reduce the length of the messages or completion.", None, None),
-    (
-        "The number of tokens to keep from the initial prompt is greater than the context length",
-        None,
-        None,
-    ),
+    ("The number of tokens to keep from the initial prompt is greater than the context length", None, None),
     ("invalid params, context window exceeds limit", None, None),
     ("Request body too large for gpt-4o model. Max size: 8000 tokens.", None, 8000),
     ("413 Request Entity Too Large", None, None),

@@ -86,20 +86,13 @@ def test_a_block_that_is_opened_twice_ends_once() -> None:
 MESSAGE = "Answer the question from the passages, and quote the sentence that it rests on.\nQuestion: When was it lit?"
 
 
-@pytest.mark.parametrize(
-    ("reply", "own"),
-    [
-        (f"{MESSAGE} 1871", " 1871"),
-        (f"<s>[INST] {MESSAGE} [/INST] 1871", "1871"),
-        (f"<|begin_of_text|>Cutting Knowledge Date: December 2023\n\n{MESSAGE}\nAssistant: 1871", "1871"),
-        (MESSAGE[:60], ""),
-        (f"{MESSAGE[20:]}\nAssistant: 1871", " 1871"),
-        ("When was it lit? In 1871.", "When was it lit? In 1871."),
-        ("Answer the question yourself", "Answer the question yourself"),
-        ("1871", "1871"),
-        ("", ""),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("reply", "own"), [
+    (f"{MESSAGE} 1871", " 1871"), (f"<s>[INST] {MESSAGE} [/INST] 1871", "1871"),
+    (f"<|begin_of_text|>Cutting Knowledge Date: December 2023\n\n{MESSAGE}\nAssistant: 1871", "1871"),
+    (MESSAGE[:60], ""), (f"{MESSAGE[20:]}\nAssistant: 1871", " 1871"),
+    ("When was it lit? In 1871.", "When was it lit? In 1871."),
+    ("Answer the question yourself", "Answer the question yourself"), ("1871", "1871"), ("", ""),
+])  # fmt: skip
 def test_own_words_begin_behind_the_echo(reply: str, own: str) -> None:
     assert reply[find_own_words(reply, [MESSAGE], f"User: {MESSAGE}\nAssistant:") :] == own
 
@@ -138,14 +131,11 @@ def test_only_thoughts_can_be_told_from_an_empty_answer() -> None:
     assert read_reply(Reply("", "length", tokens=tokens), SamplingParams(logprobs=True), None, "it").text == ""
 
 
-@pytest.mark.parametrize(
-    ("content", "text"),
-    [
-        ("a", "a"), (["a", "b"], "ab"), ([{"type": "text", "text": "a"}, {"type": "thinking", "text": "b"}], "a"),
-        ({"text": "a"}, "a"), ([{"type": "image"}], None), (None, None), (7, None), ([], None), ("\ud83d", "\ufffd"),
-        ([{"type": "reasoning", "text": "b"}, {"type": "output_text", "text": "a"}], "a"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("content", "text"), [
+    ("a", "a"), (["a", "b"], "ab"), ([{"type": "text", "text": "a"}, {"type": "thinking", "text": "b"}], "a"),
+    ({"text": "a"}, "a"), ([{"type": "image"}], None), (None, None), (7, None), ([], None), ("\ud83d", "\ufffd"),
+    ([{"type": "reasoning", "text": "b"}, {"type": "output_text", "text": "a"}], "a"),
+])  # fmt: skip
 def test_content_is_read_in_all_its_forms(content: Any, text: str | None) -> None:
     assert read_content(content).text == text
 

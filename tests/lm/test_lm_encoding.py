@@ -34,17 +34,12 @@ def hostile_strings(count: int, seed: int = 0) -> list[str]:
             pieces.append(
                 rng.choice(
                     [
-                        marker,
-                        marker[:cut] + rng.choice(SPLITS) + marker[cut:],
-                        marker[:cut] + marker + marker[cut:],
-                        marker[:cut],
-                        marker[cut:],
-                        marker.upper(),
-                        marker * 2,
+                        marker, marker[:cut] + rng.choice(SPLITS) + marker[cut:], marker[:cut] + marker + marker[cut:],
+                        marker[:cut], marker[cut:], marker.upper(), marker * 2,
                         "".join(rng.choice(alphabet) for _ in range(rng.randint(0, 8))),
                     ]
                 )
-            )
+            )  # fmt: skip
         found.append("".join(pieces))
     return found
 

@@ -92,24 +92,11 @@ def test_repetitions() -> None:
         assert not accepts(bounded, text)
 
 
-@pytest.mark.parametrize(
-    "lark",
-    [
-        'start: "a" <[7]>',
-        'start: a::0x0\na::_: "x" %if bit_clear(0)',
-        'start: "a" & "b"',
-        "start: /[a-z]+/ & /.*b/",
-        "start: /\\w+/",
-        "start: /\\d/",
-        "start: /(?i:a)/",
-        'start: "a\\u0000b"',
-        "start: missing",
-        'start: ("a"',
-        '%llguidance {}\nstart: "a"',
-        'other: "a"',
-        'start: "a"{1,99999}',
-    ],
-)
+@pytest.mark.parametrize("lark", [
+    'start: "a" <[7]>', 'start: a::0x0\na::_: "x" %if bit_clear(0)', 'start: "a" & "b"', "start: /[a-z]+/ & /.*b/",
+    "start: /\\w+/", "start: /\\d/", "start: /(?i:a)/", 'start: "a\\u0000b"', "start: missing", 'start: ("a"',
+    '%llguidance {}\nstart: "a"', 'other: "a"', 'start: "a"{1,99999}',
+])  # fmt: skip
 def test_what_gbnf_cannot_say_is_refused(lark: str) -> None:
     with pytest.raises(GrammarError, match="'odd'") as caught:
         to_gbnf(Grammar(lark, name="odd"))

@@ -181,13 +181,10 @@ def test_prefixes_are_forgotten_when_an_adapter_is_switched_off_or_merged(tiny_m
 # --- states of the MLP
 
 
-@pytest.mark.parametrize(
-    ("name", "norm"),
-    [
-        ("llama", "post_attention_layernorm"), ("bloom", "post_attention_layernorm"), ("mpt", "norm_2"),
-        ("llama4 with chunks", "post_attention_layernorm"), ("mixtral", "post_attention_layernorm"), ("gpt2", "ln_2"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "norm"), [
+    ("llama", "post_attention_layernorm"), ("bloom", "post_attention_layernorm"), ("mpt", "norm_2"),
+    ("llama4 with chunks", "post_attention_layernorm"), ("mixtral", "post_attention_layernorm"), ("gpt2", "ln_2"),
+])  # fmt: skip
 def test_the_state_of_the_mlp_is_its_output_before_the_residual_is_added(name: str, norm: str) -> None:
     import torch
 

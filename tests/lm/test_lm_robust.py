@@ -95,24 +95,12 @@ def test_control_strings_a_thousand_times_over(lms: dict[str, TransformersLM]) -
 
 texts = st.text(max_size=40) | st.sampled_from(
     [
-        "<s>",
-        "</s>" * 9,
-        "\ud800",
-        "\udc00a",
-        "\x00",
-        "𝔘" * 5,
-        "\u202e",
-        "<|im_start|>system\n",
-        "[Relevant]",
-        "",
+        "<s>", "</s>" * 9, "\ud800", "\udc00a", "\x00", "𝔘" * 5, "\u202e", "<|im_start|>system\n", "[Relevant]", "",
         " \n\t",
     ]
-)
+)  # fmt: skip
 odd_values: Any = st.none() | st.floats() | st.text(max_size=3) | st.integers(-(2**70), 2**70)
-grammars = [
-    None,
-    *map(Grammar, ['start: "a" | "b"', "start: \ud800", "start: nobody", "start: /[a-z]{1,3}/", ""]),
-]
+grammars = [None, *map(Grammar, ['start: "a" | "b"', "start: \ud800", "start: nobody", "start: /[a-z]{1,3}/", ""])]
 captures: list[Any] = [
     None,
     Capture(),
@@ -123,21 +111,14 @@ captures: list[Any] = [
 odd_params = st.fixed_dictionaries(
     {},
     optional={
-        "n": st.integers(1, 3),
-        "max_tokens": st.integers(1, 6),
-        "temperature": st.floats(0, 5),
-        "top_k": st.integers(0, 500),
-        "top_p": st.floats(0.01, 1),
-        "stop": st.lists(texts.filter(bool), max_size=2).map(tuple),
-        "seed": st.integers(-(2**70), 2**70) | st.none(),
-        "logprobs": st.booleans(),
-        "verdicts": st.lists(st.integers(-5, 600) | texts, max_size=2).map(tuple),
-        "grammar": st.sampled_from(grammars),
-        "capture": st.sampled_from(captures),
-        "token_statistics": st.booleans(),
+        "n": st.integers(1, 3), "max_tokens": st.integers(1, 6), "temperature": st.floats(0, 5),
+        "top_k": st.integers(0, 500), "top_p": st.floats(0.01, 1),
+        "stop": st.lists(texts.filter(bool), max_size=2).map(tuple), "seed": st.integers(-(2**70), 2**70) | st.none(),
+        "logprobs": st.booleans(), "verdicts": st.lists(st.integers(-5, 600) | texts, max_size=2).map(tuple),
+        "grammar": st.sampled_from(grammars), "capture": st.sampled_from(captures), "token_statistics": st.booleans(),
         "attention": st.booleans(),
     },
-)
+)  # fmt: skip
 odd_prompts = st.one_of(
     texts.map(Prompt.untrusted),
     texts.map(Prompt.trusted),
@@ -153,7 +134,7 @@ def test_odd_requests_are_results_and_harm_nobody(
     lms: dict[str, TransformersLM], odd: list[tuple[Any, dict[str, Any]]], which: int
 ) -> None:
     lm = list(lms.values())[which]
-    beside(lm, *(Generate(prompt, SamplingParams(**params)) for prompt, params in odd))
+    beside(lm, *(Generate(prompt, SamplingParams(**{"max_tokens": 6, **params})) for prompt, params in odd))
 
 
 @settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -167,13 +148,10 @@ def test_odd_scores_and_states_are_results(lms: dict[str, TransformersLM], odd: 
     assert not isinstance(states[-1], LanguageModelError)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"stop": "ab"}, {"stop": (1,)}, {"max_tokens": 2.5}, {"n": 1.0}, {"n": True}, {"top_k": "3"}, {"seed": 1.5},
-        {"verdicts": "ab"}, {"min_tokens": None},
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("wrong", [
+    {"stop": "ab"}, {"stop": (1,)}, {"max_tokens": 2.5}, {"n": 1.0}, {"n": True}, {"top_k": "3"}, {"seed": 1.5},
+    {"verdicts": "ab"}, {"min_tokens": None},
+])  # fmt: skip
 def test_parameters_of_the_wrong_type_are_refused(wrong: dict[str, Any]) -> None:
     [name] = wrong
     with pytest.raises(InputError, match=name):

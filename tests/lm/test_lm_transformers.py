@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shared_core.errors import (
-    GrammarError,
-)
+from shared_core.errors import GrammarError
 from shared_core.lm.base import (
     Capture,
     Generate,

@@ -394,15 +394,12 @@ def test_closing_twice_is_fine_and_using_after_is_not() -> None:
             one(lm)
 
 
-@pytest.mark.parametrize(
-    ("url", "options"),
-    [
-        ("", {}), ("localhost:8000", {}), ("ftp://host/v1", {}), ("http://", {}), ("http://h:port/v1", {}),
-        (f"http://h/v1?key={KEY}", {}), ("http://h/v1", {"timeout": 0}), ("http://h/v1", {"max_retries": -1}),
-        ("http://h/v1", {"max_concurrency": 0}), ("http://h/v1", {"deadline": 0}), ("http://h/v1", {"api": "rest"}),
-        ("http://h/v1", {"timeout": math.nan}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("url", "options"), [
+    ("", {}), ("localhost:8000", {}), ("ftp://host/v1", {}), ("http://", {}), ("http://h:port/v1", {}),
+    (f"http://h/v1?key={KEY}", {}), ("http://h/v1", {"timeout": 0}), ("http://h/v1", {"max_retries": -1}),
+    ("http://h/v1", {"max_concurrency": 0}), ("http://h/v1", {"deadline": 0}), ("http://h/v1", {"api": "rest"}),
+    ("http://h/v1", {"timeout": math.nan}),
+])  # fmt: skip
 def test_arguments_out_of_range_are_refused_at_once(url: str, options: dict[str, Any]) -> None:
     with pytest.raises(InputError) as caught:
         OpenAICompatibleLM(url, **options)

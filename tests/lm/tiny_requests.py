@@ -6,14 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from shared_core.lm.base import (
-    Capture,
-    Generate,
-    Generation,
-    Prompt,
-    Sample,
-    SamplingParams,
-)
+from shared_core.lm.base import Capture, Generate, Generation, Prompt, Sample, SamplingParams
 
 FEW_SHOT = Prompt.trusted("Question: When was the town founded? Answer: The town was founded in 1204.\n")
 QUESTIONS = [

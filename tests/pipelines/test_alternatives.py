@@ -159,16 +159,11 @@ def test_each_sentence_has_its_own() -> None:
 # --- what cannot be had --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "able", "lacking"),
-    [
-        ("ccp", Capabilities(token_logprobs=True), "alternatives"),
-        ("ccp", Capabilities(alternatives=True), "inference"),
-        ("rauq", Capabilities(token_logprobs=True), "previous_attention"),
-        ("cocoa_msp", Capabilities(), "answer_similarity"),
-        ("kle_heat", ABLE, "agreement"),
-    ],
-)
+@pytest.mark.parametrize(("name", "able", "lacking"), [
+    ("ccp", Capabilities(token_logprobs=True), "alternatives"), ("ccp", Capabilities(alternatives=True), "inference"),
+    ("rauq", Capabilities(token_logprobs=True), "previous_attention"),
+    ("cocoa_msp", Capabilities(), "answer_similarity"), ("kle_heat", ABLE, "agreement"),
+])  # fmt: skip
 def test_a_backend_that_cannot_says_so(name: str, able: Capabilities, lacking: str) -> None:
     with pytest.raises(CapabilityError) as caught:
         run(BORN, estimator=name, able=able)

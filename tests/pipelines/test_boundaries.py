@@ -33,15 +33,10 @@ def test_samples_are_compared_with_the_greedy_answer_only_where_it_is_beside_the
     assert _Meanings(beside=True).answer(None) is None
 
 
-@pytest.mark.parametrize(
-    ("there", "chosen"),
-    [
-        ({"scorer": "nli", "critic": "critic", "has_embedder": True}, "judge"),
-        ({"critic": "critic", "has_embedder": True}, "embedder"),
-        ({"critic": "critic"}, "critic"),
-        ({}, None),
-    ],
-)
+@pytest.mark.parametrize(("there", "chosen"), [
+    ({"scorer": "nli", "critic": "critic", "has_embedder": True}, "judge"),
+    ({"critic": "critic", "has_embedder": True}, "embedder"), ({"critic": "critic"}, "critic"), ({}, None),
+])  # fmt: skip
 def test_meanings_are_compared_by_the_first_who_is_there(there: dict[str, object], chosen: str | None) -> None:
     parts = {"scorer": None, "critic": None, "has_embedder": False, **there}
     assert choose_comparer(SelfReflectSettings(), Abilities({}, {}, **parts)) == chosen  # type: ignore[arg-type]

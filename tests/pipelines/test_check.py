@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared_core import SelfReflectEngine, SelfReflectSettings
@@ -239,15 +239,15 @@ def test_a_retriever_that_fails_is_no_verdict() -> None:
 # --- many claims, and limits -------------------------------------------------------------------------------------
 
 
-def test_ten_thousand_claims_go_out_in_batches_and_are_told_as_they_are_judged() -> None:
+def test_thousands_of_claims_go_out_in_batches_and_are_told_as_they_are_judged() -> None:
     critic, told = WordCritic(), []
-    text = " ".join(f"Ship number {i} carried salt." for i in range(10_000))
+    text = " ".join(f"Ship number {i} carried salt." for i in range(2_000))
     passage = Passage("all", "Ship number 7 carried salt.")
     (answer,) = checker(critic=critic).check_many(
         [text], passages=[[passage]], on_event=lambda i, e: told.append(e) if isinstance(e, ClaimSealed) else None
     )
     assert isinstance(answer, Answer)
-    assert len(answer.claims) == len(told) == 10_000
+    assert len(answer.claims) == len(told) == 2_000
     assert answer.metadata["verdicts"]["supported"] == 1
     assert max(critic.batches) <= BATCH
     assert len(answer.trace) < 10
@@ -276,8 +276,7 @@ def test_when_the_time_is_over_the_rest_is_unknown() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    ["The lamp was lit in 1950.", "The lamp was not lit in 1871.", "The lamp was lit in eighteen seventy-two."],
+    "wrong", ["The lamp was lit in 1950.", "The lamp was not lit in 1871.", "The lamp was lit in eighteen seventy-two."]
 )
 def test_no_judge_can_support_what_the_facts_contradict(wrong: str) -> None:
     answer = checker(judge=Fixed(0.99)).check(wrong, passages=PASSAGES)
@@ -395,6 +394,7 @@ WORDS = st.sampled_from(
 TEXTS = st.lists(WORDS, min_size=1, max_size=15).map("".join).filter(str.strip)
 
 
+@settings(max_examples=50)
 @given(TEXTS, st.lists(TEXTS, max_size=4))
 def test_every_range_and_every_citation_is_exact(text: str, documents: list[str]) -> None:
     passages = [Passage(str(i), d, "A title") for i, d in enumerate(documents)]
@@ -410,6 +410,7 @@ def test_every_range_and_every_citation_is_exact(text: str, documents: list[str]
     assert Answer.from_dict(answer.to_dict()) == answer
 
 
+@settings(max_examples=50)
 @given(st.lists(TEXTS, min_size=1, max_size=3))
 def test_windows_hold_every_sentence_and_are_short(documents: list[str]) -> None:
     passages = [Passage(str(i), d * 20) for i, d in enumerate(documents)]

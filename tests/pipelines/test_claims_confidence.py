@@ -90,11 +90,7 @@ def test_where_the_reader_is_silent_the_critic_says_whether_it_answers() -> None
 
 @given(entailed=PROBABILITY, answers=PROBABILITY, quoted=PROBABILITY, certain=PROBABILITY, agreement=PROBABILITY)
 def test_the_rule_is_never_surer_than_any_witness_it_hears(
-    entailed: float | None,
-    answers: float | None,
-    quoted: float | None,
-    certain: float | None,
-    agreement: float | None,
+    entailed: float | None, answers: float | None, quoted: float | None, certain: float | None, agreement: float | None
 ) -> None:
     signals = Signals(entailed=entailed, answers=answers, quoted=quoted, certain=certain, agreement=agreement)
     support = most_doubtful(signals)
@@ -116,16 +112,10 @@ def test_uncalibrated_confidences_are_warned_of_once(caplog: pytest.LogCaptureFi
     assert not caplog.records
 
 
-@pytest.mark.parametrize(
-    ("question", "named"),
-    [
-        ("Was the lamp of Ila Venn lit in 1871?", 1 / 3),
-        ("Was the lamp lit in 1871?", 1.0),
-        ("Was the lamp lit in 1872?", 0.0),
-        ("Who lit the lamp?", None),
-        ("WHEN", None),
-    ],
-)
+@pytest.mark.parametrize(("question", "named"), [
+    ("Was the lamp of Ila Venn lit in 1871?", 1 / 3), ("Was the lamp lit in 1871?", 1.0),
+    ("Was the lamp lit in 1872?", 0.0), ("Who lit the lamp?", None), ("WHEN", None),
+])  # fmt: skip
 def test_names_and_numbers_that_the_passage_lacks_are_told(question: str, named: float | None) -> None:
     lm = bold("The lamp was lit in 1871.")
     made = SelfReflectEngine(

@@ -62,14 +62,11 @@ def test_a_threshold_for_one_estimator_is_not_used_for_its_stand_in() -> None:
     assert choose_threshold(chosen, options, context(lm)).value is None
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"samples": 10}, {"layer": 3}, {"hidden": "residual"}, {"temperature": 0.5}, {"alpha": 0.1},
-        {"estimator": "eigenscore"}, {"position": "last"}, {"max_step_tokens": 50}, {"top_p": 1.0}, {"model": "other"},
-        {"form": "step"},
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("other", [
+    {"samples": 10}, {"layer": 3}, {"hidden": "residual"}, {"temperature": 0.5}, {"alpha": 0.1},
+    {"estimator": "eigenscore"}, {"position": "last"}, {"max_step_tokens": 50}, {"top_p": 1.0}, {"model": "other"},
+    {"form": "step"},
+])  # fmt: skip
 def test_a_calibration_of_another_configuration_is_refused(other: dict[str, Any]) -> None:
     lm = ScriptedLM(capabilities=WHITE, name=other.pop("model", "scripted"))
     fitted_for, _ = estimator_of(ScriptedLM(capabilities=WHITE), samples=20)

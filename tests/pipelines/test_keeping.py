@@ -61,20 +61,11 @@ def test_whatever_the_bar_what_is_above_it_leans_on_what_is_above_it(said: list[
             assert before >= score
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("She died.", True),
-        ("But they left.", True),
-        ("The latter burned.", True),
-        ("Its keel broke.", True),
-        ("However, this was denied.", True),
-        ("Itself a ruin, the mill stands.", False),
-        ("Mira saw her.", False),
-        ("But Mira left.", False),
-        ("The lamp burned.", False),
-    ],
-)
+@pytest.mark.parametrize(("text", "expected"), [
+    ("She died.", True), ("But they left.", True), ("The latter burned.", True), ("Its keel broke.", True),
+    ("However, this was denied.", True), ("Itself a ruin, the mill stands.", False), ("Mira saw her.", False),
+    ("But Mira left.", False), ("The lamp burned.", False),
+])  # fmt: skip
 def test_words_that_lean(text: str, expected: bool) -> None:
     assert leans(text) is expected
 

@@ -9,13 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shared_core.errors import (
-    CapabilityError,
-    ContextOverflowError,
-    GenerationError,
-    InputError,
-    SettingsError,
-)
+from shared_core.errors import CapabilityError, ContextOverflowError, GenerationError, InputError, SettingsError
 from shared_core.lm.base import Capabilities, Generate, Prompt, Sample, Score
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.decision.question_run import Abilities
@@ -255,15 +249,11 @@ def test_a_further_prompt_that_fails_is_unknown() -> None:
 # --- what the model cannot do ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("abilities", "embedder", "expected"),
-    [
-        (Capabilities(hidden_states=True), True, "gram"),
-        (Capabilities(token_logprobs=True), True, "length_normalized_entropy"),
-        (Capabilities(), True, "discrete_semantic_entropy"),
-        (Capabilities(), False, "verbalised"),
-    ],
-)
+@pytest.mark.parametrize(("abilities", "embedder", "expected"), [
+    (Capabilities(hidden_states=True), True, "gram"),
+    (Capabilities(token_logprobs=True), True, "length_normalized_entropy"),
+    (Capabilities(), True, "discrete_semantic_entropy"), (Capabilities(), False, "verbalised"),
+])  # fmt: skip
 def test_the_best_that_can_be_had_is_chosen_openly(abilities: Capabilities, embedder: bool, expected: str) -> None:
     chosen = choose_estimator(settings(), context(ScriptedLM(capabilities=abilities), embedder=embedder))
     assert chosen.estimator.name == expected

@@ -66,8 +66,9 @@ def test_every_reference_is_made_of_whole_sentences_at_exact_places(tiny_lm: Any
 @pytest.mark.parametrize("generation", ["interleaved", "unified"])
 def test_many_questions_at_once_give_the_same_answers(tiny_lm: Any, generation: str) -> None:
     questions = [QUESTION, "When did Mira Dorn die?", "How many arches has the bridge?"]
-    single = [engine(tiny_lm, generation=generation).answer(q) for q in questions]
-    many = engine(tiny_lm, generation=generation).answer_many(questions)
+    options = {"generation": generation, "max_claim_tokens": 8, "max_pairs": 2}
+    single = [engine(tiny_lm, **options).answer(q) for q in questions]
+    many = engine(tiny_lm, **options).answer_many(questions)
     assert [a.text for a in many if isinstance(a, Answer)] == [a.text for a in single]
 
 

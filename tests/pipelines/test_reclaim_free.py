@@ -159,23 +159,14 @@ def test_the_engines_judge_comes_first() -> None:
     st.lists(
         st.sampled_from(
             [
-                "<reference>",
-                "</reference>",
-                "<claim>",
-                "</claim>",
-                "S1",
-                "S2-S9999",
-                " , ",
-                "S0",
-                "It burned",
-                "\n",
+                "<reference>", "</reference>", "<claim>", "</claim>", "S1", "S2-S9999", " , ", "S0", "It burned", "\n",
                 "“",
             ]
         )
         | st.text(max_size=12),
         max_size=14,
     ).map("".join)
-)
+)  # fmt: skip
 def test_whatever_a_model_replies_offsets_hold(reply: str) -> None:
     index = CitationIndex(PASSAGES)
     texts = {p.id: p.text for p in PASSAGES}
@@ -245,15 +236,12 @@ def test_prose_is_split_and_each_sentence_laid_beside_the_one_it_is_most_like() 
     assert [c.citations[0].quote for c in claims] == ["The lamp was lit in 1871.", "It burned whale oil."]
 
 
-@pytest.mark.parametrize(
-    ("reply", "probability"),
-    [
-        ("95", 0.95), ("95%", 0.95), ("0.95", 0.95), ("9/10", 0.9), ("**95**", 0.95), ("95/100.", 0.95),
-        ("Probability: 95", 0.95), ("yes", 1.0), ("No.", 0.0), ("0", 0.0), ("1.0", 1.0), ("100 percent", 1.0),
-        ("The depth is 83 metres.", None), ("1", None), ("150", None), ("9/5", None), ("", None), ("nan", None),
-        ("about 80%, I think", None), ("yes and no", None), ("95 or 96", None), ("-5", None), ("9/0", None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("reply", "probability"), [
+    ("95", 0.95), ("95%", 0.95), ("0.95", 0.95), ("9/10", 0.9), ("**95**", 0.95), ("95/100.", 0.95),
+    ("Probability: 95", 0.95), ("yes", 1.0), ("No.", 0.0), ("0", 0.0), ("1.0", 1.0), ("100 percent", 1.0),
+    ("The depth is 83 metres.", None), ("1", None), ("150", None), ("9/5", None), ("", None), ("nan", None),
+    ("about 80%, I think", None), ("yes and no", None), ("95 or 96", None), ("-5", None), ("9/0", None),
+])  # fmt: skip
 def test_a_judges_reply_counts_only_if_it_is_a_verdict(reply: str, probability: float | None) -> None:
     answer = ask(lm([GOOD], judges=lambda claim: reply))
     assert [c.support for c in answer.claims] == [probability] * 2

@@ -41,41 +41,26 @@ TITLES = ("Orsk Bridge", "Aster", "")
         ("Claim: The capital is Aster.", "The capital is Aster."),
         ("Sentence 3: The capital is Aster.", "The capital is Aster."),
         ("Aster: The capital since 1871.", "The capital since 1871."),
-        ("# Orsk Bridge\nIt has 3 arches.", "It has 3 arches."),
-        ("Orsk Bridge – It has 3 arches.", "It has 3 arches."),
+        ("# Orsk Bridge\nIt has 3 arches.", "It has 3 arches."), ("Orsk Bridge – It has 3 arches.", "It has 3 arches."),
         ("The capital, as stated in [1], is Aster.", "The capital, is Aster."),
         ("The capital is Aster, as stated in [1].", "The capital is Aster."),
         ("The capital is Aster [1][7].", "The capital is Aster."),
         ("The capital is Aster [1], [7].", "The capital is Aster."),
         ("According to [1], the capital is Aster.", "The capital is Aster."),
         ("Based on passage [2], the capital is Aster.", "The capital is Aster."),
-        ("The capital is Aster according to sources [1] and [2].", "The capital is Aster."),
-        ("[1]", ""),
-        ("S27:", ""),
+        ("The capital is Aster according to sources [1] and [2].", "The capital is Aster."), ("[1]", ""), ("S27:", ""),
         ("…", ""),
     ],
-)
+)  # fmt: skip
 def test_labels_titles_marks_and_foreign_markers_are_taken_off(written: str, clean: str) -> None:
     assert tidy(written, TITLES) == clean
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "The lamp was lit in 1871.",
-        "1871",
-        "83.",
-        "12. Mai 1871 war es.",
-        "It was lit (1871) by Mira.",
-        "S2 is a road in the north.",
-        "Aster is the capital.",
-        "Orsk Bridge-builders met there.",
-        "Built by 12 men in 3 years.",
-        "-5 degrees were measured.",
-        "See how it burns.",
-        "a < b and b > c",
-    ],
-)
+@pytest.mark.parametrize("text", [
+    "The lamp was lit in 1871.", "1871", "83.", "12. Mai 1871 war es.", "It was lit (1871) by Mira.",
+    "S2 is a road in the north.", "Aster is the capital.", "Orsk Bridge-builders met there.",
+    "Built by 12 men in 3 years.", "-5 degrees were measured.", "See how it burns.", "a < b and b > c",
+])  # fmt: skip
 def test_what_belongs_to_the_claim_stays(text: str) -> None:
     assert tidy(text, TITLES) == text
 

@@ -72,16 +72,7 @@ def test_it_can_be_turned_off() -> None:
 
 
 @pytest.mark.parametrize(
-    "short",
-    [
-        "",
-        " unknown.",
-        " I cannot answer that.",
-        " 1492.",
-        " yes",
-        "\x00",
-        " The passages do not say.",
-    ],
+    "short", ["", " unknown.", " I cannot answer that.", " 1492.", " yes", "\x00", " The passages do not say."]
 )
 def test_an_answer_that_stands_in_no_passage_is_none(short: Any) -> None:
     answer, asked = ask(writes(short))

@@ -43,13 +43,10 @@ def test_a_list_of_claims_in_any_dress(reply: str) -> None:
     assert read(reply) == (("The lamp was lit in 1871.", "The lamp burned whale oil."), 0)
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        "", "   \n ", "I'm sorry, I cannot do that.", "- I don't know.", GenerationError("broken"), "Claims:", "-\n- !",
-        "\n".join(f"- The lamp was lit, says {w}." for w in "abcdefghi"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("reply", [
+    "", "   \n ", "I'm sorry, I cannot do that.", "- I don't know.", GenerationError("broken"), "Claims:", "-\n- !",
+    "\n".join(f"- The lamp was lit, says {w}." for w in "abcdefghi"),
+])  # fmt: skip
 def test_a_splitter_that_refuses_or_rambles_gives_nothing(reply: Any) -> None:
     assert read(reply) == ((), 0)
 

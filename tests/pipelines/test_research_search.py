@@ -213,17 +213,10 @@ def test_a_target_of_nothing_or_certainty_is_refused(target: float) -> None:
         settings(target=target)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"rounds": 0},
-        {"samples": 0},
-        {"published": {"subset_sentences": 0}},
-        {"patience": 0},
-        {"splitter": "magic"},
-        {"x": 1},
-    ],
-)
+@pytest.mark.parametrize("wrong", [
+    {"rounds": 0}, {"samples": 0}, {"published": {"subset_sentences": 0}}, {"patience": 0}, {"splitter": "magic"},
+    {"x": 1},
+])  # fmt: skip
 def test_settings_that_cannot_work_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(SettingsError):
         ResearchSettings(**wrong)

@@ -217,8 +217,7 @@ def spoken(text: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["John F. Kennedy", "J. R. R. Tolkien", "Dr. M. L. King Jr. of Atlanta", "the U.S. Senate", "St. Mary's"],
+    "name", ["John F. Kennedy", "J. R. R. Tolkien", "Dr. M. L. King Jr. of Atlanta", "the U.S. Senate", "St. Mary's"]
 )
 def test_answers_are_not_cut_at_an_initial_or_an_abbreviation(name: str) -> None:
     answer = engine(spoken(f" So the answer is {name}. And more.\n"), Library([])).answer(QUESTION)
@@ -360,16 +359,9 @@ def test_the_paper_s_table_9() -> None:
     assert rationale_uncertainty([-5.25, -5.38, -3.56]) == pytest.approx(-4.73)
 
 
-@pytest.mark.parametrize(
-    ("rationales", "knowledge", "expected"),
-    [
-        ("Orm", "unknown", "Orm"),
-        ("unknown", "Ulm", "Ulm"),
-        ("Orm", "", "Orm"),
-        ("", "Ulm", "Ulm"),
-        ("unknown", "", None),
-    ],
-)
+@pytest.mark.parametrize(("rationales", "knowledge", "expected"), [
+    ("Orm", "unknown", "Orm"), ("unknown", "Ulm", "Ulm"), ("Orm", "", "Orm"), ("", "Ulm", "Ulm"), ("unknown", "", None),
+])  # fmt: skip
 def test_an_unknown_or_empty_answer_loses(rationales: str, knowledge: str, expected: str | None) -> None:
     def reply(request: Generate) -> Any:
         whole = request.params.max_tokens == 400

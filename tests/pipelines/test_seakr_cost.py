@@ -16,13 +16,9 @@ def ask(lm: ScriptedLM, multi_hop: bool) -> SelfReflectSettings:
         pipeline="seakr",
         top_k=3,
         seakr={
-            "multi_hop": multi_hop,
-            "samples": 4,
-            "max_steps": 3,
-            "estimator": "lexical_similarity",
-            "threshold": -1.0,
+            "multi_hop": multi_hop, "samples": 4, "max_steps": 3, "estimator": "lexical_similarity", "threshold": -1.0,
         },
-    )
+    )  # fmt: skip
     SelfReflectEngine(Library(), lm, settings).answer(QUESTION)
     return settings
 

@@ -23,26 +23,14 @@ from shared_core.types import Passage
 from shared_core.uncertainty import choose_answer, final_answer
 from tests.fakes import FirstSentenceReader
 from tests.pipelines.scripts import DEMO, SURE, made, scripted, states
-from tests.pipelines.seakr_scripts import (
-    BUILT,
-    PASSAGES,
-    QUESTION,
-    SAID,
-    Library,
-    engine,
-    entries,
-    two_hops,
-)
+from tests.pipelines.seakr_scripts import BUILT, PASSAGES, QUESTION, SAID, Library, engine, entries, two_hops
 
 # --- capabilities and gates ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("abilities", "name"),
-    [
-        (Capabilities(hidden_states=True), "gram"),
-        (Capabilities(token_logprobs=True), "length_normalized_entropy"),
-    ],
+    [(Capabilities(hidden_states=True), "gram"), (Capabilities(token_logprobs=True), "length_normalized_entropy")],
 )
 def test_the_trace_names_the_estimator(abilities: Capabilities, name: str) -> None:
     answer = engine(scripted(two_hops, capabilities=abilities)).answer(QUESTION)
@@ -354,12 +342,8 @@ def test_every_door_gives_the_same_answer() -> None:
 def test_a_real_model_end_to_end(tiny_lm: Any, multi_hop: bool) -> None:
     """A random model writes noise: what counts is that every decision is made, on real states, and can be repeated."""
     values: dict[str, Any] = {
-        "samples": 4,
-        "max_step_tokens": 8,
-        "max_steps": 2,
-        "rerank_passages": 2,
-        "multi_hop": multi_hop,
-    }
+        "samples": 4, "max_step_tokens": 8, "max_steps": 2, "rerank_passages": 2, "multi_hop": multi_hop,
+    }  # fmt: skip
     settings = made(**values, threshold=-1e9)
     first, second = (SelfReflectEngine(Library(), tiny_lm, settings).answer(QUESTION) for _ in range(2))
     assert first.to_dict()["trace"] == second.to_dict()["trace"]

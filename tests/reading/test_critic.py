@@ -73,17 +73,11 @@ def test_words_numbers_and_the_nearest_sentence_are_seen(critic: CriticSupportSc
     assert figure(critic, "numbers", PAGE, "It was built in 1907.") < 0.0
 
 
-@pytest.mark.parametrize(
-    ("evidence", "claim"),
-    [
-        ("", "The tower is high."),
-        ("The tower is high.", " "),
-        ("The tower is high.", "§§ — !!"),
-        ("… !!", "The tower is high."),
-        ("Der Turm ist 41 Meter hoch und steht am Hafen.", "The tower is 41 metres high."),
-        ("The tower is 41 metres high.", "Der Turm ist einundvierzig Meter hoch und steht am Hafen."),
-    ],
-)
+@pytest.mark.parametrize(("evidence", "claim"), [
+    ("", "The tower is high."), ("The tower is high.", " "), ("The tower is high.", "§§ — !!"),
+    ("… !!", "The tower is high."), ("Der Turm ist 41 Meter hoch und steht am Hafen.", "The tower is 41 metres high."),
+    ("The tower is 41 metres high.", "Der Turm ist einundvierzig Meter hoch und steht am Hafen."),
+])  # fmt: skip
 def test_what_cannot_be_judged_is_unknown(critic: CriticSupportScorer, evidence: str, claim: str) -> None:
     assert critic.judge([(evidence, claim)]) == [None]
 

@@ -167,14 +167,10 @@ def test_rows_of_fields_are_sentences_of_their_own() -> None:
     assert len(split_sentences(wrapped)) == 1
 
 
-@pytest.mark.parametrize(
-    ("text", "codes"),
-    [
-        ("the HX-60 and E4", ["HX-60", "E4"]),
-        ("COVID-19, MP3, B-52.", ["COVID-19", "MP3", "B-52"]),
-        ("in the 21st century, 5km, 1990s, 3.5 kg", []),
-    ],
-)
+@pytest.mark.parametrize(("text", "codes"), [
+    ("the HX-60 and E4", ["HX-60", "E4"]), ("COVID-19, MP3, B-52.", ["COVID-19", "MP3", "B-52"]),
+    ("in the 21st century, 5km, 1990s, 3.5 kg", []),
+])  # fmt: skip
 def test_codes(text: str, codes: list[str]) -> None:
     assert find_codes(text) == codes
 

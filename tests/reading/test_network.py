@@ -96,9 +96,7 @@ def test_a_claim_is_read_otherwise_than_a_question(network: tuple[dict[str, torc
     assert not torch.allclose(forward(network[0], asked).support, forward(network[0], claimed).support)
 
 
-def test_what_is_added_says_nothing_before_it_is_trained(
-    network: tuple[dict[str, torch.Tensor], torch.Tensor],
-) -> None:
+def test_what_is_added_says_nothing_before_it_is_trained(network: tuple[dict[str, torch.Tensor], torch.Tensor]) -> None:
     fresh = initial(
         {name: v for name, v in network[0].items() if not name.startswith("sides")} | {"words.w": network[1]}
     )

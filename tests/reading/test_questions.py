@@ -35,19 +35,10 @@ def test_greetings_ask_nothing(text: str) -> None:
     assert asks_nothing(text)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "hello world",
-        "What is good?",
-        "Is it okay?",
-        "",
-        "???",
-        "How are you paid?",
-        "today",
-        "Thanks to whom was it built?",
-    ],
-)
+@pytest.mark.parametrize("text", [
+    "hello world", "What is good?", "Is it okay?", "", "???", "How are you paid?", "today",
+    "Thanks to whom was it built?",
+])  # fmt: skip
 def test_questions_do(text: str) -> None:
     assert not asks_nothing(text)
 

@@ -77,19 +77,12 @@ def test_labels_that_tell_nothing_are_refused_unless_told(tmp_path: Path) -> Non
         CrossEncoderSupportScorer(folder, entailment="yes").score(PAIRS)
 
 
-@pytest.mark.parametrize(
-    ("labels", "expected"),
-    [
-        ({0: "entailment", 1: "neutral", 2: "contradiction"}, 0),
-        ({0: "not_entailment", 1: "ENTAILMENT"}, 1),
-        ({0: "REFUTES", 1: "NOT ENOUGH INFO", 2: "SUPPORTS"}, 2),
-        ({0: "inconsistent", 1: "consistent"}, 1),
-        ({0: "not_supported", 1: "supported"}, 1),
-        ({0: "unsupported", 1: "partially supported"}, None),
-        ({0: "entailment", 1: "supports"}, None),
-        ({0: "non-entailment", 1: "other"}, None),
-    ],
-)
+@pytest.mark.parametrize(("labels", "expected"), [
+    ({0: "entailment", 1: "neutral", 2: "contradiction"}, 0), ({0: "not_entailment", 1: "ENTAILMENT"}, 1),
+    ({0: "REFUTES", 1: "NOT ENOUGH INFO", 2: "SUPPORTS"}, 2), ({0: "inconsistent", 1: "consistent"}, 1),
+    ({0: "not_supported", 1: "supported"}, 1), ({0: "unsupported", 1: "partially supported"}, None),
+    ({0: "entailment", 1: "supports"}, None), ({0: "non-entailment", 1: "other"}, None),
+])  # fmt: skip
 def test_entailment_label(labels: dict[int, str], expected: int | None) -> None:
     if expected is None:
         with pytest.raises(ModelLoadError):

@@ -76,14 +76,9 @@ def test_another_ordinal_is_another_value_but_none_is_not_absent() -> None:
     assert not any_absent(values, [text])  # "the third" is often told otherwise
 
 
-@pytest.mark.parametrize(
-    ("question", "text"),
-    [
-        ("What is port 9090 for?", "It has 2 doors."),
-        ("Who came in 2019?", "Nobody came."),
-        ("Who may enter?", "In May."),
-    ],
-)
+@pytest.mark.parametrize(("question", "text"), [
+    ("What is port 9090 for?", "It has 2 doors."), ("Who came in 2019?", "Nobody came."), ("Who may enter?", "In May."),
+])  # fmt: skip
 def test_nothing_of_the_kind_is_not_another(question: str, text: str) -> None:
     assert not any_another(values_of(question), text, "")
 
@@ -111,13 +106,9 @@ def reader() -> ExtractiveReader:
 
 
 NEAR_MISSES = [
-    "What does the HX-90 weigh?",
-    "When does the service desk open on Sundays?",
-    "What did version 2.2 add?",
-    "How many visitors came in April?",
-    "Where did the company move in 2021?",
-    "What is port 9090 used for?",
-]
+    "What does the HX-90 weigh?", "When does the service desk open on Sundays?", "What did version 2.2 add?",
+    "How many visitors came in April?", "Where did the company move in 2021?", "What is port 9090 used for?",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("question", NEAR_MISSES)
@@ -126,17 +117,11 @@ def test_a_question_about_another_value_is_improbable(reader: ExtractiveReader, 
     assert result.readings[0].probability < 0.5
 
 
-@pytest.mark.parametrize(
-    ("question", "words"),
-    [
-        ("What does the HX-60 weigh?", "11.2 kg"),
-        ("When does the service desk open on Saturday?", "9:00"),
-        ("What did version 2.3 add?", "PDF"),
-        ("How many visitors came in March?", "1,200"),
-        ("Where did the company move in 2019?", "Lund"),
-        ("What is port 8080 used for?", "web interface"),
-    ],
-)
+@pytest.mark.parametrize(("question", "words"), [
+    ("What does the HX-60 weigh?", "11.2 kg"), ("When does the service desk open on Saturday?", "9:00"),
+    ("What did version 2.3 add?", "PDF"), ("How many visitors came in March?", "1,200"),
+    ("Where did the company move in 2019?", "Lund"), ("What is port 8080 used for?", "web interface"),
+])  # fmt: skip
 def test_the_sentence_with_the_value_is_quoted(reader: ExtractiveReader, question: str, words: str) -> None:
     (result,) = reader.read([Read(question, (DESK,), expected=0.75)])
     assert words in result.readings[0].quote.text

@@ -22,13 +22,8 @@ from shared_core.types import Passage
 pytest.importorskip("onnxruntime")
 
 TEXTS = [
-    "A cat sat on the mat.",
-    "東京タワー",
-    "",
-    "A kitten rests on a rug. " * 3,
-    "Stock prices fell.",
-    "\ud800 \x00",
-]
+    "A cat sat on the mat.", "東京タワー", "", "A kitten rests on a rug. " * 3, "Stock prices fell.", "\ud800 \x00",
+]  # fmt: skip
 STORY = Passage(
     "s",
     "The ferry left Lowen at noon with ninety passengers and a cargo of salt. It sank off the cape within the hour, in "
@@ -158,17 +153,10 @@ def test_a_passage_longer_than_a_pass_is_read_to_its_end(embedder: MiniLMEmbedde
 
 
 ODD = {
-    "empty": "",
-    "blank": " \n\t ",
-    "one word": "Lowen",
-    "markup only": "<div><br/></div> *** --- ``` | | |",
-    "surrogate": "half \ud83c a character",
-    "control": "\x00\x01\x1b[31m",
-    "no spaces": "x" * 30_000,
-    "no sentences": "word " * 1_500,
-    "no spaces, no sentences": "東京" * 700,
-    "many short lines": "- a\n" * 900,
-}
+    "empty": "", "blank": " \n\t ", "one word": "Lowen", "markup only": "<div><br/></div> *** --- ``` | | |",
+    "surrogate": "half \ud83c a character", "control": "\x00\x01\x1b[31m", "no spaces": "x" * 30_000,
+    "no sentences": "word " * 1_500, "no spaces, no sentences": "東京" * 700, "many short lines": "- a\n" * 900,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ODD)

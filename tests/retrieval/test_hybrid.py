@@ -112,15 +112,9 @@ def test_bad_input_is_refused() -> None:
         HybridRetriever(retrievers=[Fixed({"x": None})]).retrieve("q")
     assert "rrf" in caught.value.hint
     bad: tuple[dict[str, Any], ...] = (
-        {"fusion": "sum"},
-        {"weights": (1,)},
-        {"weights": (0, 0)},
-        {"weights": (1, float("nan"))},
-        {"depth": 0},
-        {"retrievers": []},
-        {"retrievers": [object()]},
-        {"retrievers": [Fixed({})], "embedder": HashingEmbedder()},
-    )
+        {"fusion": "sum"}, {"weights": (1,)}, {"weights": (0, 0)}, {"weights": (1, float("nan"))}, {"depth": 0},
+        {"retrievers": []}, {"retrievers": [object()]}, {"retrievers": [Fixed({})], "embedder": HashingEmbedder()},
+    )  # fmt: skip
     for options in bad:
         with pytest.raises(InputError):
             HybridRetriever(**options)

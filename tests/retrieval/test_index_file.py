@@ -180,10 +180,7 @@ def test_an_incomplete_index_is_searched_and_said_to_be_so(
     with sqlite3.connect(tmp_path / "i" / INDEX_MARK) as connection:
         connection.execute("DELETE FROM vectors WHERE row = 1")
     monkeypatch.setattr(store, "_SOON", 0)  # too much to be done before the first answer
-    with (
-        caplog.at_level(logging.WARNING),
-        DocumentIndex(tmp_path / "i", embedder=HashingEmbedder()) as index,
-    ):
+    with caplog.at_level(logging.WARNING), DocumentIndex(tmp_path / "i", embedder=HashingEmbedder()) as index:
         both = index.retriever()
         assert len(both.retrievers[0].retrieve("ferry cliffs", 5)) == 2
         assert len(both.retrievers[1].retrieve("ferry cliffs", 5)) == 1

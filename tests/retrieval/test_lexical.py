@@ -15,31 +15,11 @@ from shared_core.retrieval import BM25Retriever, tokenizer
 from shared_core.types import Passage
 
 WORDS = [
-    "tide",
-    "tides",
-    "boat",
-    "Boats",
-    "mooring",
-    "1,811",
-    "U.S.",
-    "café",
-    "東京タワー",
-    "don't",
-    "the",
-    "harbour",
-    "of",
-]
+    "tide", "tides", "boat", "Boats", "mooring", "1,811", "U.S.", "café", "東京タワー", "don't", "the", "harbour", "of",
+]  # fmt: skip
 QUERIES = [
-    "the tide",
-    "boat mooring",
-    "moorings of boats in the harbour",
-    "1811",
-    "東京",
-    "café tide tide",
-    "x",
-    "",
-    "the of",
-]
+    "the tide", "boat mooring", "moorings of boats in the harbour", "1811", "東京", "café tide tide", "x", "", "the of",
+]  # fmt: skip
 
 
 def passages(source: str, count: int, seed: int) -> list[Passage]:
@@ -89,11 +69,11 @@ def test_equal_to_bm25_through_changes(tidied: bool) -> None:
         if chance.random() < 0.2:
             manifest.remove(source)
         else:
-            put(manifest, source, passages(source, chance.randrange(0, 60), step))
+            put(manifest, source, passages(source, chance.randrange(0, 30), step))
         if tidied:
             manifest.tidy_words()
             assert words_held(manifest) <= 2 * manifest.counts()[1]
-        if step % 3 == 0:
+        if step % 5 == 0:
             check(manifest)
     check(manifest)
 
@@ -109,16 +89,9 @@ def test_words_of_unchanged_passages_are_not_stored_again() -> None:
 
 def test_words_of_any_script_come_back_unchanged() -> None:
     texts = [
-        "हिन्दी में लिखा",
-        "Ünïcödé ﬁancé ½",
-        "ไทย ภาษา",
-        "naïve café",
-        "a_b c-d e.f",
-        "\U0001d400lpha",
-        "क्\u200dष ok",
-        "-s sums up",
-        "-S sorts by --block_size=K",
-    ]
+        "हिन्दी में लिखा", "Ünïcödé ﬁancé ½", "ไทย ภาษา", "naïve café", "a_b c-d e.f", "\U0001d400lpha",
+        "क्\u200dष ok", "-s sums up", "-S sorts by --block_size=K",
+    ]  # fmt: skip
     manifest = Manifest.in_memory()
     put(manifest, "a", [Passage(f"p{n}", text, "", {"source": "a"}) for n, text in enumerate(texts)])
     stored, plain = StoredBM25(manifest.snapshot()), BM25Retriever(manifest.passages())

@@ -119,8 +119,7 @@ def test_the_last_message_of_the_user_is_the_question(client: MakeClient) -> Non
 
 
 @pytest.mark.parametrize(
-    "body",
-    [b"", b"{", b"[]", b'{"messages": "hello"}', b'{"messages": [{"role": "user", "content": 5}]}', b"\xff\xfe"],
+    "body", [b"", b"{", b"[]", b'{"messages": "hello"}', b'{"messages": [{"role": "user", "content": 5}]}', b"\xff\xfe"]
 )
 def test_a_bad_body_is_an_error_in_the_known_form(client: MakeClient, body: bytes) -> None:
     headers = {"Content-Type": "application/json"}

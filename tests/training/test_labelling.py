@@ -297,10 +297,7 @@ def test_another_configuration_or_question_is_refused(tmp_path: Path) -> None:
     label_them(tmp_path, Labeller())
     with pytest.raises(InputError, match="certainty 0, not 1"):
         open_log(tmp_path, "labels", {"certainty": 1})
-    with (
-        open_log(tmp_path, "labels", {"certainty": 0}).locked(),
-        pytest.raises(InputError, match="Another run"),
-    ):
+    with open_log(tmp_path, "labels", {"certainty": 0}).locked(), pytest.raises(InputError, match="Another run"):
         label_them(tmp_path, Labeller())
 
 

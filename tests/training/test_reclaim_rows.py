@@ -69,12 +69,9 @@ GOOD = (
 def test_clauses_end_at_marks_and_semicolons() -> None:
     cut = segment_answer("It was built in 1841[1], and it has 3 arches [2][1]; nobody knows why. She died.[3]\nEnd")
     assert [(s.text, s.passages) for s in cut] == [
-        ("It was built in 1841", (1,)),
-        ("and it has 3 arches", (2, 1)),
-        ("nobody knows why.", ()),
-        ("She died.", (3,)),
+        ("It was built in 1841", (1,)), ("and it has 3 arches", (2, 1)), ("nobody knows why.", ()), ("She died.", (3,)),
         ("End", ()),
-    ]
+    ]  # fmt: skip
     whole = segment_answer("It was built in 1841 [1], and has 3 arches [2, 3]. [4]", "sentence")
     assert [(s.text, s.passages) for s in whole] == [("It was built in 1841, and has 3 arches.", (1, 2, 3, 4))]
     assert segment_answer("[2] The bridge stands.")[0].passages == (2,)
@@ -175,36 +172,23 @@ def test_the_last_reference_row_teaches_the_end_and_a_cut_answer_teaches_none() 
 
 def test_each_thing_that_cannot_be_cited_is_dropped_with_its_reason() -> None:
     segments = (
-        Segment("Fine.", (0,)),
-        Segment("Not there.", ("It was bridged in 1842.",)),
+        Segment("Fine.", (0,)), Segment("Not there.", ("It was bridged in 1842.",)),
         Segment("One of two is not there.", (0, "She lived in 1869.")),
         Segment("Half a sentence.", ("The Thale rises",)),
         Segment("Over a border.", ("rises in Orm. It was bridged in 1841 by Mira Dorn.",)),
-        Segment("Out of range.", (99,)),
-        Segment("Too many.", (0, 1, 2, 3)),
-        Segment("A forged tag.", (5,)),
-        Segment("Nothing.", ()),
-        Segment("Says </claim> itself.", (0,)),
-        Segment("…", (0,)),
-        Segment("Long " * 200, (0,)),
-        Segment("Nobody asked."),
-    )
+        Segment("Out of range.", (99,)), Segment("Too many.", (0, 1, 2, 3)), Segment("A forged tag.", (5,)),
+        Segment("Nothing.", ()), Segment("Says </claim> itself.", (0,)), Segment("…", (0,)),
+        Segment("Long " * 200, (0,)), Segment("Nobody asked."),
+    )  # fmt: skip
     made = build_rows([source(*segments)])
     assert reasons(made) == [
-        (9, "claim", "holds a tag"),
-        (10, "claim", "no words"),
-        (11, "claim", "too long"),
-        (12, "selection", "no label and no model to select"),
-        (1, "string match", "not verbatim"),
-        (2, "string match", "not verbatim"),
-        (3, "string match", "not whole sentences"),
-        (4, "string match", "not whole sentences"),
-        (5, "selection", "unknown sentence"),
-        (6, "string match", "too many sentences"),
-        (7, "string match", "not citable"),
-        (8, "selection", "no sentence selected"),
-        (None, "rows", "unified row of an answer that is not whole"),
-    ]
+        (9, "claim", "holds a tag"), (10, "claim", "no words"), (11, "claim", "too long"),
+        (12, "selection", "no label and no model to select"), (1, "string match", "not verbatim"),
+        (2, "string match", "not verbatim"), (3, "string match", "not whole sentences"),
+        (4, "string match", "not whole sentences"), (5, "selection", "unknown sentence"),
+        (6, "string match", "too many sentences"), (7, "string match", "not citable"),
+        (8, "selection", "no sentence selected"), (None, "rows", "unified row of an answer that is not whole"),
+    ]  # fmt: skip
     report = made.report
     assert report.segments == 13
     assert report.pairs == 1
@@ -303,10 +287,7 @@ def test_in_span_mode_any_words_may_be_cited() -> None:
     made = build_rows([source(*segments)], RowSettings(mode="span", roles=("reference",)))
     quotes = [r.completion for r in made.rows if r.completion]
     assert " It was bridged in 1841 by Mira Dorn.\nThe bridge has 3 arches. </reference>" in quotes[1]
-    assert reasons(made) == [
-        (2, "string match", "not one span of words"),
-        (3, "string match", "not one span of words"),
-    ]
+    assert reasons(made) == [(2, "string match", "not one span of words"), (3, "string match", "not one span of words")]
 
 
 # --- selection by a model
@@ -332,25 +313,13 @@ def test_a_model_selects_among_the_passages_that_a_clause_cites() -> None:
     assert made.report.selector == "scripted"
 
 
-@pytest.mark.parametrize(
-    ("reply", "numbers", "problem"),
-    [
-        ("S2", [1], ""),
-        (" S3, S1 ", [2, 0], ""),
-        ("[S1] [S3].", [0, 2], ""),
-        ("1, 2 and 3", [0, 1, 2], ""),
-        ("S1, S1", [0], ""),
-        ("NONE", [], "no sentence selected"),
-        ("none.", [], "no sentence selected"),
-        ("S4", [], "unknown sentence"),
-        ("S0", [], "unknown sentence"),
-        ("S1, S9", [], "unknown sentence"),
-        ("S1-S3", [], "reply not understood"),
-        ("The sentence is S1.", [], "reply not understood"),
-        ("", [], "reply not understood"),
-        ("NONE of them but S1", [], "reply not understood"),
-    ],
-)
+@pytest.mark.parametrize(("reply", "numbers", "problem"), [
+    ("S2", [1], ""), (" S3, S1 ", [2, 0], ""), ("[S1] [S3].", [0, 2], ""), ("1, 2 and 3", [0, 1, 2], ""),
+    ("S1, S1", [0], ""), ("NONE", [], "no sentence selected"), ("none.", [], "no sentence selected"),
+    ("S4", [], "unknown sentence"), ("S0", [], "unknown sentence"), ("S1, S9", [], "unknown sentence"),
+    ("S1-S3", [], "reply not understood"), ("The sentence is S1.", [], "reply not understood"),
+    ("", [], "reply not understood"), ("NONE of them but S1", [], "reply not understood"),
+])  # fmt: skip
 def test_replies_are_read_strictly(reply: str, numbers: list[int], problem: str) -> None:
     sentences = CitationIndex(PASSAGES).sentences[:3]
     selection = parse_selection(reply, sentences)

@@ -35,8 +35,7 @@ def paragraph(passage: Passage) -> str:
 
 
 TWO = GeneratorRow(
-    QUESTION,
-    f"{paragraph(BRIDGE)}[Relevant]{FIRST}[Fully supported]{paragraph(TOWN)}[Irrelevant]{SECOND}[Utility:4]",
+    QUESTION, f"{paragraph(BRIDGE)}[Relevant]{FIRST}[Fully supported]{paragraph(TOWN)}[Irrelevant]{SECOND}[Utility:4]"
 )
 
 

@@ -256,16 +256,13 @@ def test_rouge_against_the_reference_package() -> None:
             assert ours[i, j] == pytest.approx(scorer.score(texts[i], texts[j])[metric].fmeasure, abs=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("85", 0.85), ("Confidence: 85%", 0.85), ("I am 90% sure it was in 1850.", 0.9), ("85/100", 0.85),
-        ("85 out of 100", 0.85), ("confidence is 70 percent, the year 1990", 0.7), ("99.5", 0.995), ("0", 0.0),
-        ("100", 1.0), ("0.5%", 0.005), ("My confidence in this answer would be 40.", 0.4),
-        ("", None), ("very sure", None), ("150", None), ("-5", None), ("0.9", None), ("between 60 and 80", None),
-        ("60% or 80%", None), ("nan", None), ("in 1850", None), ("1.0", None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "value"), [
+    ("85", 0.85), ("Confidence: 85%", 0.85), ("I am 90% sure it was in 1850.", 0.9), ("85/100", 0.85),
+    ("85 out of 100", 0.85), ("confidence is 70 percent, the year 1990", 0.7), ("99.5", 0.995), ("0", 0.0),
+    ("100", 1.0), ("0.5%", 0.005), ("My confidence in this answer would be 40.", 0.4), ("", None), ("very sure", None),
+    ("150", None), ("-5", None), ("0.9", None), ("between 60 and 80", None), ("60% or 80%", None), ("nan", None),
+    ("in 1850", None), ("1.0", None),
+])  # fmt: skip
 def test_stated_confidence(text: str, value: float | None) -> None:
     assert u.verbalised_uncertainty([text]) == (math.inf if value is None else pytest.approx(1 - value))
 
@@ -376,16 +373,12 @@ def test_statistics_are_frozen_and_fit_together() -> None:
     assert u.required(["gram", "semantic_entropy"]) == {"hidden_states", "token_logprobs", "entailment"}
 
 
-@pytest.mark.parametrize(
-    ("capabilities", "expected"),
-    [
-        (("text", "hidden_states", "token_logprobs"), "gram"),
-        (("text", "token_logprobs", "similarity"), "length_normalized_entropy"),
-        (("text", "entailment"), "discrete_semantic_entropy"),
-        (("text", "similarity"), "discrete_semantic_entropy"),
-        (("text",), "verbalised"),
-    ],
-)
+@pytest.mark.parametrize(("capabilities", "expected"), [
+    (("text", "hidden_states", "token_logprobs"), "gram"),
+    (("text", "token_logprobs", "similarity"), "length_normalized_entropy"),
+    (("text", "entailment"), "discrete_semantic_entropy"), (("text", "similarity"), "discrete_semantic_entropy"),
+    (("text",), "verbalised"),
+])  # fmt: skip
 def test_fallback_is_open(capabilities: tuple[str, ...], expected: str) -> None:
     estimator, reason = u.best_available(capabilities)
     assert estimator.name == expected

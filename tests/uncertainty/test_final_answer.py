@@ -38,15 +38,12 @@ def test_steps_behind_a_label_end_in_the_answer() -> None:
     assert final_answer(steps) == "Bonn"
 
 
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
-        ("The answer is 83. So the answer is 83.", "83"), ("Answer:\nParis", "Paris"),
-        ("The answer is:\n1. Mara Venn", "Mara Venn"), ("Paris is the correct answer.", "Paris"),
-        ("What is the answer?", None), ("x is the answers", None), ("He gave an answer: none.", None),
-        ("In answer to this, the harbour is deep.", None), ("the answer is", None), ("The answer isn't given.", None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "answer"), [
+    ("The answer is 83. So the answer is 83.", "83"), ("Answer:\nParis", "Paris"),
+    ("The answer is:\n1. Mara Venn", "Mara Venn"), ("Paris is the correct answer.", "Paris"),
+    ("What is the answer?", None), ("x is the answers", None), ("He gave an answer: none.", None),
+    ("In answer to this, the harbour is deep.", None), ("the answer is", None), ("The answer isn't given.", None),
+])  # fmt: skip
 def test_forms_by_themselves(text: str, answer: str | None) -> None:
     assert final_answer(text) == answer
 

@@ -9,19 +9,13 @@ from hypothesis import strategies as st
 from shared_core import uncertainty as u
 
 
-@pytest.mark.parametrize(
-    ("text", "tokens", "expected"),
-    [
-        ("a b", ["a", " b"], [("a", (0,)), (" b", (1,))]),
-        ("a b", ["a", " b", "</s>"], [("a", (0,)), (" b", (1,))]),
-        ("a. ", ["a", ". Next", " one"], [("a", (0,)), (". ", (1,))]),
-        ("né!", ["n", "\ufffd", "\ufffd", "!"], [("n", (0,)), ("é", (1, 2)), ("!", (3,))]),
-        ("日本", ["\ufffd", "\ufffd", "\ufffd", "\ufffd"], [("日本", (0, 1, 2, 3))]),
-        ("ab", ["", "a", "", "b"], [("a", (1,)), ("b", (3,))]),
-        ("", ["</s>"], []),
-        ("a", [], []),
-    ],
-)
+@pytest.mark.parametrize(("text", "tokens", "expected"), [
+    ("a b", ["a", " b"], [("a", (0,)), (" b", (1,))]), ("a b", ["a", " b", "</s>"], [("a", (0,)), (" b", (1,))]),
+    ("a. ", ["a", ". Next", " one"], [("a", (0,)), (". ", (1,))]),
+    ("né!", ["n", "\ufffd", "\ufffd", "!"], [("n", (0,)), ("é", (1, 2)), ("!", (3,))]),
+    ("日本", ["\ufffd", "\ufffd", "\ufffd", "\ufffd"], [("日本", (0, 1, 2, 3))]),
+    ("ab", ["", "a", "", "b"], [("a", (1,)), ("b", (3,))]), ("", ["</s>"], []), ("a", [], []),
+])  # fmt: skip
 def test_pieces(text: str, tokens: list[str], expected: list[tuple[str, tuple[int, ...]]]) -> None:
     assert [(p.text, p.tokens) for p in u.pieces_of(text, tokens)] == expected
 

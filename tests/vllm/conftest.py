@@ -68,15 +68,11 @@ def server_url(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> It
         *(sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(checkpoint)),
         *("--served-model-name", "tiny", "--host", "127.0.0.1", "--port", str(port), "--dtype", "float32"),
         *(
-            "--enforce-eager",
-            "--block-size",
-            "32",
-            "--no-enable-chunked-prefill",
-            "--structured-outputs-config",
+            "--enforce-eager", "--block-size", "32", "--no-enable-chunked-prefill", "--structured-outputs-config",
             '{"backend":"guidance"}',
         ),
         *("--enable-tokenizer-info-endpoint", "--enable-prompt-tokens-details"),
-    ]
+    ]  # fmt: skip
     with log.open("wb") as out:
         process = subprocess.Popen(command, stdout=out, stderr=out, env={**os.environ, **ENVIRONMENT})
     try:

@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from shared_core import lab
 from shared_core.cli import app
 from shared_core.evaluation.dataset import read_questions
+from shared_core.lab import World, setup
+from shared_core.lm.transformers import TransformersLM
 
 pytest.importorskip("transformers")
 
@@ -23,7 +26,9 @@ def test_one_question_through_every_pipeline() -> None:
     assert len({answer["question"] for answer in told.values()}) == 1
 
 
-def test_the_tutorial_says_what_is_true() -> None:
+def test_the_tutorial_says_what_is_true(lab_lm: TransformersLM, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lab, "World", lambda seed: world)  # both are loaded for real above
+    monkeypatch.setattr(setup, "load_lab_model", lambda folder: lab_lm)
     result = CliRunner().invoke(app, ["lab"])
     assert result.exit_code in (0, 3), result.output
     for words in ("trained on", "never seen", "truth:", "self_rag", "invented name"):
@@ -43,8 +48,7 @@ def test_a_world_is_written_as_files_that_other_commands_read(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [["--model", "nowhere"], ["train", "--out", "x", "--minutes", "0"], ["write", "x", "--size", "huge"]],
+    "arguments", [["--model", "nowhere"], ["train", "--out", "x", "--minutes", "0"], ["write", "x", "--size", "huge"]]
 )
 def test_bad_input_is_refused(arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
