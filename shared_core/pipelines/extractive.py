@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from shared_core.calibration.calibration import Calibration
 from shared_core.citation.facts import compare_claim
+from shared_core.citation.facts.tokens import stem
 from shared_core.errors import GenerationError, LimitError, SelfReflectError
 from shared_core.pipelines.decision.decide import DecisionRequest, decide, standing
 from shared_core.pipelines.decision.question_run import QuestionRun
@@ -227,6 +228,7 @@ _SHARE, _LEAST = 0.1, 0.1
 """Probability that the less probable quote must have: of the other's, and in any case. What hardly answers at all may
 differ in anything."""
 
+_WORD = re.compile(r"\b(?!(?:wh(?:at|en|ere|ich|ose)|does|have|were|with|from|th(?:at|is|ere)|many|much)\b)\w{4,}")
 _ANOTHER = re.compile(
     r"\b(?:first|second|third|fourth|fifth|last|next|another|other|additional|further|again|new|newer|newest|old|older|"
     r"oldest|earlier|later|former|previous|current|currently|originally|initially|re(?:built|opened|founded|launched))\b",
@@ -283,6 +285,7 @@ def find_contradiction(
     quotes: Sequence[Claim], passages: Sequence[Passage], question: str
 ) -> tuple[Claim, Claim] | None:
     """Return the surest quote and the first of the others that contradicts it from another passage."""
+    by_id = {p.id: p for p in passages}
     titles = {p.id: p.title for p in passages}
     ranked = sorted((c for c in quotes if c.support and c.citations), key=lambda c: -(c.support or 0.0))
     for other in ranked[1:]:
@@ -292,8 +295,24 @@ def find_contradiction(
         # Passages contradict each other; two sentences of one passage may be before and after, rule and exception.
         apart = {s[0] for s in quoted_places(first)}.isdisjoint(s[0] for s in quoted_places(other))
         if apart and (_refutes(first, other, question, titles) or _refutes(other, first, question, titles)):
-            return first, other
+            places = [[by_id[s[0]] for s in quoted_places(c) if s[0] in by_id] for c in (first, other)]
+            if not any(_about_another(a, b, question) for a in places[0] for b in places[1]):
+                return first, other
     return None
+
+
+def _about_another(one: Passage, other: Passage, question: str) -> bool:
+    """Return whether a heading of either names something of the question that the other does not speak of.
+
+    The oven of another recipe may be hotter.
+    """
+    asked = {stem(w) for w in _WORD.findall(question.casefold())}
+    headings = [f"{p.title} {p.metadata.get('section', '')}".casefold() for p in (one, other)]
+    named = [{stem(w) for w in _WORD.findall(heading)} & asked for heading in headings]
+    spoken = [
+        {stem(w) for w in _WORD.findall(f"{heading} {p.text.casefold()}")} for heading, p in zip(headings, (one, other))
+    ]
+    return bool(named[0] - spoken[1] or named[1] - spoken[0])
 
 
 def _refutes(one: Claim, other: Claim, question: str, titles: dict[str, str]) -> bool:

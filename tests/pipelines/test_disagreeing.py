@@ -53,6 +53,18 @@ def ask(rho: float, **sure: float) -> Answer:
     ).answer(QUESTION)
 
 
+def test_values_of_another_subject_by_its_heading_are_no_contradiction() -> None:
+    cookies = Passage("c", "Preheat the oven to 175 °C.", "Recipes", {"section": "Oatmeal cookies"})
+    pizza = Passage("p", "Preheat the oven to 230 °C.", "Recipes", {"section": "Pizza"})
+    sure = [quote(cookies, 0.6, "175 °C"), quote(pizza, 0.5, "230 °C")]
+    assert find_contradiction(sure, [cookies, pizza], "Which oven temperature do the recipes need?")
+    assert not find_contradiction(sure, [cookies, pizza], "How hot must the oven be for oatmeal cookies?")
+    again = Passage("a", pizza.text, "Recipes", {"section": "Oatmeal cookies, again"})
+    assert find_contradiction(
+        [sure[0], quote(again, 0.5, "230 °C")], [cookies, again], "How hot must the oven be for oatmeal cookies?"
+    )
+
+
 def test_two_as_sure_as_each_other_are_the_reason_to_abstain_and_both_are_shown() -> None:
     answer = ask(0.5, old=0.6, new=0.6)
     assert answer.reason == "documents contradict each other"
