@@ -43,8 +43,8 @@ _WORDS = (
     "river", "stone", "lamp", "cloud", "garden", "winter", "paper", "bridge", "music", "copper", "forest", "window",
 )  # fmt: skip
 MIXTURE = {
-    "quote": 850, "short": 1250, "read": 300, "numbered": 80, "claim": 100, "judge": 700, "self_rag": 1600,
-    "condense": 240,
+    "quote": 1000, "short": 2400, "read": 500, "numbered": 80, "claim": 80, "judge": 900, "self_rag": 1200,
+    "condense": 200,
 }  # fmt: skip
 """Groups of questions for each skill, or rows where a skill has no groups. Answering, declining and quoting are two
 thirds of the tokens: they make the composed pipeline useful."""

@@ -101,6 +101,7 @@ def pack(data: Path, work: Path, file: Path) -> Path:
         },
         "rows": dict(sorted(Counter(row.role for row in make_rows(Sources(data))).items())),
         "settings": _settings(folder),
+        "begun_with": _recorded(folder).get("start_adapter"),
         "steps": max(done) if last.name == ADAPTER else int(last.name.rpartition("-")[2]),
         "loss": {str(step): done[step] for step in sorted(done) if step % 10 == 0 or step == 1},
         "sha256": hashlib.sha256(file.read_bytes()).hexdigest(),
@@ -110,6 +111,11 @@ def pack(data: Path, work: Path, file: Path) -> Path:
     return file
 
 
+def _recorded(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "run.json").read_text(encoding="utf-8"))["configurations"]["run"]
+    return found
+
+
 def _settings(folder: Path) -> dict[str, Any]:
-    recorded = json.loads((folder / "run.json").read_text(encoding="utf-8"))["configurations"]["run"]["settings"]
+    recorded = _recorded(folder)["settings"]
     return {name: recorded[name] for name in SETTINGS.model_dump(exclude_defaults=True) if name in recorded}
