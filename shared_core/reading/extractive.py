@@ -36,6 +36,7 @@ from shared_core.reading.questions import opens_in_english, repeats, words
 from shared_core.reading.rewording import reword
 from shared_core.reading.values import any_absent, values_of
 from shared_core.reading.weights import WEIGHTS, Weights, version_of
+from shared_core.support.options import entry_at
 from shared_core.support.pickling import Remade
 from shared_core.types import Passage, Span
 
@@ -378,7 +379,9 @@ def _is_heading(candidate: Candidate, text: str, passage: Passage) -> bool:
     """
     if _TABLE_RULE.match(passage.text, candidate.end) or re.fullmatch(_RULE, text):
         return True
-    if _HEADING.fullmatch(text) or _LEADS_IN.fullmatch(text) or (len(text) < 30 and _NUMBER.fullmatch(text)):
+    if _HEADING.fullmatch(text) or (len(text) < 30 and _NUMBER.fullmatch(text)):
+        return True
+    if _LEADS_IN.fullmatch(text) and not entry_at(passage.text, candidate.start)[1]:  # "-l  List in the long format:"
         return True
     above = str(passage.metadata.get("section", "")).split(" > ")
     return " ".join(text.split()) in above

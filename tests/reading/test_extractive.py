@@ -154,6 +154,11 @@ def test_a_number_and_what_leads_in_something_state_nothing(reader: ExtractiveRe
     assert ask(reader, "Which branch is the development branch?", Passage("l", label)).readings == ()
 
 
+def test_an_entry_is_an_answer_though_it_ends_in_a_colon(reader: ExtractiveReader) -> None:
+    entry = Passage("e", "-l, --long\nList these in the long format:", "ls(1)")
+    assert ask(reader, "What does -l do in ls?", entry).readings != ()
+
+
 @pytest.mark.parametrize("text", ["1871", "12:30", "740 MB/s", "Note: use the branch dev.", ":Branches: 178\n:Names:"])
 def test_values_and_sentences_with_colons_are_no_labels(reader: ExtractiveReader, text: str) -> None:
     assert ask(reader, "Which branch is the development branch?", Passage("v", text)).readings != ()
