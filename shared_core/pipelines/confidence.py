@@ -95,7 +95,7 @@ def weigh(
     yield run.note(
         "confidence",
         rule,
-        read.unknown,
+        read.remark,
         claims=len(cited),
         unknown=sum(c.support is None for c in weighed),
         answerable=read.answerable,

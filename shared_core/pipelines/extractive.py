@@ -162,7 +162,7 @@ def read_best(question: str, run: QuestionRun) -> Flow[tuple[tuple[Passage, ...]
     yield run.note(
         "read",
         f"{len(result.readings)} candidate quotes",
-        result.unknown or (f"read as: {result.read_as}" if result.read_as else ""),
+        result.remark,
         best=result.readings[0].probability if result.readings else None,
         answerable=result.answerable,
         expected_answerable=expected,

@@ -76,6 +76,11 @@ class ReadResult:
     unknown: str = ""
     read_as: str = ""
 
+    @property
+    def remark(self) -> str:
+        """Reason for the trace: why probabilities are unknown, or how the question was read."""
+        return self.unknown or (f"read as: {self.read_as}" if self.read_as else "")
+
 
 @runtime_checkable
 class Reader(Protocol):
