@@ -282,6 +282,21 @@ def test_a_term_is_in_one_paragraph_with_its_definition() -> None:
     ]
 
 
+def test_numbers_of_items_that_a_style_sheet_sets_apart_begin_lines() -> None:
+    page = (
+        "<p><span>(2)</span><span>No driver shall—</span><span><span>(a)</span><span>wait in a road; and</span></span>"
+        "<span><span>(b)</span><span>refuse <i>hail(s)</i>.</span><sup>(1)</sup></span></p>"
+        "<p>A file<span>(s)</span> of <i>f</i><span>(x)</span>.<a href='#n'>(3)</a></p>"
+    )
+    assert text(page).split("\n") == [
+        "(2) No driver shall—",
+        "(a) wait in a road; and",
+        "(b) refuse hail(s).(1)",
+        "",
+        "A file(s) of f(x).(3)",
+    ]
+
+
 def test_no_passage_ends_in_a_term() -> None:
     items = "".join(
         f"<dt>limit_{i} (integer)</dt><dd><p>Sets limit number {i}. {'It needs a restart. ' * (i % 7)}</p></dd>"

@@ -21,6 +21,9 @@ from shared_core.errors import DocumentError, MissingDependencyError
 
 MAX_PAGE_ELEMENTS = 2_000_000
 _SPACE = re.compile(r"[ \t\r\n\f]+")
+# The number of an item that has an element of its own, and what may stand right before one.
+_ITEM = re.compile(r"\((?:\d{1,3}|[a-z]{1,4}|[A-Z])\)")
+_BEFORE_ITEM = re.compile(r"(?:[—–:;,.]|\b(?:and|or))$")
 _META_CHARSET = re.compile(
     rb"""<meta[^>]{0,300}?charset\s*=\s*["']?\s*([a-zA-Z0-9_.:-]+)|<\?xml[^>]{0,200}?encoding\s*=\s*["']([^"']+)""",
     re.IGNORECASE,
@@ -307,10 +310,21 @@ class _PageReader:
             return
         if self._after_term:  # a term and its definition are one paragraph, so that no cut separates them
             self._gap, self._after_term = LINE_GAP, False
+        if self._gap == 0 and self.runs and not self._preformatted:
+            self._gap = self._gap_of_item(text)
         link = self._links[-1] if self._links else None
         heading, pre = self._headings if self._level else 0, self._preformatted > 0
         self.runs.append(TextRun(self._gap, text, self._zones.current, link, self._level, heading, pre, self._closes))
         self._gap = self._closes = 0
+
+    def _gap_of_item(self, text: str) -> int:
+        """Return the gap that a style sheet makes around the number of an item, as in by-laws: ``shall—(a)stand``."""
+        last = self.runs[-1]
+        if _ITEM.fullmatch(text):
+            note = any(element.tag in ("a", "sub", "sup") for element in self._open)
+            return LINE_GAP if not note and _BEFORE_ITEM.search(last.text) else 0
+        starts = len(self.runs) == 1 or last.gap >= LINE_GAP
+        return SPACE_GAP if starts and text[0].isalnum() and _ITEM.fullmatch(last.text) else 0
 
     def result(self) -> Extracted:
         """Return the page's text without its navigation."""
