@@ -38,6 +38,7 @@ class Recipe:
         short: (share, tokens): share of windows that are cut to so many tokens, since many passages are short.
         without_gold: share of questions whose paragraph is withheld, so that nothing answers them.
         loose, keywords, whether: share of questions written carelessly, as key words, as yes/no questions.
+        squad1: most questions of SQuAD 1.1.
         swaps, replacements: number of questions with a name or number swapped, with a word replaced.
         repeat, policies: how often SQuAD 2.0's and PolicyQA's questions occur for each occurrence of SQuAD 1.1's.
         seed: seed of everything random.
@@ -57,6 +58,7 @@ class Recipe:
     loose: float = 0.12
     keywords: float = 0.04
     whether: float = 0.04
+    squad1: int = 100_000
     swaps: int = 30_000
     replacements: int = 30_000
     repeat: int = 8

@@ -1,12 +1,14 @@
 """Train the network of the reader and critic.
 
     python -m benchmarks.reader --data DIR [--out FILE] [--steps N] [--seed 0] [--kept FILE]
-    python -m benchmarks.reader --data DIR --initial NETWORK --set rate=8e-5 …    # train on
+    python -m benchmarks.reader --data DIR --initial NETWORK --set rate=8e-5 --more FOLDER:4 …    # train on
     torchrun --nproc-per-node 2 -m benchmarks.reader …    # one process per core: twice as fast
 
 ``DIR`` holds ``reading/squad1_train*.jsonl.gz``, ``rag/corpus.jsonl.gz``, ``rag/squad2_{train,tune}.jsonl.gz``,
 ``ood/policyqa_*.jsonl.gz`` and ``support/train.jsonl.gz``. A few hours on two cores; an interrupted run continues from
-``--kept`` (by default beside ``--out``). Then ``python -m benchmarks.reader.quantise`` makes the files that ship, and
+``--kept`` (by default beside ``--out``). A FOLDER of ``--more`` holds questions of other sources, as
+``questions.jsonl.gz`` and ``passages.jsonl.gz`` with the fields of SQuAD 1.1's files, which occur 4 times for each of
+its questions. Then ``python -m benchmarks.reader.quantise`` makes the files that ship, and
 ``python -m benchmarks.reader.calibrate`` fits the probabilities.
 """
 
@@ -51,7 +53,27 @@ class Material:
     claims: list[ClaimRow]
 
 
-def gather(data: Path, recipe: Recipe, cache: Path | None = None) -> Material:
+@dataclass(frozen=True)
+class More:
+    """Questions of another source: ``times`` is how often they occur for each occurrence of SQuAD 1.1's."""
+
+    folder: Path
+    times: int = 1
+
+    @classmethod
+    def parse(cls, text: str) -> More:
+        """Parse ``FOLDER`` or ``FOLDER:TIMES``."""
+        folder, colon, times = text.rpartition(":")
+        return cls(Path(folder), int(times)) if colon and times.isdigit() else cls(Path(text))
+
+    def read(self) -> tuple[dict[str, Passage], list[QuestionRow]]:
+        """Read the passages by id, and the questions."""
+        lines = read_lines(self.folder / "passages.jsonl.gz")
+        texts = {r["id"]: Passage(r["id"], r["text"], r.get("title", "")) for r in lines}
+        return texts, rows_of(read_lines(self.folder / "questions.jsonl.gz"), texts)
+
+
+def gather(data: Path, recipe: Recipe, cache: Path | None = None, more: Sequence[More] = ()) -> Material:
     """Read the data and make the rows of examples; ``cache`` keeps retrieval results between runs."""
 
     def passages(path: str) -> dict[str, Passage]:
@@ -60,6 +82,7 @@ def gather(data: Path, recipe: Recipe, cache: Path | None = None) -> Material:
     squad1, corpus = passages("reading/squad1_train_passages.jsonl.gz"), passages("rag/corpus.jsonl.gz")
     policies = passages("ood/policyqa_passages.jsonl.gz")
     rows1 = rows_of(read_lines(data / "reading/squad1_train.jsonl.gz"), squad1)
+    rows1 = random.Random(recipe.seed + 6).sample(rows1, min(recipe.squad1, len(rows1)))
     rows2 = rows_of(read_lines(data / "rag/squad2_train.jsonl.gz"), corpus)
     asked = [r for r in read_lines(data / "ood/policyqa_questions.jsonl.gz") if r["split"] == "train"]
     of_policies = rows_of([{**r, "answerable": True, "starts": [[s] for s in r["starts"]]} for r in asked], policies)
@@ -67,25 +90,29 @@ def gather(data: Path, recipe: Recipe, cache: Path | None = None) -> Material:
     changed = replaced(rows1, squad1, recipe.replacements, random.Random(recipe.seed + 4))
     near = _near(squad1, [*rows1, *swaps, *changed], 8, cache)
     near |= _near(corpus, rows2, 8, cache) | _near(policies, of_policies, 8, cache)
+    others = [other.read() for other in more]
+    for texts, rows in others:
+        near |= _near(texts, rows, 8, cache)
     rarity = rarities([p.text for p in squad1.values()])
     hide = random.Random(recipe.seed + 2)  # three titles in ten are hidden: users' files often have none
     everything = squad1 | corpus | policies
+    for texts, _ in others:
+        everything |= texts
     shown = {i: p if hide.random() > 0.3 else Passage(p.id, p.text) for i, p in everything.items()}
     claims = from_questions(rows1, [*swaps, *changed], squad1, near, random.Random(recipe.seed + 5))
     labelled = labelled_by_people(read_lines(data / "support/train.jsonl.gz"), SUPPORT)
     print(
         f"{len(rows1)} questions of SQuAD 1.1, {len(swaps)} + {len(changed)} changed, {len(rows2)} of SQuAD 2.0, "
-        f"{len(of_policies)} of PolicyQA; {len(claims)} claims from questions, {len(labelled)} labelled by people",
+        f"{len(of_policies)} of PolicyQA, {sum(len(rows) for _, rows in others)} more; "
+        f"{len(claims)} claims from questions, {len(labelled)} labelled by people",
         flush=True,
     )
     often = max(1, len(claims) // (2 * len(labelled)))  # labelled claims: a third
-    texts = Corpus(PieceTokenizer(load_model()), rarity, shown)
-    return Material(
-        texts,
-        near,
-        [*rows1, *swaps, *changed, *rows2 * recipe.repeat, *of_policies * recipe.policies],
-        claims + labelled * often,
-    )
+    questions = [*rows1, *swaps, *changed, *rows2 * recipe.repeat, *of_policies * recipe.policies]
+    for other, (_, rows) in zip(more, others):
+        questions += rows * other.times
+    corpus_of_all = Corpus(PieceTokenizer(load_model()), rarity, shown)
+    return Material(corpus_of_all, near, questions, claims + labelled * often)
 
 
 def _near(
@@ -107,11 +134,17 @@ def _near(
 
 
 def build(
-    data: Path, out: Path, recipe: Recipe, kept: Path, cache: Path | None = None, start: Path | None = None
+    data: Path,
+    out: Path,
+    recipe: Recipe,
+    kept: Path,
+    cache: Path | None = None,
+    start: Path | None = None,
+    more: Sequence[More] = (),
 ) -> None:
     """Train, from ``start`` if that network is given, and write ``out`` in half precision."""
     mine, processes = join()
-    material = gather(data, recipe, cache)
+    material = gather(data, recipe, cache, more)
     material.corpus.prepare(_used(material))
     examples = Examples(material.corpus, material.near, recipe)
     base = base_parameters()
@@ -160,7 +193,8 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, help="folder that keeps retrieval results between runs")
     parser.add_argument("--initial", type=Path, help="network to train on from, instead of the published encoder")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a number of the recipe")
+    parser.add_argument("--more", action="append", default=[], type=More.parse, metavar="FOLDER[:TIMES]")
     options = parser.parse_args()
     recipe = set_numbers(replace(Recipe(), seed=options.seed, steps=options.steps), options.set)
     kept = options.kept or options.out.with_suffix(".kept")
-    build(options.data, options.out, recipe, kept, options.cache, options.initial)
+    build(options.data, options.out, recipe, kept, options.cache, options.initial, options.more)

@@ -3,17 +3,22 @@
     python -m benchmarks.reader.calibrate --data DIR [--weights FILE] [--each 400] [--cache FILE]
 
 Writes the JSON file beside the weights. The halves for fitting share nothing with those that ``benchmarks/rag.py`` and
-``benchmarks/critic.py`` report. About a quarter of an hour on two cores.
+``benchmarks/critic.py`` report. About a quarter of an hour on two cores, which read different questions.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +36,9 @@ from shared_core.reading.conflicts import OPPOSITE, VALUE, can_conflict
 from shared_core.reading.critic import CriticSupportScorer
 from shared_core.reading.extractive import ExtractiveReader
 from shared_core.reading.weights import WEIGHTS
+
+T = TypeVar("T")
+U = TypeVar("U")
 
 UNANSWERABLE: Mapping[str, float] = {"removed": 0.2, "stranger": 0.15, "near miss": 0.4, "adversarial": 0.25}
 """Kinds of unanswerable questions and their shares: near misses are what is answered wrongly most often."""
@@ -76,15 +84,33 @@ def weights_of(cases: Mapping[str, Sequence[Case]]) -> dict[str, list[float]]:
     return {name: [weight(name, case) for case in some] for name, some in cases.items()}
 
 
-def choose_scores(reader: ExtractiveReader, cases: Sequence[Case]) -> tuple[dict[str, float], float]:
+_READERS: dict[Path, ExtractiveReader] = {}
+
+
+def _with_reader(weights: Path, task: Callable[[ExtractiveReader, T], U], item: T) -> U:
+    """Run ``task`` with this process's reader."""
+    if weights not in _READERS:
+        _READERS[weights] = ExtractiveReader(weights=weights, cache_passages=8192)
+    return task(_READERS[weights], item)
+
+
+def _each(weights: Path, task: Callable[[ExtractiveReader, T], U], items: Sequence[T], name: str) -> list[U]:
+    """Run ``task`` on every item with a reader of these weights, on all cores."""
+    # New processes at each call: the weights' JSON file changes between calls.
+    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
+        run = pool.map(partial(_with_reader, weights, task), items, chunksize=8)
+        return list(track(run, name, total=len(items)))
+
+
+def choose_scores(weights: Path, cases: Sequence[Case]) -> tuple[dict[str, float], float]:
     """Choose the weights of rank and best span, and of conflicts, that make the most first quotes right.
 
     Args:
-        reader: a reader whose weights are 0 for both, so that a candidate's score is its sentence's logit.
+        weights: of a reader that has 0 for both, so that a candidate's score is its sentence's logit.
         cases: cases to choose on; those without answers are left out.
     """
     held = [c for c in cases if c.answers]
-    tables = [_scored(reader, case) for case in track(held, "choosing how scores are made")]
+    tables = _each(weights, _scored, held, "choosing how scores are made")
     found = {
         (prior, share, lost): float(np.mean([_first_is_right(t, prior, share, lost) for t in tables]))
         for prior in RANK_PRIORS
@@ -121,19 +147,19 @@ def _first_is_right(table: NDArray[np.float64], prior: float, share: float, lost
 
 
 def fit_reader(
-    reader: ExtractiveReader, cases: Mapping[str, Sequence[Case]], exact: Mapping[str, Sequence[Case]]
+    weights: Path, cases: Mapping[str, Sequence[Case]], exact: Mapping[str, Sequence[Case]]
 ) -> dict[str, Any]:
     """Fit the reader's probability models, on ``files`` too; what conflicts take off is fitted on ``exact`` besides."""
-    weights = weights_of(cases)
+    weight_of = weights_of(cases)
     measured: list[MeasuredCase] = []
     more: list[MeasuredCase] = []
     for name, some in cases.items():
-        as_heavy = {(name, bool(case.answers)): w for case, w in zip(some, weights[name])}
-        every = [*zip(some, weights[name]), *((c, as_heavy[name, bool(c.answers)]) for c in exact[name])]
-        for i, (case, weight) in enumerate(track(every, name)):
-            found = measure(reader, case, weight)
+        as_heavy = {bool(case.answers): w for case, w in zip(some, weight_of[name])}
+        every = [*some, *exact[name]]
+        heavy = [*weight_of[name], *(as_heavy[bool(c.answers)] for c in exact[name])]
+        for i, (found, weight) in enumerate(zip(_each(weights, measure, every, name), heavy)):
             if found is not None:
-                (measured if i < len(some) else more).append(found)
+                (measured if i < len(some) else more).append(replace(found, weight=weight))
     return fit([*measured, *files.measured(measured)], more)
 
 
@@ -155,9 +181,9 @@ def calibrate(data: Path, weights: Path, each: int, cache: Path | None) -> None:
     plain = {"rank_prior": 0.0, "span_share": 0.0}
     describe(weights, keep | plain)  # the raw network, before anything is fitted
     every = [case for some in cases.values() for case in some]
-    chosen, lost = choose_scores(ExtractiveReader(weights=weights, cache_passages=8192), every)
+    chosen, lost = choose_scores(weights, every)
     describe(weights, keep | chosen | {"conflicts": {"score": lost}})
-    fitted = fit_reader(ExtractiveReader(weights=weights, cache_passages=8192), cases, exact)
+    fitted = fit_reader(weights, cases, exact)
     fitted["conflicts"] |= {"score": lost}
     described = keep | chosen | fitted
     describe(weights, described)

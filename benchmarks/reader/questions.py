@@ -1,0 +1,156 @@
+"""Our own questions on public files, as folders that ``python -m benchmarks.reader --more`` trains on.
+
+    python -m benchmarks.reader.questions --data DIR --sources FOLDER --out FOLDER
+
+``questions.jsonl.gz`` has the questions with their answers, and a hash of the passage that each was written on, but no
+passages: those belong to others. ``--sources`` is a folder with a checkout of every repository of ``SOURCES`` (of
+what is behind a colon, only that folder) in a folder named like its key; ``man`` is a copy of a system's manual pages.
+``--out`` gets three folders:
+
+- ``files``: questions as users type them on handbooks, by-laws, minutes, terms, recipes and manuals, two in five of
+  which their passage does not answer, though it has a plausible wrong answer;
+- ``adversarial``: questions on SQuAD 1.1's paragraphs, reviews and forum comments that these do not answer, written
+  after SQuAD 2.0's unanswerable questions (Rajpurkar et al., ACL 2018);
+- ``shifts``: SQuADShifts' questions on reviews, comments and Wikipedia (Miller et al., ICML 2020), as published.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.reader.data import read_lines
+from shared_core.documents import DocumentIndex
+
+FILE = Path(__file__).with_name("questions.jsonl.gz")
+SOURCES: Mapping[str, str] = {
+    "gov": "18F/handbook@1e495563",
+    "clef": "clef/handbook@a9a576eb",
+    "suncoast": "suncoast-devs/handbook@67cd56c6",
+    "carp": "carpentries/docs.carpentries.org@0051f423",
+    "borg": "borgbackup/borg@fc74d5f6:docs",
+    "restic": "restic/restic@a80be147:doc",
+    "pack": "pypa/packaging.python.org@ab499485:source",
+    "prom": "prometheus/docs@c105550a",
+    "tsc": "nodejs/TSC@0e35767c",
+    "cook": "LukeSmithxyz/based.cooking@2d8642ec:content",
+    "noise": "noisebridge/bureaucracy@5870c6e1",
+    "legal": "mozilla/legal-docs@f098c175:en",
+    "pubcode": "publiccodenet/standard@d7c76d39",
+    "marlin": "MarlinFirmware/MarlinDocumentation@9ceeb6e4",
+    "octo": "OctoPrint/OctoPrint@744c8359:docs",
+    "man": "manual pages of Debian 12, as /usr/share/man",
+    "shifts": "albertvillanova/squadshifts-website@b7cc4d50",
+}
+"""Where the passages come from: GitHub repositories at a commit."""
+SHIFTS = ("amazon_reviews", "reddit", "new_wiki")
+_ADVERSARIAL = ("squad1", "shifts")
+_LEAST = 150  # characters of a passage
+
+
+def fingerprint(text: str) -> str:
+    """Hash a passage's text to 12 hexadecimal digits."""
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def passages_of(folder: Path, names: Collection[str]) -> dict[str, dict[str, str]]:
+    """Index the files of these names below ``folder``; returns the passages by ``fingerprint``."""
+    files = sorted(p for p in folder.rglob("*") if p.name in names and p.is_file())
+    index = DocumentIndex(None, dense=False)
+    index.update([str(f) for f in files])
+    found = {}
+    for p in index.passages():
+        if len(p.text) > _LEAST:
+            key = fingerprint(p.text)
+            found[key] = {"id": f"{folder.name}/{key}", "title": p.title, "text": p.text}
+    return found
+
+
+def shifts_of(folder: Path) -> tuple[dict[str, dict[str, str]], list[dict[str, Any]]]:
+    """Read SQuADShifts; returns the passages by ``fingerprint``, and the questions with the answers found in place."""
+    passages: dict[str, dict[str, str]] = {}
+    questions = []
+    for name in SHIFTS:
+        for article in json.loads((folder / f"datasets/{name}_v1.0.json").read_text("utf-8"))["data"]:
+            for paragraph in article["paragraphs"]:
+                text = paragraph["context"]
+                title = article["title"].replace("_", " ") if name == "new_wiki" else ""
+                key = fingerprint(text)
+                passages[key] = {"id": f"shifts/{key}", "title": title, "text": text}
+                for asked in paragraph["qas"]:
+                    spans = dict.fromkeys((a["text"], int(a["answer_start"])) for a in asked["answers"])
+                    held = [(a, at) for a, at in spans if text.startswith(a, at)]
+                    if held:
+                        questions.append(_row(asked["question"].strip(), f"shifts/{key}", held))
+    return passages, questions
+
+
+def make(data: Path, sources: Path, out: Path) -> dict[str, tuple[int, int]]:
+    """Write the three folders; returns, for each, the questions written and those whose passage was not found."""
+    squad = {r["id"]: r for r in read_lines(data / "reading/squad1_train_passages.jsonl.gz")}
+    of_shifts, shifts = shifts_of(sources / "shifts")
+    asked = read_lines(FILE)
+    known = {
+        name: passages_of(sources / name, {r["file"] for r in asked if r["of"] == name})
+        for name in SOURCES
+        if name != "shifts"
+    }
+    known |= {"shifts": of_shifts, "squad1": squad}
+    rows: dict[str, list[dict[str, Any]]] = {"files": [], "adversarial": [], "shifts": shifts}
+    lost = dict.fromkeys(rows, 0)
+    for row in asked:
+        passage = known[row["of"]].get(row["passage"])
+        folder = "adversarial" if row["of"] in _ADVERSARIAL else "files"
+        if passage is None:
+            lost[folder] += 1
+            continue
+        answer = row["answer"]
+        spans = [(answer, passage["text"].index(answer))] if answer else []
+        rows[folder].append(_row(row["question"], passage["id"], spans))
+    used = {r["passage_id"] for r in rows["adversarial"]}
+    passages = {
+        "files": [p for name, some in known.items() if name not in _ADVERSARIAL for p in some.values()],
+        "adversarial": [p for some in (squad, of_shifts) for p in some.values() if p["id"] in used],
+        "shifts": list(of_shifts.values()),
+    }
+    for name, questions in rows.items():
+        _write(out / name / "passages.jsonl.gz", passages[name])
+        _write(out / name / "questions.jsonl.gz", questions)
+    return {name: (len(questions), lost[name]) for name, questions in rows.items()}
+
+
+def _row(question: str, passage: str, spans: Sequence[tuple[str, int]]) -> dict[str, Any]:
+    return {
+        "question": question,
+        "passage_id": passage,
+        "answers": [a for a, _ in spans],
+        "starts": [[at] for _, at in spans],
+        "answerable": bool(spans),
+    }
+
+
+def _write(file: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with gzip.open(file, "wt", encoding="utf-8") as out:
+        out.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def main() -> None:
+    """Run the command line."""
+    summary = (__doc__ or "").splitlines()[0]
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.reader.questions", description=summary)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--sources", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    options = parser.parse_args()
+    for name, (n, lost) in make(options.data, options.sources, options.out).items():
+        print(f"{name}: {n} questions" + (f", {lost} left out, since their passages are not there" if lost else ""))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""Questions of our own for training the reader: found again on the files they were written on."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+from benchmarks.reader import questions
+from benchmarks.reader.build import More
+from benchmarks.reader.data import read_lines
+from benchmarks.reader.questions import fingerprint, make, passages_of
+
+RULES = (
+    "# Rules\n\nThe desk opens at nine on weekdays, and stays closed on the first Monday of a month. "
+    "Guests may borrow two chairs, which they bring back before the evening of the same day.\n"
+)
+REVIEW = "The zip broke after a week. The straps are soft."
+
+
+def _lines(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with gzip.open(file, "wt", encoding="utf-8") as out:
+        out.writelines(json.dumps(row) + "\n" for row in rows)
+
+
+@pytest.fixture
+def material(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Sources with one file, one article of reviews and one paragraph of SQuAD, and five questions on them."""
+    (tmp_path / "sources/club").mkdir(parents=True)
+    (tmp_path / "sources/club/rules.md").write_text(RULES)
+    (tmp_path / "sources/club/other.md").write_text("Nothing is asked about this file, so that it is not read. " * 5)
+    for name in questions.SHIFTS:
+        asked = [{"question": " What broke? ", "answers": [{"text": "The zip", "answer_start": 0}]}]
+        article = {"title": "Bags_1", "paragraphs": [{"context": f"{name}: {REVIEW}", "qas": asked}]}
+        file = tmp_path / f"sources/shifts/datasets/{name}_v1.0.json"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps({"data": [article]}))
+    _lines(
+        tmp_path / "data/reading/squad1_train_passages.jsonl.gz", [{"id": "s/1", "title": "T", "text": "A paragraph."}]
+    )
+    (key,) = passages_of(tmp_path / "sources/club", {"rules.md"})
+    rows: list[dict[str, Any]] = [
+        {"of": "club", "file": "rules.md", "passage": key, "question": "opening time?", "answer": "at nine"},
+        {"of": "club", "file": "rules.md", "passage": key, "question": "On Sundays?", "answer": None},
+        {"of": "club", "file": "rules.md", "passage": "0" * 12, "question": "Of an older version?", "answer": "x"},
+        {"of": "squad1", "file": "", "passage": "s/1", "question": "Who wrote it?", "answer": None},
+        {"of": "shifts", "file": "", "passage": fingerprint(f"reddit: {REVIEW}"), "question": "Price?", "answer": None},
+    ]
+    _lines(tmp_path / "questions.jsonl.gz", rows)
+    monkeypatch.setattr(questions, "FILE", tmp_path / "questions.jsonl.gz")
+    monkeypatch.setattr(questions, "SOURCES", {"club": "", "shifts": ""})
+    return tmp_path
+
+
+def test_questions_are_found_again_and_lost_ones_are_counted(material: Path) -> None:
+    counts = make(material / "data", material / "sources", material / "out")
+    # The published answers do not stand where they are said to: each text begins with the name of its set.
+    assert counts == {"files": (2, 1), "adversarial": (2, 0), "shifts": (0, 0)}
+    passages, rows = More(material / "out/files").read()
+    assert [r.question for r in rows] == ["opening time?", "On Sundays?"]
+    (start, end), text = rows[0].spans[0], passages[rows[0].passage].text
+    assert text[start:end] == "at nine"
+    assert rows[1].spans == ()
+    passages, rows = More(material / "out/adversarial").read()
+    assert {passages[r.passage].text for r in rows} == {"A paragraph.", f"reddit: {REVIEW}"}
+    assert len(read_lines(material / "out/shifts/passages.jsonl.gz")) == 3
+
+
+def test_only_files_with_questions_are_read(material: Path) -> None:
+    found = passages_of(material / "sources/club", {"rules.md"})
+    assert all(fingerprint(p["text"]) == key and "Nothing is asked" not in p["text"] for key, p in found.items())
+
+
+def test_the_questions_in_the_repository_are_well_formed() -> None:
+    rows = read_lines(questions.FILE)
+    assert len(rows) > 10_000
+    assert all(r["question"].strip() and r["passage"] for r in rows)
+    assert {r["of"] for r in rows} <= {*questions.SOURCES, "squad1"}
+    assert len({(r["passage"], r["question"].lower()) for r in rows}) == len(rows)
+
+
+@pytest.mark.parametrize(
+    ("text", "folder", "times"), [("a/b", "a/b", 1), ("a/b:4", "a/b", 4), ("a:b", "a:b", 1), ("a:b:2", "a:b", 2)]
+)
+def test_more_is_parsed(text: str, folder: str, times: int) -> None:
+    assert More.parse(text) == More(Path(folder), times)
