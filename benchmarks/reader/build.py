@@ -82,7 +82,8 @@ def gather(data: Path, recipe: Recipe, cache: Path | None = None, more: Sequence
     squad1, corpus = passages("reading/squad1_train_passages.jsonl.gz"), passages("rag/corpus.jsonl.gz")
     policies = passages("ood/policyqa_passages.jsonl.gz")
     rows1 = rows_of(read_lines(data / "reading/squad1_train.jsonl.gz"), squad1)
-    rows1 = random.Random(recipe.seed + 6).sample(rows1, min(recipe.squad1, len(rows1)))
+    if recipe.squad1 < len(rows1):  # else in their order, on which the changed questions depend
+        rows1 = random.Random(recipe.seed + 6).sample(rows1, recipe.squad1)
     rows2 = rows_of(read_lines(data / "rag/squad2_train.jsonl.gz"), corpus)
     asked = [r for r in read_lines(data / "ood/policyqa_questions.jsonl.gz") if r["split"] == "train"]
     of_policies = rows_of([{**r, "answerable": True, "starts": [[s] for s in r["starts"]]} for r in asked], policies)

@@ -3,7 +3,7 @@
     python -m benchmarks.reader.calibrate --data DIR [--weights FILE] [--each 400] [--cache FILE]
 
 Writes the JSON file beside the weights. The halves for fitting share nothing with those that ``benchmarks/rag.py`` and
-``benchmarks/critic.py`` report. About a quarter of an hour on two cores, which read different questions.
+``benchmarks/critic.py`` report. About a quarter of an hour on two cores; all cores are used.
 """
 
 from __future__ import annotations

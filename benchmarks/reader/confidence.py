@@ -41,7 +41,7 @@ class MeasuredCase:
     weight: float = 1.0
 
 
-def measure(reader: ExtractiveReader, case: Case, weight: float = 1.0) -> MeasuredCase | None:
+def measure(reader: ExtractiveReader, case: Case) -> MeasuredCase | None:
     """Compute figures and labels of a case's first candidates; ``None`` if the reader found none."""
     every = reader.candidates(case.question, case.passages)
     if not every:
@@ -51,9 +51,7 @@ def measure(reader: ExtractiveReader, case: Case, weight: float = 1.0) -> Measur
     texts = [case.passages[c.passage].text for c in found]
     right = [contains_answer(text[c.start : c.end], case.answers) for text, c in zip(texts, found)]
     held = any(contains_answer(p.text, case.answers) for p in case.passages)
-    return MeasuredCase(
-        rows, np.array(right, dtype=bool), held and bool(case.answers), [c.conflicts for c in found], weight
-    )
+    return MeasuredCase(rows, np.array(right, dtype=bool), held and bool(case.answers), [c.conflicts for c in found])
 
 
 def fit(

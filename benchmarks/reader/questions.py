@@ -26,6 +26,7 @@ from typing import Any
 
 from benchmarks.reader.data import read_lines
 from shared_core.documents import DocumentIndex
+from shared_core.errors import InputError
 
 FILE = Path(__file__).with_name("questions.jsonl.gz")
 SOURCES: Mapping[str, str] = {
@@ -76,7 +77,7 @@ def shifts_of(folder: Path) -> tuple[dict[str, dict[str, str]], list[dict[str, A
     passages: dict[str, dict[str, str]] = {}
     questions = []
     for name in SHIFTS:
-        for article in json.loads((folder / f"datasets/{name}_v1.0.json").read_text("utf-8"))["data"]:
+        for article in json.loads(_shifts_file(folder, name).read_text("utf-8"))["data"]:
             for paragraph in article["paragraphs"]:
                 text = paragraph["context"]
                 title = article["title"].replace("_", " ") if name == "new_wiki" else ""
@@ -91,7 +92,19 @@ def shifts_of(folder: Path) -> tuple[dict[str, dict[str, str]], list[dict[str, A
 
 
 def make(data: Path, sources: Path, out: Path) -> dict[str, tuple[int, int]]:
-    """Write the three folders; returns, for each, the questions written and those whose passage was not found."""
+    """Write the three folders; returns, for each, the questions written and those whose passage was not found.
+
+    Raises:
+        InputError: a folder or file of a source is missing.
+    """
+    needed = [sources / name for name in SOURCES if name != "shifts"]
+    needed += [_shifts_file(sources / "shifts", name) for name in SHIFTS]
+    missing = [str(path) for path in needed if not path.exists()]
+    if missing:
+        raise InputError(
+            f"{', '.join(missing)}: no such file or folder.",
+            hint="Check out the repositories of SOURCES in benchmarks/reader/questions.py.",
+        )
     squad = {r["id"]: r for r in read_lines(data / "reading/squad1_train_passages.jsonl.gz")}
     of_shifts, shifts = shifts_of(sources / "shifts")
     asked = read_lines(FILE)
@@ -122,6 +135,10 @@ def make(data: Path, sources: Path, out: Path) -> dict[str, tuple[int, int]]:
         _write(out / name / "passages.jsonl.gz", passages[name])
         _write(out / name / "questions.jsonl.gz", questions)
     return {name: (len(questions), lost[name]) for name, questions in rows.items()}
+
+
+def _shifts_file(folder: Path, name: str) -> Path:
+    return folder / f"datasets/{name}_v1.0.json"
 
 
 def _row(question: str, passage: str, spans: Sequence[tuple[str, int]]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from benchmarks.reader import questions
 from benchmarks.reader.build import More
 from benchmarks.reader.data import read_lines
 from benchmarks.reader.questions import fingerprint, make, passages_of
+from shared_core.errors import InputError
 
 RULES = (
     "# Rules\n\nThe desk opens at nine on weekdays, and stays closed on the first Monday of a month. "
@@ -36,7 +37,8 @@ def material(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "sources/club/rules.md").write_text(RULES)
     (tmp_path / "sources/club/other.md").write_text("Nothing is asked about this file, so that it is not read. " * 5)
     for name in questions.SHIFTS:
-        asked = [{"question": " What broke? ", "answers": [{"text": "The zip", "answer_start": 0}]}]
+        at = len(name) + 2 if name == "reddit" else 0  # in the others the answer does not begin there
+        asked = [{"question": " What broke? ", "answers": [{"text": "The zip", "answer_start": at}]}]
         article = {"title": "Bags_1", "paragraphs": [{"context": f"{name}: {REVIEW}", "qas": asked}]}
         file = tmp_path / f"sources/shifts/datasets/{name}_v1.0.json"
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -60,8 +62,7 @@ def material(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_questions_are_found_again_and_lost_ones_are_counted(material: Path) -> None:
     counts = make(material / "data", material / "sources", material / "out")
-    # The published answers do not stand where they are said to: each text begins with the name of its set.
-    assert counts == {"files": (2, 1), "adversarial": (2, 0), "shifts": (0, 0)}
+    assert counts == {"files": (2, 1), "adversarial": (2, 0), "shifts": (1, 0)}
     passages, rows = More(material / "out/files").read()
     assert [r.question for r in rows] == ["opening time?", "On Sundays?"]
     (start, end), text = rows[0].spans[0], passages[rows[0].passage].text
@@ -69,7 +70,16 @@ def test_questions_are_found_again_and_lost_ones_are_counted(material: Path) -> 
     assert rows[1].spans == ()
     passages, rows = More(material / "out/adversarial").read()
     assert {passages[r.passage].text for r in rows} == {"A paragraph.", f"reddit: {REVIEW}"}
-    assert len(read_lines(material / "out/shifts/passages.jsonl.gz")) == 3
+    passages, (row,) = More(material / "out/shifts").read()
+    assert len(passages) == 3
+    (start, end), text = row.spans[0], passages[row.passage].text
+    assert (row.question, text[start:end]) == ("What broke?", "The zip")
+
+
+def test_a_source_that_is_missing_is_named(material: Path) -> None:
+    (material / "sources/shifts/datasets/reddit_v1.0.json").unlink()
+    with pytest.raises(InputError, match=r"reddit_v1\.0\.json: no such file"):
+        make(material / "data", material / "sources", material / "out")
 
 
 def test_only_files_with_questions_are_read(material: Path) -> None:
