@@ -13,19 +13,16 @@ from functools import lru_cache
 import numpy as np
 
 from shared_core.citation.facts.arithmetic import same_quantity
-from shared_core.citation.facts.dates import Date, dates_of, same_date
+from shared_core.citation.facts.dates import Date, dates_of, is_every_day, same_date, weekdays_of
 from shared_core.citation.facts.quantities import Quantity, quantities_of
 from shared_core.reading.features import RARITY_BUCKETS, Words, words_of
 from shared_core.support.options import code_shape, find_codes
 
 __all__ = ["Value", "any_absent", "any_another", "gives_another", "holds", "values_of"]
 
-_DAYS = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
-_WEEKDAY = re.compile(r"\b(mon|tues|wednes|thurs|fri|satur|sun)days?\b", re.IGNORECASE)
-_SHORT_DAY = re.compile(r"\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun)(?:s|rs|urs)?\b")
-_EVERY_DAY = re.compile(r"\b(?:daily|(?:every|each|any|all) (?:other )?(?:day|week)s?)\b", re.IGNORECASE)
+_DAYS = ["mon", "tues", "wednes", "thurs", "fri", "satur", "sun"]
+_WEEKDAY = re.compile(rf"\b({'|'.join(_DAYS)})days?\b", re.IGNORECASE)
 _TO = r"\s?(?:[-–—]|to|until|till|through)\s?"
-_DAY_RANGE = re.compile(rf"\b({'|'.join(_DAYS)})[a-z]*{_TO}({'|'.join(_DAYS)})[a-z]*\b", re.IGNORECASE)
 _YEAR_RANGE = re.compile(rf"(?<!\d)(\d{{4}})(?:{_TO}|/|\sand\s)(\d{{4}}|\d\d)(?!\d)")
 _CENTURY = re.compile(r"\d+00s|\d+th centur(?:y|ies)")
 _ROMAN = re.compile(r"(?<=[a-z] )(?=[LXVI]{2}|[LXV]\b(?!\.))(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})\b")
@@ -41,14 +38,14 @@ class Value:
     Attributes:
         text: as written.
         near: codes of the stems of the content words right before and right after a number; 0 for none.
-        number, date, weekday, code: one of them is set; a code is folded, without hyphens or plural.
+        number, date, weekday (0 for Monday), code: one of them is set; a code is folded, without hyphens or plural.
     """
 
     text: str
     near: tuple[int, int] = (0, 0)
     number: Quantity | None = None
     date: Date | None = None
-    weekday: str = ""
+    weekday: int | None = None
     code: str = ""
 
 
@@ -72,7 +69,7 @@ def values_of(question: str) -> tuple[Value, ...]:
     return (
         *(Value(q.text, near=_neighbours(question, q), number=q) for q in numbers),
         *(Value(d.text, date=d) for d in dates),
-        *(Value(m.group(), weekday=m.group()[:3].lower()) for m in _WEEKDAY.finditer(question)),
+        *(Value(m.group(), weekday=_DAYS.index(m[1].lower())) for m in _WEEKDAY.finditer(question)),
         *(Value(c, code=_folded(c)) for c in codes),
     )
 
@@ -83,8 +80,8 @@ def holds(value: Value, text: str) -> bool:
         return _holds_number(value, value.number, text)
     if value.date is not None:
         return any(same_date(value.date, d) for d in dates_of(text))
-    if value.weekday:
-        return value.weekday in _weekdays(text) or bool(_EVERY_DAY.search(text))
+    if value.weekday is not None:
+        return value.weekday in weekdays_of(text) or is_every_day(text)
     return value.code in _folded(text)
 
 
@@ -106,8 +103,8 @@ def gives_another(value: Value, text: str) -> bool:
         return any(_is_next_to(value, text, q) for q in quantities_of(text))
     if value.date is not None:
         return any(d.month for d in dates_of(text))
-    if value.weekday:
-        return bool(_WEEKDAY.search(text))
+    if value.weekday is not None:
+        return bool(weekdays_of(text))
     shape = code_shape(value.text)
     return any(code_shape(c) == shape for c in find_codes(text))
 
@@ -147,17 +144,6 @@ def _roman(numeral: str) -> int:
     """
     digits = [_DIGITS[c] for c in numeral]
     return sum(-a if a < b else a for a, b in zip(digits, [*digits[1:], 0], strict=True))
-
-
-def _weekdays(text: str) -> set[str]:
-    found = {m.group()[:3].lower() for m in _WEEKDAY.finditer(text)}
-    found |= {m[1].lower() for m in _SHORT_DAY.finditer(text)}
-    for first, last in _DAY_RANGE.findall(text):
-        a, b = _DAYS.index(first[:3].lower()), _DAYS.index(last[:3].lower())
-        found |= {_DAYS[i % 7] for i in range(a, (b if b >= a else b + 7) + 1)}
-    lower = text.lower()
-    found |= {*_DAYS[:5]} if "weekday" in lower else set()
-    return found | ({*_DAYS[5:]} if "weekend" in lower else set())
 
 
 def _is_next_to(value: Value, text: str, number: Quantity) -> bool:

@@ -96,11 +96,19 @@ def test_title_and_question_name_what_is_spoken_of() -> None:
         ("Water boils at 100 °C.", "Water boils at 212 °F."),
         ("Version 2.1 added it.", "It was added in version 2.1.0."),
         ("Kinetic energy is the energy of motion.", "The energy of motion is kinetic energy."),
+        ("It is open on Wednesdays.", "It is open Monday to Friday."),
+        ("It opens at 9 on Sundays.", "It opens at 9 daily."),
+        ("It opens at 9 on Mondays.", "It opens at 9 on weekdays."),
         ("Die Stadt hat zwölf Brücken.", "Die Stadt hat 12 Brücken."),
     ],
 )
 def test_arithmetic_rounding_headers_initials(claim: str, evidence: str) -> None:
     assert compare_claim(claim, evidence).agrees
+
+
+def test_weekdays_are_compared_with_groups_of_them() -> None:
+    (wrong,) = compare_claim("It leaves at 8:15 on Sundays.", "It leaves at 8:15 on weekdays.").mismatches
+    assert (wrong.kind, wrong.claimed, wrong.held) == ("date", "Sundays", "weekdays")
 
 
 @pytest.mark.parametrize(

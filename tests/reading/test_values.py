@@ -62,6 +62,8 @@ def test_other_spellings_of_a_value_hold_it(question: str, text: str) -> None:
         ("Who came in April?", "In March two came."),
         ("When is it open on Tuesdays?", "Open on Monday and Friday."),
         ("When is it open on Sunday?", "Closed on Mondays, open on other weekdays."),
+        ("When does it leave on Sundays?", "It leaves at 8:15 on weekdays."),
+        ("When does it leave on Tuesdays?", "It leaves at 8:15, Sat–Sun only."),
     ],
 )
 def test_another_value_of_the_kind(question: str, text: str) -> None:

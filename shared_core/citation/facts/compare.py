@@ -20,7 +20,7 @@ from shared_core.citation.facts.arithmetic import (
     placed_otherwise,
     same_quantity,
 )
-from shared_core.citation.facts.dates import dates_of, same_date
+from shared_core.citation.facts.dates import dates_of, is_every_day, same_date, weekdays_of
 from shared_core.citation.facts.quantities import Quantity, quantities_of
 from shared_core.citation.facts.tokens import (
     Sentence,
@@ -272,9 +272,13 @@ class _Scope:
         near = dates_of(nearest.text)
         everywhere = [*dates_of(self.evidence), *dates_of(self.around)]
         for date in claimed:
+            if date.weekday >= 0 and (date.weekday in weekdays_of(nearest.text) or is_every_day(nearest.text)):
+                continue
             spare = [d for d in near if alike >= _ALIKE and not any(same_date(c, d) for c in claimed)]
             weekday = date.weekday >= 0
             instead = next((d.text for d in spare if (d.weekday >= 0) == weekday), "")
+            if weekday and not instead and alike >= _ALIKE:
+                instead = next(iter(weekdays_of(nearest.text).values()), "")
             if any(same_date(date, d) for d in near):
                 continue
             if any(same_date(date, d) for d in everywhere) and not instead:

@@ -25,7 +25,16 @@ _MONTHS = {
 }
 _MONTH = {name: number for number, names in _MONTHS.items() for name in names.split()}
 _WEEKDAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
-_WEEKDAY = {w: i for i, w in enumerate(_WEEKDAYS)}
+_WEEKDAY = {w: i for i, w in enumerate(_WEEKDAYS)} | {f"{w}s": i for i, w in enumerate(_WEEKDAYS)}
+_DAYS = [w[:3] for w in _WEEKDAYS]
+_DAY_RANGE = re.compile(
+    rf"\b({'|'.join(_DAYS)})[a-z]*\s?(?:[-–—]|to|until|till|through)\s?({'|'.join(_DAYS)})[a-z]*\b", re.IGNORECASE
+)
+_DAY_NAME = re.compile(
+    r"\b(?:(mon|tues|wednes|thurs|fri|satur|sun)days?|(?-i:(Mon|Tue|Wed|Thu|Fri|Sat|Sun))(?:s|rs|urs)?)\b", re.I
+)
+_DAY_GROUP = re.compile(r"\b(week)(day|end)s?\b", re.IGNORECASE)
+_EVERY_DAY = re.compile(r"\b(?:daily|(?:every|each|any|all) (?:other )?(?:day|week)s?)\b", re.IGNORECASE)
 _ISO = re.compile(r"(?<!\d)(\d{4})-(\d{1,2})-(\d{1,2})(?!\d)")
 _CJK_DATE = re.compile(r"(?:(\d{4})年)?(\d{1,2})月(?:(\d{1,2})日)?")
 _NUMERIC = re.compile(r"(?<![\d./])(\d{1,2})([./])(\d{1,2})\2(\d{4})(?!\d)")
@@ -94,6 +103,31 @@ def dates_of(text: str) -> tuple[Date, ...]:
         if w.group().lower() in _WEEKDAY and w.group()[0].isupper()
     ]
     return tuple(found)
+
+
+@lru_cache(maxsize=512)
+def weekdays_of(text: str) -> dict[int, str]:
+    """Map the weekdays that a text names (0 for Monday), alone, in a range or as weekdays and weekends, to its words.
+
+    "Daily" and "every day" name none: they exclude none either (``is_every_day``).
+
+    >>> weekdays_of("Open Fri to Sun, not on Mondays.")
+    {4: 'Fri to Sun', 5: 'Fri to Sun', 6: 'Fri to Sun', 0: 'Mondays'}
+    """
+    found: dict[int, str] = {}
+    for m in _DAY_RANGE.finditer(text):
+        a, b = (_DAYS.index(m[n].lower()) for n in (1, 2))
+        found |= {i % 7: m.group() for i in range(a, (b if b >= a else b + 7) + 1)}
+    for m in _DAY_NAME.finditer(text):
+        found.setdefault(_DAYS.index((m[1] or m[2])[:3].lower()), m.group())
+    for m in _DAY_GROUP.finditer(text):
+        found |= dict.fromkeys(range(5) if m[2].lower() == "day" else (5, 6), m.group())
+    return found
+
+
+def is_every_day(text: str) -> bool:
+    """Whether a text speaks of every day or week, and so of each weekday."""
+    return bool(_EVERY_DAY.search(text))
 
 
 def _read_date(match: re.Match[str]) -> Date | None:
