@@ -25,6 +25,7 @@ from shared_core.pipelines.decision.reasons import (
     explain,
 )
 from shared_core.pipelines.decision.wording import abstention_text
+from shared_core.reading.conflicts import gives_other_dimension
 from shared_core.reading.features import stem
 from shared_core.runtime.flow import Flow
 from shared_core.types import Answer, Claim, Decision, Passage
@@ -218,6 +219,16 @@ _ONLY_TIME = re.compile(
     r"january|february|march|april|may|june|july|august|september|october|november|december)s?\b|\d)+",
     re.I,
 )
+_PLACED = re.compile(
+    r"\b(?:in|at|on|onto|near|from|to|into|off|over|outside|inside|beside|between|along|behind|above|below|beneath|under|"
+    r"opposite|around|across|through|throughout|within|beyond|towards?|of|north|south|east|west|here|there|home|abroad|"
+    r"upstairs|downstairs|where\w*)\b(?!\W+(?:(?:the|early|late|mid)\W+)?(?:\d|january|february|march|april|may|june|july|"
+    r"august|september|october|november|december|spring|summer|autumn|winter|\w+days?\b|"
+    r"(?:most|all|some|every) \w+s\b))"
+    r"|/|\.\w+\b|:",
+    re.I,
+)
+"""Words before a place, but not before a time; paths, files' names and headings name places as well."""
 _HABIT = re.compile(r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)days\b|\b(?:daily|weekly|every)\b", re.I)
 _PRICE = re.compile(r"\bhow much\b.*\b(?:costs?|pay|price|charged?|fees?)\b|\bwhat\b.*\b(?:price|cost|fee)\b", re.I)
 _COUNTED = re.compile(r"\bhow many (?:of the |more |other |such )?([a-z][\w-]*)(?:\s+([a-z][\w-]*))?", re.I)
@@ -312,9 +323,11 @@ def _missing(claim: Claim, question: str, topics: Sequence[frozenset[str]], user
         units = _MEASURES[_ALIKE.get(word, word)]
         if not re.search(rf"(?<!\w)(?:\d[\d.,]*)?(?:{units}|{word}\w*)(?!\w)", text, re.I):
             return f"how {word}"
+    if gives_other_dimension(question, text):
+        return "that size"
     if _WHY.search(question) and not _REASON.search(text):
         return "a reason"
-    if short and _WHERE.search(question) and _ONLY_TIME.fullmatch(short):
+    if _WHERE.search(question) and (not _PLACED.search(text) or (short and _ONLY_TIME.fullmatch(short))):
         return "a place"
     if short and _PRICE.search(question) and _counts(short, text, question):
         return "a price"

@@ -140,7 +140,8 @@ _AND = re.compile(r"^(?:and|but|or|so|also|then|plus|&)\b[,:]?\s*", re.I)
 _WHAT_ABOUT = re.compile(r"^(?:(?:and|but|so|ok|okay)[,]?\s+)?(?:what|how)\s+about\b\s*", re.I)
 _BARE = re.compile(
     r"^(?:(?:and|but|or|so)\s+)?(?:who|whom|by whom|why|when|where|how|what|which|since when|until when|from where|"
-    r"why not|how (?:many|much|long|old|big|high|tall|far|deep|often|so|come|late|early)|(?:what|who|where) else|"
+    r"why not|how (?:many|much|long|old|big|high|tall|far|deep|wide|thick|heavy|fast|large|hot|cold|often|so|come|late|"
+    r"early)|(?:what|who|where) else|"
     r"what for|(?:what|and) then|what next|then what|what happened(?: then| next| afterwards| after that)?|which ones?)"
     r"(?:\s+(?:exactly|then|though|precisely|not))?\s*[?.!]*$",
     re.I,
@@ -225,7 +226,8 @@ def _ellipsis(text: str) -> FollowUp | None:
     bare = _LEAD.sub("", text)
     at = len(text) - len(bare)
     if _BARE.match(bare) or _MORE.match(bare):
-        return FollowUp("ellipsis", bare.strip(" ?.!"), at, len(text))
+        said = re.sub(r"^(?:and|but|or|so)\s+", "", bare, flags=re.I)
+        return FollowUp("ellipsis", (said if _BARE.match(said) else bare).strip(" ?.!"), at, len(text))
     about = _WHAT_ABOUT.match(bare)
     lead = about or _AND.match(bare)
     rest = bare[lead.end() :] if lead else bare

@@ -33,6 +33,7 @@ _QUESTION_WORD = re.compile(
     re.I,
 )
 _ASKS_WHO = re.compile(r"\b(?:who|whom|whose)\b", re.I)
+_WHO_DID = re.compile(r"^who\s+(\w+ed|built|made|held|led|won|found|lost|sold|bought|taught)\s+(.+?)[\s?.!]*$", re.I)
 _ASKS_ABOUT = re.compile(
     r"^\W*[Ww]hat\s+(?:(?:do|does|did|can|will)\b|(?:is|are|was|were)\s+(?:an?\s|(?:the\s+)?[A-Z\w]*[A-Z_]\S*\W*$))"
 )
@@ -211,10 +212,12 @@ def _complete(question: str, found: FollowUp, exchanges: Sequence[Exchange]) -> 
         rest = _QUESTION_WORD.sub("", last, count=1)
         if said.lower() == "who" and not _ASKS_WHO.match(last):
             said = "by whom"
+        if (done := _WHO_DID.match(last)) and not said.lower().endswith(("who", "whom")):
+            rest = f"was {done[2]} {done[1]}"
         return [_finish(f"{said} {rest}", topics)] if rest != last else []
     if "more" in words_of(said):
         return [_made(f"Tell me more about {n.with_article}", n) for n in candidates("any", exchanges)[:1]]
-    if opener or "what" in words_of(said):
+    if opener or "what" in words_of(said) or said.lower() == "and then":
         return []
     if pronoun := re.match(r"(?:his|her|its|their)\s+", said, re.I):
         names = candidates("person" if said.lower().startswith(("his", "her")) else "any", exchanges)

@@ -21,6 +21,7 @@ __all__ = [
     "can_conflict",
     "find_conflicts",
     "gives_opposite",
+    "gives_other_dimension",
     "lacks_negation",
 ]
 
@@ -43,9 +44,28 @@ _NEGATING = re.compile(
 )
 
 
+_SIZES = {
+    "deep": "deep|depth",
+    "wide": "wide|width|broad|breadth|across",
+    "high": "high|height|tall|altitude|elevation",
+    "long": "long|length",
+    "thick": "thick|thickness",
+}
+_SIZE_ASKED = re.compile(
+    r"\bhow (?:very )?(deep|wide|broad|high|tall|long|thick)\b(?! (?:ago|did|does|do|will|can|has|have|had))"
+    r"|\bwhat (?:is|was) the (depth|width|breadth|height|length|thickness)\b",
+    re.IGNORECASE,
+)
+_SIZE_GIVEN = re.compile(
+    r"\d\s?(?:[a-z]+|[\"'′″])\s(deep|wide|broad|high|tall|long|thick|across)\b"
+    r"|\b(depth|width|breadth|height|length|thickness|altitude|elevation)\b[^.;]*?\d",
+    re.IGNORECASE,
+)
+
+
 def can_conflict(question: str) -> bool:
     """Return whether a question asks for something exact: a value, a word that has an opposite, a negation."""
-    return bool(values_of(question) or _sides(question) or _NEGATED.search(question))
+    return bool(values_of(question) or _sides(question) or _NEGATED.search(question) or _SIZE_ASKED.search(question))
 
 
 def find_conflicts(question: str, quote: str, above: str) -> frozenset[str]:
@@ -61,7 +81,7 @@ def find_conflicts(question: str, quote: str, above: str) -> frozenset[str]:
     """
     found = {
         VALUE: any_another(values_of(question), quote, above),
-        OPPOSITE: gives_opposite(question, quote, above),
+        OPPOSITE: gives_opposite(question, quote, above) or gives_other_dimension(question, quote),
         NEGATION: lacks_negation(question, quote),
     }
     return frozenset(name for name, holds in found.items() if holds)
@@ -83,6 +103,21 @@ def gives_opposite(question: str, quote: str, above: str = "") -> bool:
         len(sides) == 1 and pair in given and not sides & (given[pair] | known.get(pair, frozenset()))
         for pair, sides in asked.items()
     )
+
+
+def gives_other_dimension(question: str, quote: str) -> bool:
+    """Return whether a question asks for one dimension of a thing, and a quote measures only others.
+
+    >>> gives_other_dimension("How wide is Lake Suhr?", "Lake Suhr is 61 metres deep.")
+    True
+    >>> gives_other_dimension("How wide is Lake Suhr?", "It is 61 m deep and 2 km across.")
+    False
+    """
+    if not (asked := _SIZE_ASKED.search(question)):
+        return False
+    given = [m[1] or m[2] for m in _SIZE_GIVEN.finditer(quote)]
+    own = next(words for words in _SIZES.values() if re.fullmatch(words, asked[1] or asked[2], re.IGNORECASE))
+    return bool(given) and not re.search(rf"\b(?:{own})\b", quote, re.IGNORECASE)
 
 
 def lacks_negation(question: str, quote: str) -> bool:

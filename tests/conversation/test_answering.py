@@ -63,7 +63,8 @@ def test_what_documents_cannot_answer_is_declined_with_its_reason(said: str, rea
 LAKE = (
     "The greatest depth of Lake Ivenmere is 83 metres. The lake was stocked with trout in 1902, and lies west of Mount "
     "Ormund. The Lake Board meets there on Tuesdays. It was rejected by 34 votes to 27. A book of ten tickets costs as "
-    "much as eight."
+    "much as eight. Lake Ivenmere is 83 metres deep. It was mapped in 1902 by Ada Brandt. Lake Ivenmere lies in the "
+    "hills of Tarn."
 )
 
 
@@ -85,6 +86,10 @@ def cited(sentence: str, short: str = "", passage: str = LAKE) -> Answer:
         ("Where does the Lake Board meet?", "The Lake Board meets there on Tuesdays.", "on Tuesdays", "a place"),
         ("When did the Lake Board meet?", "The Lake Board meets there on Tuesdays.", "on Tuesdays", "a date"),
         ("Why was Lake Ivenmere rejected?", "It was rejected by 34 votes to 27.", "34 votes to 27", "a reason"),
+        ("Where is Lake Ivenmere?", "Lake Ivenmere is 83 metres deep.", "83 metres", "a place"),
+        ("Where was Lake Ivenmere mapped?", "It was mapped in 1902 by Ada Brandt.", "Ada Brandt", "a place"),
+        ("Where is Lake Ivenmere?", "Lake Ivenmere lies in the hills of Tarn.", "Tarn", ""),
+        ("How wide is Lake Ivenmere?", "Lake Ivenmere is 83 metres deep.", "83 metres", "that size"),
         ("How much does a ticket cost?", "A book of ten tickets costs as much as eight.", "ten", "a price"),
     ],
 )

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from shared_core import Passage
 from shared_core.errors import ModelLoadError
 from shared_core.reading.base import Read
-from shared_core.reading.conflicts import can_conflict, find_conflicts, gives_opposite, lacks_negation
+from shared_core.reading.conflicts import OPPOSITE, can_conflict, find_conflicts, gives_opposite, lacks_negation
 from shared_core.reading.extractive import ExtractiveReader
 from shared_core.reading.weights import WEIGHTS, Weights
 
@@ -38,6 +38,21 @@ CLUB = Passage(
 def test_the_opposite_of_a_word_of_the_question(question: str, quote: str) -> None:
     assert can_conflict(question)
     assert gives_opposite(question, quote)
+
+
+@pytest.mark.parametrize(
+    ("question", "quote", "conflicts"),
+    [
+        ("How wide is Lake Suhr?", "Lake Suhr is 61 metres deep.", True),
+        ("What is the height of the tower?", "The tower has a length of 12 m.", True),
+        ("How wide is Lake Suhr?", "It is 61 metres deep and 2 km wide.", False),
+        ("How high is Mount Orm?", "It rises to 740 metres above a lake 61 m deep; elevation 740 m.", False),
+        ("How long did she wait?", "She waited for 3 days in a wide hall.", False),
+    ],
+)
+def test_another_dimension_than_the_one_asked_for(question: str, quote: str, conflicts: bool) -> None:
+    assert can_conflict(question) or not conflicts
+    assert (OPPOSITE in find_conflicts(question, quote, "")) == conflicts
 
 
 @pytest.mark.parametrize(
