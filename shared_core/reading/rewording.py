@@ -19,6 +19,8 @@ __all__ = ["reword"]
 
 LEAST = 5
 """Letters of a word that is corrected: short ones have too many neighbours."""
+MOST = 32
+"""Letters of a word that is corrected: longer ones are no words, and their neighbours are as many as they are long."""
 COMMON = STOP_WORDS | {
     "something", "anything", "everything", "nothing", "someone", "anyone", "everyone", "somebody", "anybody",
     "please", "because", "without", "within", "another", "others", "whether", "instead", "since", "always", "never",
@@ -48,7 +50,7 @@ def reword(question: str, passages: Sequence[Passage], number: Number) -> str:
 
 
 def _correct(question: str, texts: Sequence[str], number: Number) -> str:
-    asked = {w for w in _ALONE.findall(question) if len(w) >= LEAST and number(w) is None}
+    asked = {w for w in _ALONE.findall(question) if LEAST <= len(w) <= MOST and number(w) is None}
     if not asked:
         return question
     words = [Counter(w.casefold() for w in _WORD.findall(text)) for text in texts]

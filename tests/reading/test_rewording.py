@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -120,3 +121,13 @@ def test_an_answer_says_how_its_question_was_read() -> None:
     assert answer.question == "how much spagetti do I need for the tomato pasta"
     assert answer.metadata["read_as"] == "how much spaghetti do I need for the tomato pasta"
     assert any("read as" in d.reason for d in answer.trace if d.kind == "read")
+
+
+def test_a_blob_of_letters_is_no_misspelt_word() -> None:
+    tracemalloc.start()
+    try:
+        blob = "x" * 20_000
+        assert _read(f"what is {blob}", "It is spaghetti.") == f"what is {blob}"
+        assert tracemalloc.get_traced_memory()[1] < 50_000_000
+    finally:
+        tracemalloc.stop()
