@@ -7,7 +7,9 @@ the others. Every graph runs in one thread, so results do not depend on the numb
 
 from __future__ import annotations
 
+import atexit
 import os
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
+_WAIT = 30.0  # seconds
 _HINT = "Reinstall the package, or restore the file in a checkout of the project."
 
 
@@ -37,6 +40,39 @@ def read_archive(path: Path) -> dict[str, NDArray[Any]]:
             return {name: file[name] for name in file.files}
     except Exception as error:  # OSError, ValueError, BadZipFile, zlib.error, …
         raise ModelLoadError(f"The weights in {path} cannot be read: {error}", hint=_HINT) from error
+
+
+class _Running:
+    """Wait for the graphs in progress when the process ends.
+
+    A thread that was given up at a deadline may be inside onnxruntime, and the interpreter ends such a thread in a way
+    that aborts the process. One graph takes milliseconds; what such a thread would compute next is refused.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._number = 0
+        self._ended = False
+        atexit.register(self._end)
+
+    def __enter__(self) -> None:
+        with self._changed:
+            if self._ended:
+                raise RuntimeError("The process ends: nothing is computed any more.")
+            self._number += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._changed:
+            self._number -= 1
+            self._changed.notify_all()
+
+    def _end(self) -> None:
+        with self._changed:
+            self._ended = True
+            self._changed.wait_for(lambda: not self._number, _WAIT)
+
+
+_RUNNING = _Running()
 
 
 class Graph:
@@ -68,7 +104,8 @@ class Graph:
 
     def __call__(self, **inputs: NDArray[Any]) -> list[NDArray[Any]]:
         """Compute the graph's outputs, in its order."""
-        outputs: list[NDArray[Any]] = self._session.run(None, inputs)
+        with _RUNNING:
+            outputs: list[NDArray[Any]] = self._session.run(None, inputs)
         return outputs
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +48,21 @@ def test_a_file_cut_short_is_named(tmp_path: Path, part: float) -> None:
     with pytest.raises(ModelLoadError, match=r"encoder\.npz") as failed:
         MiniLM(file)
     assert "Reinstall" in (failed.value.hint or "")
+
+
+def test_a_process_ends_while_a_thread_embeds() -> None:
+    program = """if True:
+        import threading, time
+        from shared_core.retrieval import MiniLMEmbedder
+        embedder = MiniLMEmbedder()
+        embedder.embed(["warm"])
+        def embed():
+            while True:
+                embedder.embed(["given up at a deadline " * 60])
+        threading.Thread(target=embed, daemon=True).start()
+        time.sleep(0.2)"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (run.returncode, run.stderr) == (0, "")
 
 
 def test_bad_input_is_refused(embedder: MiniLMEmbedder) -> None:
