@@ -29,6 +29,13 @@ _ITEM = re.compile(r"[ \t]*[-*•+][ \t]+([^\n:|]{2,60}):[ \t]+[^\n:|]{1,60}$", 
 _IN_BRACKETS = re.compile(r"\[-{1,2}\w")
 _USAGE = 2
 """Options in brackets from which on a line is a command's usage."""
+_ASKS_WHAT_TO_DO = re.compile(
+    r"\bwhat (?:will |would )?happens?\b|\bwhat (?:should|do|can|must) (?:i|we|you|one) do\b|\bwhat to do\b"
+    r"|\bhow (?:do|can|should|to|is)\b|\bwhat (?:does|do|will|would) .+ do\b",
+    re.IGNORECASE,
+)
+_LABEL = 5
+"""Words of a label at most."""
 _LONGEST = 240
 """Characters of a table's row at most; longer ones hold prose, which may speak of a thing without its name."""
 
@@ -120,7 +127,23 @@ def _of_codes(question: str, entries: Sequence[Entry], kept: Sequence[int]) -> S
     if not any(not wanted.isdisjoint(find_codes(entries[i].passage.text)) for i in kept):
         return kept
     places = [(i, entries[i].passage.text, entries[i].candidate) for i in kept]
-    return [i for i, text, c in places if not is_of_another(wanted, text, c.start, c.end)] or kept
+    own = [i for i, text, c in places if not is_of_another(wanted, text, c.start, c.end)] or kept
+    if not _ASKS_WHAT_TO_DO.search(question):
+        return own
+    return [i for i in own if not _is_label(entries[i], wanted, [entries[k] for k in own])] or own
+
+
+def _is_label(entry: Entry, codes: Collection[str], others: Sequence[Entry]) -> bool:
+    """Return whether a candidate only names a code ("E4: dry running."), and its line goes on with other candidates."""
+    text, c = entry.passage.text, entry.candidate
+    line = text[text.rfind("\n", 0, c.start) + 1 : (text + "\n").index("\n", c.end)]
+    label = text[c.start : c.end]
+    return (
+        line.startswith(label)
+        and len(label.split()) <= _LABEL
+        and any(label.startswith(code) for code in codes)
+        and any(e.passage.id == entry.passage.id and c.end <= e.candidate.start < c.start + len(line) for e in others)
+    )
 
 
 def _of_rows(question: Words, entries: Sequence[Entry], kept: Sequence[int]) -> list[int]:

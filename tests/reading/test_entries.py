@@ -55,6 +55,8 @@ def readings(reader: ExtractiveReader, question: str, text: str) -> Sequence[Rea
         (SHIPPING, "What is the price for Spain?", "Country: Spain;"),
         (SHIPPING, "Which carrier delivers to Ireland?", "Country: Ireland;"),
         (FAULTS, "What happens at fault E4?", "The pump stops"),
+        (FAULTS, "What should I do about E1?", "Switch off the power"),
+        (FAULTS, "what does the pump do at E4", "The pump stops"),
         (FAULTS, "What does E2 mean?", "E2: undervoltage."),
         (INSURANCE, "payroll deduction medical employee + partner", "* Employee-partner"),
         (INSURANCE, "Is the dental insurance free?", "* Dental"),
