@@ -54,13 +54,15 @@ class Options:
         """Whether the model's class declares the option."""
         return option in self._fields
 
+    def accepted(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the options that the model has not refused so far."""
+        return {option: value for option, value in options.items() if option not in self.refused}
+
     def apply(self, options: Mapping[str, Any]) -> tuple[Runnable[Any, Any], dict[str, Any]]:
         """Return the model and the keyword arguments to call it with; options that it lacks are left out."""
         copied: dict[str, Any] = {}
         keywords: dict[str, Any] = {}
         for option, value in options.items():
-            if option in self.refused:
-                continue
             if option in ("stop", "logprobs"):
                 keywords[option] = value
             elif option in self._fields:
@@ -77,13 +79,20 @@ class Options:
             self._warned.add(option)
             _LOG.warning("%s takes no %s: %s", type(self._inner).__name__, option, consequence)
 
-    def learn(self, error: Exception, options: Mapping[str, Any]) -> bool:
-        """Record the options that an error refuses; return whether there were any."""
+    def learn(self, error: Exception, sent: Mapping[str, Any]) -> bool:
+        """Record the options that an error refuses; return whether the call can be tried again without them.
+
+        Args:
+            error: raised by the call.
+            sent: options of this very call. Of calls made at once all are refused, and the first one to fail records
+                it for all; each of the others still has to be tried again. A call that is tried again sends fewer
+                options each time, so that the trying ends.
+        """
         text = str(error)
         if not (isinstance(error, TypeError) or _REFUSAL.search(text)):
             return False
-        named = {o for o in options if o not in self.refused and _mentions(text, _NAMES[o])}
-        for option in sorted(named):
+        named = {o for o in sent if _mentions(text, _NAMES[o])}
+        for option in sorted(named - self.refused):
             _LOG.warning("%s does not take %s; going on without it", type(self._inner).__name__, option)
         self.refused |= named
         return bool(named)

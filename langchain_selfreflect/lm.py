@@ -106,21 +106,23 @@ class LangChainLM(ChatAdapter):
     def call(self, ask: Ask) -> Reply:
         """Call the model; raise whatever its client raises."""
         while True:
-            model, keywords = self._model(ask)
+            sent = self._options.accepted(self._wanted(ask))
+            model, keywords = self._model(ask, sent)
             try:
                 return self._reply(model.invoke(self._prompt(ask), self._config(ask), **keywords), ask)
             except Exception as error:
-                if not self._options.learn(error, self._wanted(ask)):
+                if not self._options.learn(error, sent):
                     raise
 
     async def acall(self, ask: Ask) -> Reply:
         """``call`` with the model's own async method."""
         while True:
-            model, keywords = self._model(ask)
+            sent = self._options.accepted(self._wanted(ask))
+            model, keywords = self._model(ask, sent)
             try:
                 return self._reply(await model.ainvoke(self._prompt(ask), self._config(ask), **keywords), ask)
             except Exception as error:
-                if not self._options.learn(error, self._wanted(ask)):
+                if not self._options.learn(error, sent):
                     raise
 
     def can_complete(self) -> bool:
@@ -139,8 +141,8 @@ class LangChainLM(ChatAdapter):
         asked = [c.get("max_concurrency") for c in configs if c]
         return min([self.max_concurrency, *(a for a in asked if a)])
 
-    def _model(self, ask: Ask) -> tuple[Runnable[Any, Any], dict[str, Any]]:
-        model, keywords = self._options.apply(self._wanted(ask))
+    def _model(self, ask: Ask, sent: Mapping[str, Any]) -> tuple[Runnable[Any, Any], dict[str, Any]]:
+        model, keywords = self._options.apply(sent)
         if ask.completes and self.can_complete():
             return self._inner.llm, {k: v for k, v in keywords.items() if k == "stop"}
         return model, keywords

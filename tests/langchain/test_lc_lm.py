@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
+import threading
 from typing import Any
 
 import pytest
@@ -104,6 +106,30 @@ async def test_what_a_model_refuses_is_left_out_from_then_on() -> None:
     (again,) = await lm.agenerate([ask(stop=(".",))])
     assert isinstance(again, Generation)
     assert again.text == "one"
+
+
+async def test_of_calls_made_at_once_all_are_tried_again_without_what_the_model_refuses() -> None:
+    """The first to fail must not keep the others from being tried again; an error that stays must end the trying."""
+    cured = True
+    started = threading.Barrier(4, timeout=10)
+
+    class Refusing(TunableModel):
+        def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
+            if self.temperature is not None:
+                started.wait()
+            if self.temperature is not None or not cured:
+                raise ValueError("Unsupported value: 'temperature' does not support 0.7 with this model.")
+            return self._answer("sync", messages, stop, {})
+
+        async def _agenerate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
+            return await asyncio.to_thread(self._generate, messages, stop)
+
+    requests = [ask(f"q{i}") for i in range(4)]
+    model = Refusing(temperature=None)
+    for results in (LangChainLM(model).generate(requests), await LangChainLM(model).agenerate(requests)):
+        assert [type(r) for r in results] == [Generation] * 4
+    cured = False
+    assert all(isinstance(r, GenerationError) for r in LangChainLM(model).generate(requests))
 
 
 def test_an_error_that_only_names_an_option_is_not_taken_for_a_refusal() -> None:
@@ -255,7 +281,9 @@ def test_callbacks_of_the_model_itself_are_kept() -> None:
     assert len(ear.ids("llm")) == 2
 
 
-@pytest.mark.parametrize("kwargs", [{"logprobs": "sometimes"}, {"max_concurrency": 0}])
+@pytest.mark.parametrize("kwargs", [
+    {"logprobs": "sometimes"}, {"max_concurrency": 0}, {"timeout": "x"}, {"timeout": 0}, {"context_length": 0},
+])  # fmt: skip
 def test_wrong_arguments_are_refused(kwargs: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         LangChainLM(TalkingModel(), **kwargs)

@@ -111,12 +111,13 @@ class ChatAdapter(Portable, BaseLanguageModel):
     ) -> None:
         if logprobs not in (True, False, "auto", "probe"):
             raise InputError(f"logprobs must be True, False, 'auto' or 'probe', not {logprobs!r}.")
-        if isinstance(max_concurrency, bool) or not isinstance(max_concurrency, int) or max_concurrency < 1:
-            raise InputError(f"max_concurrency must be a whole number, at least 1, not {max_concurrency!r}.")
-        if timeout is not None and not timeout > 0:
-            raise InputError(f"timeout must be positive or None, not {timeout!r}.")
-        if isinstance(thinking_tokens, bool) or not isinstance(thinking_tokens, int) or thinking_tokens < 0:
-            raise InputError(f"thinking_tokens must be a whole number, at least 0, not {thinking_tokens!r}.")
+        _require_whole("max_concurrency", max_concurrency, 1)
+        _require_whole("thinking_tokens", thinking_tokens, 0)
+        if context_length is not None:
+            _require_whole("context_length", context_length, 1)
+        is_number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
+        if timeout is not None and not (is_number and timeout > 0):
+            raise InputError(f"timeout must be a positive number of seconds or None, not {timeout!r}.")
         self.name = name
         self.context_length = context_length
         self.max_concurrency = max_concurrency
@@ -342,6 +343,11 @@ class _Plan:
         self.refused = asks if isinstance(asks, LanguageModelError) else None
         self.asks = [] if isinstance(asks, LanguageModelError) else asks
         self.failed: LanguageModelError | None = None
+
+
+def _require_whole(name: str, value: object, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InputError(f"{name} must be a whole number, at least {least}, not {value!r}.")
 
 
 def runs_here(*clients: object) -> bool:
