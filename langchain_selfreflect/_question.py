@@ -27,8 +27,9 @@ ChainInput = LanguageModelInput | BaseMessage | dict[str, Any]
 KEYS = ("question", "input", "query", "messages")
 """Where the question of a dict is looked for, after ``input_key``."""
 
-_HISTORY = ("history", "chat_history", "messages")
-"""Where the conversation before the question usually stands in a dict; a list of messages is one under any name."""
+_HISTORY = ("history", "chat_history")
+"""Where the conversation before the question stands in a dict, or in ``messages``; a list of messages is one under any
+name."""
 
 
 def find_asked(given: object, input_key: str) -> Asked:
@@ -55,25 +56,42 @@ def find_asked(given: object, input_key: str) -> Asked:
 def _of_dict(given: Mapping[str, Any], input_key: str) -> Asked:
     keys = dict.fromkeys((input_key, *KEYS))
     present = [k for k in keys if k in given]
-    # an empty text beside a full one is a form's unused field
-    key = next((k for k in present if given[k] != ""), next(iter(present), None))
+    # nothing beside a question is a form's unused field
+    key = next((k for k in present if not _is_blank(given[k])), next(iter(present), None))
     if key is None:
         raise QuestionError(
             f"The input holds no question: its keys are {', '.join(map(repr, given)) or 'none'}.",
             hint=f"Use one of {', '.join(keys)}, or set input_key.",
         )
     value = given[key]
-    before = [m for k, v in given.items() if k != key and _is_history(k, v) for m in v]
+    before = [m for k, v in given.items() if k != key for m in _history(k, v)]
     if not before or isinstance(value, Mapping):
         return find_asked(value, input_key)
     said: Sequence[Any] = [HumanMessage(value)] if isinstance(value, str) else _listed(value)
     return find_question([_turn(m) for m in _messages([*before, *said])])
 
 
-def _is_history(key: str, value: object) -> bool:
-    if not isinstance(value, (list, tuple)) or not value:
-        return False
-    return key in _HISTORY or all(isinstance(m, BaseMessage) for m in value)
+def _is_blank(value: object) -> bool:
+    return value is None or (isinstance(value, str) and not value.strip())
+
+
+def _history(key: str, value: object) -> Sequence[Any]:
+    """Return the messages before the question that stand under a key; none under most keys.
+
+    Raises:
+        QuestionError: the key is one of a history, and its value is none.
+    """
+    if isinstance(value, (list, tuple)):
+        is_history = key in (*_HISTORY, "messages") or all(isinstance(m, BaseMessage) for m in value)
+        return value if is_history else ()
+    if key not in _HISTORY or _is_blank(value):
+        return ()
+    if isinstance(value, (BaseMessage, PromptValue)):
+        return _listed(value)
+    raise QuestionError(
+        f"{key} must be a list of messages, not a {type(value).__name__}.",
+        hint=f"{{…, {key!r}: [HumanMessage('…'), AIMessage('…')]}}, or ('human', '…') and ('ai', '…') in the list.",
+    )
 
 
 def _listed(value: object) -> Sequence[Any]:
@@ -85,9 +103,10 @@ def _listed(value: object) -> Sequence[Any]:
 def _messages(given: Sequence[Any]) -> list[BaseMessage]:
     try:
         return convert_to_messages(given)
-    except (ValueError, NotImplementedError, TypeError) as error:
+    except (ValueError, NotImplementedError, TypeError, LookupError, AttributeError) as error:
+        said = next(iter(str(error).splitlines()), "")
         raise QuestionError(
-            f"The input is no list of messages: {str(error).splitlines()[0]}",
+            f"The input is no list of messages: {type(error).__name__}: {said}",
             hint="Give messages (HumanMessage('…')), or ('human', '…') each.",
         ) from error
 

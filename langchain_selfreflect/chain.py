@@ -259,8 +259,9 @@ class SelfReflectChain(Strict, Answering[AIMessage], RunnableSerializable[ChainI
         def listen(i: int, event: Event) -> None:
             _events.tell(event, batch.callers[i].run)
 
-        todo = [self._condensing.prepare(a, c.run) for a, c in zip(batch.asked, batch.callers, strict=True)]
-        return self._end(batch, self._engine_of(_common(batch)).answer_many(todo, listen, wrap=batch.tag))
+        engine = self._engine_of(_common(batch))
+        todo = batch.keep(self._condensing.prepare_all(batch.asked, batch.runs))
+        return self._end(batch, engine.answer_many(todo, listen, wrap=batch.tag))
 
     async def aanswer_batch(self, inputs: Sequence[ChainInput], callers: Sequence[Caller]) -> list[Answer | Exception]:
         """``answer_batch`` for async runs."""
@@ -269,8 +270,7 @@ class SelfReflectChain(Strict, Answering[AIMessage], RunnableSerializable[ChainI
             await _events.atell(asked.note, caller.run)
         await self._made.aget(self, self._make)
         engine = self._engine_of(_common(batch))
-        pairs = zip(batch.asked, batch.callers, strict=True)
-        todo = await asyncio.gather(*(self._condensing.aprepare(a, c.run) for a, c in pairs))
+        todo = batch.keep(await self._condensing.aprepare_all(batch.asked, batch.runs))
         async with _telling(lambda i: batch.callers[i].run) as listen:
             answers = await engine.aanswer_many(todo, listen, wrap=batch.tag)
         return self._end(batch, answers)
@@ -284,7 +284,8 @@ class _Batch:
     """Inputs of a batch.
 
     Attributes:
-        results: an error in the place of each input that asks nothing, ``None`` for the others.
+        results: an error in the place of each input that asks nothing or could not be condensed, ``None`` for the
+            others.
         places: of each question, its input's place.
         asked: what each of them asks.
         callers: of each of them, the run on whose behalf it is asked.
@@ -309,6 +310,22 @@ class _Batch:
             batch.asked.append(asked)
             batch.callers.append(replace(caller, history=asked.history))
         return batch
+
+    @property
+    def runs(self) -> list[RunnableConfig]:
+        """Configs of the questions' runs."""
+        return [caller.run for caller in self.callers]
+
+    def keep(self, prepared: Sequence[Asked | Exception]) -> list[Asked]:
+        """Return the questions that were prepared, and leave the others out, with their errors in their places."""
+        kept = [i for i, found in enumerate(prepared) if isinstance(found, Asked)]
+        for place, found in zip(self.places, prepared, strict=True):
+            if isinstance(found, Exception):
+                self.results[place] = found
+        self.places, self.asked, self.callers = (
+            [self.places[i] for i in kept], [self.asked[i] for i in kept], [self.callers[i] for i in kept]
+        )  # fmt: skip
+        return [found for found in prepared if isinstance(found, Asked)]
 
     def tag(self, i: int, flow: Flow[Answer]) -> Flow[Answer]:
         """Mark every request of a question's flow with its caller."""

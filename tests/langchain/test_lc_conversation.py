@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.chat_history import InMemoryChatMessageHistory
 from langchain_core.messages import AIMessage, ChatMessage, FunctionMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.output_parsers import StrOutputParser
@@ -14,7 +15,7 @@ from langchain_core.runnables.history import RunnableWithMessageHistory
 
 from langchain_selfreflect import SelfReflectChain
 from shared_core import Passage
-from shared_core.errors import InputError, SettingsError
+from shared_core.errors import BackendUnavailableError, InputError, QuestionError, SettingsError
 from shared_core.retrieval import BM25Retriever
 from tests.langchain.lc_fakes import ShelfRetriever, TalkingModel, ours
 
@@ -34,6 +35,7 @@ def chain(**options: Any) -> SelfReflectChain:
     return SelfReflectChain(retriever=shelf, **options)
 
 
+BEFORE = [HumanMessage(FIRST), AIMessage(REPLY)]
 HISTORIES: dict[str, Any] = {
     "messages": [HumanMessage(FIRST), AIMessage(REPLY), HumanMessage(SECOND)],
     "tuples": [("human", FIRST), ("ai", REPLY), ("human", SECOND)],
@@ -95,6 +97,53 @@ def test_the_chains_model_condenses(condense: Any) -> None:
     assert ours(message)["metadata"]["condensed_question"] == FULL
 
 
+async def test_a_question_that_cannot_be_condensed_fails_alone() -> None:
+    def condense(given: Any) -> str:
+        if "boom" in given["question"]:
+            raise OSError("no line")
+        return FULL
+
+    made = chain(condense=RunnableLambda(condense))
+    given = [FIRST, [*BEFORE, HumanMessage("And when was it closed, boom?")], [*BEFORE, HumanMessage(SECOND)]]
+    for first, failed, last in (
+        made.batch(given, return_exceptions=True),
+        await made.abatch(given, {"max_concurrency": 1}, return_exceptions=True),
+    ):
+        assert isinstance(failed, OSError)
+        assert (first.text, last.text) == (REPLY, CLOSED)
+    with pytest.raises(OSError, match="no line"):
+        made.batch(given)
+
+
+PROMPT = ChatPromptTemplate([("placeholder", "{chat_history}"), ("human", "{question}")])
+
+
+async def test_a_prompts_model_fails_with_an_error_of_ours_and_of_the_providers() -> None:
+    made = chain(llm=TalkingModel(reply=lambda said: TimeoutError("busy")), condense=PROMPT)
+    given = HISTORIES["messages"]
+    for (failed,) in (made.batch([given], return_exceptions=True), await made.abatch([given], return_exceptions=True)):
+        assert isinstance(failed, BackendUnavailableError)
+        assert isinstance(failed, TimeoutError)
+    with pytest.raises(BackendUnavailableError, match="busy"):
+        made.invoke(given)
+
+
+async def test_what_a_prompts_model_writes_and_thinks_is_not_shown() -> None:
+    class Tags(BaseCallbackHandler):
+        seen: ClassVar[list[Any]] = []
+
+        def on_chat_model_start(self, *args: Any, tags: Any = None, **kwargs: Any) -> None:
+            self.seen.append(tags)
+
+    model = TalkingModel(reply=lambda said: f"<think>The museum.</think>{FULL}")
+    made = chain(llm=model, condense=PROMPT)
+    message = made.invoke(HISTORIES["messages"], {"callbacks": [Tags()]})
+    await made.ainvoke(HISTORIES["messages"], {"callbacks": [Tags()]})
+    assert ours(message)["metadata"]["condensed_question"] == FULL
+    assert Tags.seen
+    assert all({"nostream", "selfreflect:inner"} <= set(tags) for tags in Tags.seen)
+
+
 def test_what_a_runnable_invents_is_not_asked() -> None:
     invents = RunnableLambda(lambda given: "When was the Louvre closed?")
     message = chain(condense=invents).invoke(HISTORIES["messages"])
@@ -117,12 +166,26 @@ def test_condensing_can_be_turned_off_and_stays_in_lcel() -> None:
     assert (chain() | StrOutputParser()).invoke(HISTORIES["messages"]) == CLOSED
 
 
-def test_an_empty_question_beside_an_input_is_passed_over() -> None:
-    assert chain().invoke({"question": "", "input": FULL}).text == CLOSED
+@pytest.mark.parametrize("empty", ["", " ", None])
+def test_an_empty_question_beside_an_input_is_passed_over(empty: Any) -> None:
+    assert chain().invoke({"question": empty, "input": FULL, "chat_history": empty}).text == CLOSED
+
+
+@pytest.mark.parametrize(("history", "match"), [
+    ("Human: Who founded it?", "not a str"), ({"human": FIRST}, "not a dict"), (3, "not a int"),
+    ([{"role": "tool", "content": "x"}], "tool_call_id"), ([{"role": "user"}], "content"), ([3], "int"),
+    ([{"role": "assistant", "content": "x", "tool_calls": "y"}], "no list of messages"),
+])  # fmt: skip
+def test_a_history_that_is_none_is_refused_for_that_question_alone(history: Any, match: str) -> None:
+    given: list[Any] = [FULL, {"question": SECOND, "chat_history": history}]
+    fine, refused = chain().batch(given, return_exceptions=True)
+    assert fine.text == CLOSED
+    assert isinstance(refused, QuestionError)
+    assert match in str(refused)
+    assert refused.hint
 
 
 PICTURE = {"type": "image", "base64": "AA==", "mime_type": "image/png"}
-BEFORE = [HumanMessage(FIRST), AIMessage(REPLY)]
 ODD: dict[str, list[Any]] = {
     "10,000 messages": [HumanMessage("When was the Old Mill closed?"), AIMessage("In 1833.")] * 5_000 + BEFORE,
     "images": [HumanMessage([PICTURE]), HumanMessage([{"type": "text", "text": FIRST}, PICTURE]), AIMessage(REPLY)],
