@@ -158,7 +158,7 @@ class Answering(Runnable[ChainInput, Output]):
         config: list[RunnableConfig],
         **options: Any,
     ) -> list[Exception | Output]:
-        callers = [Caller.of(c, options) for c in config]
+        callers = Caller.of_all(config, options)
         return self._outputs(inputs, self.answer_batch(inputs, callers), callers)
 
     async def _abatch(
@@ -168,7 +168,7 @@ class Answering(Runnable[ChainInput, Output]):
         config: list[RunnableConfig],
         **options: Any,
     ) -> list[Exception | Output]:
-        callers = [Caller.of(c, options) for c in config]
+        callers = Caller.of_all(config, options)
         return self._outputs(inputs, await self.aanswer_batch(inputs, callers), callers)
 
     def _outputs(

@@ -6,9 +6,10 @@ each request carries its own caller, in a string that otherwise behaves like the
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
@@ -32,18 +33,32 @@ class Caller:
         options: settings of this call alone.
         history: the conversation before the question.
         documents: every document retrieved for it, by the id of its passage.
+        slots: for retrievals that run at once (``max_concurrency`` of the config), shared by a batch.
     """
 
     config: RunnableConfig | None = None
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     history: tuple[Turn, ...] = ()
     documents: dict[str, Document] = dataclasses.field(default_factory=dict)
+    slots: asyncio.Semaphore | None = None
 
     @classmethod
     def of(cls, config: RunnableConfig, given: Mapping[str, Any]) -> Caller:
         """Create the caller of a call with keywords ``given``; settings also stand under ``configurable``."""
         named = {**(config.get("configurable") or {}), **given}
-        return cls(config, {name: named[name] for name in PER_CALL if named.get(name) is not None})
+        options = {name: named[name] for name in PER_CALL if named.get(name) is not None}
+        limit = config.get("max_concurrency")
+        return cls(config, options, slots=asyncio.Semaphore(limit) if limit else None)
+
+    @classmethod
+    def of_all(cls, configs: Sequence[RunnableConfig], given: Mapping[str, Any]) -> list[Caller]:
+        """Create the callers of a batch; the first one's ``max_concurrency`` holds for all of them together."""
+        callers = [cls.of(config, given) for config in configs]
+        return [dataclasses.replace(caller, slots=callers[0].slots) for caller in callers]
+
+    def slot(self) -> AbstractAsyncContextManager[None]:
+        """Return a context to retrieve in, which is entered once there is room for one more retrieval."""
+        return self.slots if self.slots is not None else nullcontext()
 
     @property
     def run(self) -> RunnableConfig:

@@ -53,10 +53,11 @@ class LangChainRetriever:
     async def aretrieve(self, query: str, k: int = 5) -> list[Passage]:
         """``retrieve`` with the retriever's own async method."""
         caller = caller_of(query)
-        if self._takes_k and not takes_k(self.runnable, is_async=True):  # it has no async form of its own
-            found = await asyncio.to_thread(self.runnable.invoke, str(query), caller.config, k=k)
-        else:
-            found = await self.runnable.ainvoke(self._input(query, caller), caller.config, **self._keywords(k))
+        async with caller.slot():
+            if self._takes_k and not takes_k(self.runnable, is_async=True):  # it has no async form of its own
+                found = await asyncio.to_thread(self.runnable.invoke, str(query), caller.config, k=k)
+            else:
+                found = await self.runnable.ainvoke(self._input(query, caller), caller.config, **self._keywords(k))
         return self._passages(found, k, caller)
 
     def retrieve_many(self, queries: Sequence[str], k: int = 5) -> list[list[Passage]]:

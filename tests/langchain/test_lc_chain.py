@@ -120,6 +120,27 @@ async def test_a_batch_without_return_exceptions_raises_the_first() -> None:
     assert chain(0.9).batch([]) == []
 
 
+async def test_max_concurrency_of_a_batch_holds_for_its_retrievals() -> None:
+    now, most = 0, 0
+
+    def find(query: str) -> list[Document]:
+        return documents()
+
+    async def afind(query: str) -> list[Document]:
+        nonlocal now, most
+        now, most = now + 1, max(most, now + 1)
+        await asyncio.sleep(0)
+        now -= 1
+        return documents()
+
+    made = chain(0.9, retriever=RunnableLambda(find, afind))
+    await made.abatch([QUESTION] * 4)
+    assert most == 4
+    most = 0
+    await made.abatch([QUESTION] * 4, {"max_concurrency": 2})
+    assert most == 2
+
+
 def test_a_batch_is_one_batch_for_the_reader() -> None:
     reader = FirstSentenceReader(0.9)
     chain(reader=reader).batch([QUESTION] * 5)
