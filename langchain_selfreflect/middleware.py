@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Self
 
+from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from langchain_selfreflect import _messages
@@ -92,18 +93,15 @@ def evidence_of(results: Sequence[ToolMessage]) -> list[Passage]:
 
     Failed calls, results without text (bytes, images) and abstentions of ours are left out.
     """
-    found: dict[str, Passage] = {}
+    found: list[Document] = []
     for number, result in enumerate(results, 1):
         if result.status == "error":
             continue
         artifact = result.artifact
         if isinstance(artifact, (list, tuple)) and artifact and all(hasattr(d, "page_content") for d in artifact):
-            passages = to_passages(artifact)
-        else:
-            text = result.text[:_READ]
-            is_text = bool(text.strip()) and not text.startswith(f"{NO_ANSWER}:")
-            name = result.name or "tool"
-            passages = [Passage(f"{name} {number}", text, metadata={"source": name})] if is_text else []
-        for passage in passages:
-            found.setdefault(passage.id, passage)
-    return list(found.values())
+            found += artifact
+            continue
+        text, name = result.text[:_READ], result.name or "tool"
+        if text.strip() and not text.startswith(f"{NO_ANSWER}:"):
+            found.append(Document(text, id=f"{name} {number}", metadata={"source": name}))
+    return to_passages(found)  # of all tools together: documents of two tools may share an id

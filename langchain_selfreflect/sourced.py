@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from typing import Annotated, Any, TypedDict, cast
+from typing import Annotated, Any, cast
 
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage
-from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables import AddableDict, RunnableConfig
 from langchain_core.runnables.base import RunnableSerializable
 from langchain_core.tools import BaseTool, StructuredTool
 from pydantic import ConfigDict, SkipValidation
+from typing_extensions import TypedDict  # before Python 3.12 pydantic makes no schema of typing's
 
 from langchain_selfreflect._answering import Answering, find_answer
 from langchain_selfreflect._caller import Caller
@@ -20,9 +21,12 @@ from langchain_selfreflect.documents import to_documents
 from shared_core.pipelines.decision.wording import tool_text
 from shared_core.types import Answer, Event, Finished
 
+_OWN = ("context", "answer", "message")
+"""Keys of the output that an input's keys of these names make way for."""
+
 
 class SourcedAnswer(TypedDict, total=False):
-    """Output of ``SelfReflectChain.with_sources()``; it also has the input's keys.
+    """Output of ``SelfReflectChain.with_sources()``; it also has the input's other keys.
 
     >>> SourcedAnswer(answer="In 1871. [1]", context=[])["answer"]
     'In 1871. [1]'
@@ -85,14 +89,19 @@ class SourcedChain(Strict, Answering[SourcedAnswer], RunnableSerializable[ChainI
         """Yield everything once the answer is known; the pieces of ``answer`` add up to the text."""
         if not isinstance(event, Finished):
             return
-        answer = event.answer
-        yield cast("SourcedAnswer", dict(input) if isinstance(input, Mapping) else {"input": input})
+        answer, given = event.answer, input if isinstance(input, Mapping) else {"input": input}
+        yield _piece({key: value for key, value in given.items() if key not in _OWN})
         documents = to_documents(answer.passages, caller.documents)
         named = [d.model_copy(update={"id": p.id}) for d, p in zip(documents, answer.passages, strict=True)]
-        yield {"context": named}
+        yield _piece({"context": named})
         for text in answer.pieces():
-            yield {"answer": text}
-        yield {"message": self.chain._output(input, answer, caller)}
+            yield _piece({"answer": text})
+        yield _piece({"message": self.chain._output(input, answer, caller)})
+
+
+def _piece(part: Mapping[str, Any]) -> SourcedAnswer:
+    """Return a piece of a stream that what comes behind the chain can add up: a plain dict cannot be added."""
+    return cast("SourcedAnswer", AddableDict(part))
 
 
 _DESCRIPTION = (
@@ -117,11 +126,11 @@ def make_tool(chain: Answering[AIMessage], name: str | None, description: str | 
         return tool_text(answer, nearest=nearest), found
 
     def ask(question: str, config: RunnableConfig) -> tuple[str, list[Document]]:
-        caller = Caller(config)
+        caller = Caller.of(config, {})
         return give(find_answer(chain.events(question, caller)), caller)
 
     async def aask(question: str, config: RunnableConfig) -> tuple[str, list[Document]]:
-        caller = Caller(config)
+        caller = Caller.of(config, {})
         return give(find_answer([event async for event in chain.aevents(question, caller)]), caller)
 
     made: Any = StructuredTool.from_function(

@@ -74,6 +74,13 @@ async def test_settings_hold_for_one_call() -> None:
         made.invoke(QUESTION, target_accuracy=7)
 
 
+async def test_settings_of_the_config_hold_for_the_tool() -> None:
+    made, strict = chain().as_tool(), {"configurable": {"target_accuracy": 0.999}}
+    assert made.invoke({"question": QUESTION}).startswith("The lamp")
+    assert made.invoke({"question": QUESTION}, strict).startswith("NO ANSWER")
+    assert (await made.ainvoke({"question": QUESTION}, strict)).startswith("NO ANSWER")
+
+
 def test_other_keywords_have_no_effect() -> None:
     assert chain().bind(stop=["\n"], temperature=0.1).invoke(QUESTION) == chain().invoke(QUESTION)
 
@@ -158,6 +165,20 @@ def test_an_agents_answer_is_checked_against_its_tools_results() -> None:
     documents = [Document(TRUE, id="lamp")]
     cited = run(TRUE, "see the artifact", documents, on_unsupported="flag")
     assert cited.additional_kwargs["citations"][0]["extras"]["passage_id"] == "lamp"
+
+
+def test_documents_of_two_tools_with_one_id_are_both_evidence() -> None:
+    pytest.importorskip("langchain.agents")
+    from langchain_selfreflect.middleware import evidence_of
+
+    other = "The Selm Strait is 3 miles wide."
+    results = [
+        ToolMessage("", tool_call_id=name, name=name, artifact=[Document(text, metadata={"id": 0})])
+        for name, text in (("lamps", TRUE), ("straits", other), ("again", TRUE))
+    ]
+    found = evidence_of([*results, ToolMessage("A text.", tool_call_id="4", name="web")])
+    assert [p.text for p in found] == [TRUE, other, "A text."]
+    assert (found[2].id, found[2].metadata) == ("web 4", {"source": "web"})
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,10 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.load import dumps
 from langchain_core.runnables import ConfigurableField, RunnableLambda
+from langchain_core.runnables.utils import add
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_selfreflect import MiniLMEmbeddings, SelfReflectChain
+from langchain_selfreflect import MiniLMEmbeddings, SelfReflectChain, SelfReflectChecker
 from shared_core import SelfReflectSettings
 from shared_core.errors import AbstainedError, InputError, QuestionError, RetrievalError, SettingsError
 from shared_core.lm.scripted import ScriptedLM
@@ -199,6 +200,31 @@ def test_the_traced_output_is_the_message() -> None:
     ear = Ear()
     message = chain(0.9).invoke(QUESTION, {"callbacks": [ear]})
     assert ear.ends[-1] == message
+
+
+# --- with its sources ----------------------------------------------------------------------------------------------
+
+
+async def test_what_stands_behind_a_stream_of_sources_gets_the_whole() -> None:
+    made, ear = chain(0.9).with_sources(), Ear()
+    given = {"question": QUESTION, "context": "the user's", "answer": "the user's", "message": 1}
+    whole = made.invoke(given)
+    assert all(isinstance(d, Document) for d in whole["context"])
+    checked: Any = made | SelfReflectChecker() | (lambda found: found["answer"])  # type: ignore[operator]
+    for behind in (checked, made | (lambda found: found), made.assign(n=lambda found: 1)):
+        expected = behind.invoke(given)
+        assert add(list(behind.stream(given, {"callbacks": [ear]}))) == expected
+        assert add([p async for p in behind.astream(given)]) == expected
+    assert whole in ear.ends
+
+
+def test_sources_have_a_schema() -> None:
+    made = chain(0.9).with_sources()
+    assert set(made.get_output_jsonschema()["$defs"]["SourcedAnswer"]["properties"]) == {
+        "input", "context", "answer", "message",
+    }  # fmt: skip
+    assert "SourcedChain" in made.get_graph().draw_mermaid()
+    assert made.get_prompts() == []
 
 
 # --- abstention ----------------------------------------------------------------------------------------------------
