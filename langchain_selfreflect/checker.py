@@ -76,7 +76,8 @@ class SelfReflectChecker(Strict, RunnableSerializable[Checkable, Any]):
     A text or message gives an ``AIMessage`` whose ``response_metadata["selfreflect"]`` is the whole check: claims with
     ranges in the text, support, verdict and verbatim evidence. Supported claims have ``Citation`` annotations. A dict
     gives a dict with the answer replaced (a text by a text) and the check under ``selfreflect``. Output
-    without text (tool calls) passes unchanged.
+    without text (tool calls) passes unchanged. ``target_accuracy``, ``top_k``, ``where``, ``deadline`` and
+    ``on_abstain`` can be given per call as for ``SelfReflectChain``; other keywords have no effect.
 
     Raises:
         SettingsError: an argument is unknown or wrong; on creation.
@@ -127,6 +128,14 @@ class SelfReflectChecker(Strict, RunnableSerializable[Checkable, Any]):
         """The core's checker, built from the current fields."""
         return self._made.get(self, self._make)
 
+    def _checker_of(self, caller: Caller) -> CoreChecker:
+        """Return the core's checker with the settings of one call."""
+        if not caller.options:
+            return self.checker
+        settings = self.checker.settings.replace(**caller.options)
+        retriever = None if self.retriever is None else as_retriever(self.retriever, settings)
+        return self.checker.with_retriever(retriever, settings)
+
     def _make(self, *, probe: bool = True) -> CoreChecker:
         with in_words_of(self, lm="llm"):
             settings = self.settings if self.retriever is None else with_usual_k(self.settings, self.retriever)
@@ -154,12 +163,14 @@ class SelfReflectChecker(Strict, RunnableSerializable[Checkable, Any]):
         """``invoke`` without blocking the event loop."""
         return await self._acall_with_config(self._ainvoke, input, config, **kwargs)
 
-    def _invoke(self, input: Checkable, run_manager: CallbackManagerForChainRun, config: RunnableConfig) -> Any:
-        given = self._take(input)
+    def _invoke(
+        self, input: Checkable, run_manager: CallbackManagerForChainRun, config: RunnableConfig, **options: Any
+    ) -> Any:
+        given, caller = self._take(input), Caller.of(config, options)
         if not given.text.strip():
             return _untouched(input)
-        enter(Caller(config))
-        checker, checked = self.checker, None
+        enter(caller)
+        checker, checked = self._checker_of(caller), None
         with closing(cast("Any", checker.stream(given.text, given.question, given.passages))) as events:
             for event in events:
                 _events.tell(event, config)
@@ -167,13 +178,14 @@ class SelfReflectChecker(Strict, RunnableSerializable[Checkable, Any]):
         return self._give(input, given, checked, checker.settings)
 
     async def _ainvoke(
-        self, input: Checkable, run_manager: AsyncCallbackManagerForChainRun, config: RunnableConfig
+        self, input: Checkable, run_manager: AsyncCallbackManagerForChainRun, config: RunnableConfig, **options: Any
     ) -> Any:
-        given = self._take(input)
+        given, caller = self._take(input), Caller.of(config, options)
         if not given.text.strip():
             return _untouched(input)
-        enter(Caller(config))
-        checker, checked = await self._made.aget(self, self._make), None
+        enter(caller)
+        await self._made.aget(self, self._make)
+        checker, checked = self._checker_of(caller), None
         async with aclosing(checker.astream(given.text, given.question, given.passages)) as events:
             async for event in events:
                 await _events.atell(event, config)

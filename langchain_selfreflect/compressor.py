@@ -176,5 +176,7 @@ class CompressionRetriever(Strict, BaseRetriever):
 
     def _keywords(self, k: int | None, *, is_async: bool = False) -> dict[str, Any]:
         """Return more than ``k`` if the retriever returns more, so that the compressor can choose."""
-        usual = usual_k(self.base_retriever)
-        return {"k": max(k, usual or k)} if k and takes_k(self.base_retriever, is_async=is_async) else {}
+        if k is None:
+            return {}
+        least = max(check_count("k", k), usual_k(self.base_retriever) or 1)
+        return {"k": least} if takes_k(self.base_retriever, is_async=is_async) else {}

@@ -57,6 +57,7 @@ class SelfReflectRetriever(Strict, BaseRetriever):
         SettingsError: an argument is unknown or wrong, or the gate or re-ranking needs an ``llm``; on creation.
         InputError: ``retriever`` cannot retrieve, or ``llm`` is not a language model; on creation.
         QuestionError: the query is empty; when asked.
+        OptionError: ``k`` of a call is no whole number above 0; when asked.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -155,7 +156,9 @@ class SelfReflectRetriever(Strict, BaseRetriever):
 
     def _wanted(self, k: int | None) -> int:
         """Return the number of documents: of the call, this retriever, its settings or the inner retriever."""
-        return k or self.k or with_usual_k(self.settings, self.retriever).top_k
+        if k is not None:
+            return check_count("k", k)
+        return self.k or with_usual_k(self.settings, self.retriever).top_k
 
     def _to_fetch(self, k: int | None, reranker: object) -> int:
         """Return the number of documents to retrieve: more if they are re-ranked."""

@@ -117,6 +117,22 @@ def test_a_message_keeps_what_is_its_own() -> None:
         assert len(made.content_blocks[1]["annotations"]) == 1
 
 
+async def test_settings_hold_for_one_call_and_other_keywords_have_no_effect() -> None:
+    made = checker(on_unsupported="refuse")
+    usual = made.invoke(f"{LIT} {FLEW}")
+    for call in (made, made.bind(stop=["x"]), made.with_config(configurable={"thread": 1})):
+        assert call.invoke(f"{LIT} {FLEW}") == usual
+    strict: dict[str, Any] = {"target_accuracy": 0.999, "on_abstain": "raise"}
+    for config, options in (({}, strict), ({"configurable": strict}, {})):
+        with pytest.raises(AbstainedError):
+            made.invoke(LIT, config, **options)
+        with pytest.raises(AbstainedError):
+            await made.ainvoke(LIT, config, **options)
+    with pytest.raises(SettingsError):
+        made.invoke(LIT, target_accuracy=7)
+    assert made.invoke(LIT).text == LIT
+
+
 def test_what_has_no_text_passes_as_it_is() -> None:
     call = AIMessage("", tool_calls=[{"name": "f", "args": {}, "id": "1"}])
     assert checker(on_unsupported="refuse").invoke(call) is call

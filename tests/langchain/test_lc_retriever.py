@@ -13,7 +13,7 @@ from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 from langchain_selfreflect import CompressionRetriever, SelfReflectChain, SelfReflectCompressor, SelfReflectRetriever
 from shared_core import SeakrSettings, SelfReflectSettings
-from shared_core.errors import InputError, QuestionError, SettingsError
+from shared_core.errors import InputError, OptionError, QuestionError, SettingsError
 from shared_core.lm.base import Capabilities, Sample
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.reading.base import Read, Reading, ReadResult
@@ -184,6 +184,16 @@ def test_it_serves_the_chain() -> None:
 def test_an_empty_query_is_refused(query: str) -> None:
     with pytest.raises(QuestionError):
         retriever().invoke(query)
+
+
+@pytest.mark.parametrize("k", [0, -1, 2.5, True])
+async def test_a_wrong_k_of_a_call_is_refused(k: Any) -> None:
+    behind = SelfReflectCompressor(reader=LastReader())
+    for made in (retriever(), CompressionRetriever(base_retriever=ShelfRetriever(), base_compressor=behind)):
+        with pytest.raises(OptionError, match="k must be a whole number"):
+            made.invoke(QUESTION, k=k)
+        with pytest.raises(OptionError, match="k must be a whole number"):
+            await made.ainvoke(QUESTION, k=k)
 
 
 @pytest.mark.parametrize(("kwargs", "error"), [
