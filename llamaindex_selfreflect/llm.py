@@ -69,7 +69,7 @@ class LlamaIndexLM(ChatAdapter):
     Args:
         llm: of LlamaIndex.
         logprobs: whether the provider returns token log-probabilities: ``True``, ``False``, ``"probe"`` to find out
-            with one call of one token at first use, or ``"auto"``: if the class has a field ``logprobs``.
+            with one call of one token at first use, or ``"auto"``: probe if the class has a field ``logprobs``.
         options: names of the call options to pass, in place of those that the class has fields for.
         name: name that calibrations are bound to; by default the model's own.
         context_length: context of the model in tokens; by default from its metadata.
@@ -143,7 +143,8 @@ class LlamaIndexLM(ChatAdapter):
         return (self.llm,)
 
     def _declared_logprobs(self) -> bool | None:
-        return "logprobs" in type(self.llm).model_fields
+        # A field of that name is no promise: the provider may ignore it, so one call tells.
+        return None if "logprobs" in type(self.llm).model_fields else False
 
     def _answer(self, prompt: Sent, ask: Ask) -> ChatResponse | CompletionResponse:
         if isinstance(prompt, str):

@@ -32,7 +32,7 @@ _OF_SAMPLES = (
 
 
 class NotGatheredError(Exception):
-    """A statistic was not asked for when sampling; estimators turn it into an InputError that says what to ask for."""
+    """A statistic is missing: it was not asked for when sampling, or the model did not give it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -196,17 +196,22 @@ class Estimator:
     summary: str
     function: Callable[[SampleStatistics], float]
 
-    def estimate(self, statistics: SampleStatistics) -> float:
+    def estimate(self, statistics: SampleStatistics, *, asked: bool = False) -> float:
         """The uncertainty; +inf where it is unknown (too few samples, numbers that are not finite, unclear replies).
 
+        Args:
+            asked: all it needs was asked for: a missing statistic is one that the model did not give, and so unknown.
+
         Raises:
-            InputError: a statistic it needs was not gathered.
+            InputError: a statistic it needs was not gathered, and not asked for either.
         """
         if self.min_samples and statistics.k < self.min_samples:
             return math.inf
         try:
             return known(self.function(statistics))
         except NotGatheredError as error:
+            if asked:
+                return math.inf
             raise InputError(
                 f"The estimator {self.name!r} needs {error}, which this sampling pass did not gather.",
                 hint=f"Ask for {', '.join(sorted(self.needs))} when sampling.",

@@ -33,13 +33,15 @@ def refused(result: Any) -> LanguageModelError:
 
 
 def test_it_is_a_language_model_and_says_what_it_can_do() -> None:
-    chat, completion = LlamaIndexLM(ChatLLM(lambda p, o: "")), LlamaIndexLM(CompletionLLM(lambda p, o: ""))
+    told = chat_reply("Yes", raw=raw(("Yes", -0.1)))
+    chat, completion = LlamaIndexLM(ChatLLM(lambda p, o: told)), LlamaIndexLM(CompletionLLM(lambda p, o: ""))
     assert isinstance(chat, LanguageModel)
     assert (chat.name, completion.name) == ("fake-chat", "fake-completion")
     assert chat.capabilities.names() == ("text", "token_logprobs")
     assert completion.capabilities.names() == ("text",)
     assert (chat.capabilities.context_length, completion.capabilities.context_length) == (None, 2048)
-    assert LlamaIndexLM(ChatLLM(lambda p, o: ""), logprobs=False).capabilities.names() == ("text",)
+    for silent, options in ((ChatLLM(lambda p, o: ""), {}), (ChatLLM(lambda p, o: told), {"logprobs": False})):
+        assert LlamaIndexLM(silent, **options).capabilities.names() == ("text",)  # a field alone promises nothing
     assert LlamaIndexLM(MockLLM()).name == "MockLLM"
     with pytest.raises(InputError, match="no language model of LlamaIndex"):
         LlamaIndexLM("gpt")  # type: ignore[arg-type]

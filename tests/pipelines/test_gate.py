@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import math
+import re
 from typing import Any
 
 import pytest
@@ -18,7 +20,7 @@ from shared_core.errors import (
     SettingsError,
 )
 from shared_core.facades.gated_retriever import GatedRetriever
-from shared_core.lm.base import Capabilities, Generate
+from shared_core.lm.base import Capabilities, Generate, Sample
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.decision.question_run import Abilities
 from shared_core.pipelines.gating.choose import choose_estimator
@@ -69,6 +71,24 @@ def test_an_unknown_uncertainty_retrieves() -> None:
     result = gated(math.nan).ask(QUESTION)
     assert result.retrieved
     assert result.passages[0].metadata["selfreflect_uncertainty"] is None
+
+
+@pytest.mark.parametrize(("gate", "estimator"), [
+    ("flare", "gram"), ("uncertainty", "perplexity"), ("uncertainty", "multi_perplexity"),
+])  # fmt: skip
+def test_figures_that_the_model_does_not_give_as_promised_are_unknown(gate: Any, estimator: str) -> None:
+    numbers = itertools.count()
+
+    def reply(request: Generate) -> list[Sample]:  # every other sample, none of the drafts
+        told = [{"tokens": (" In",), "logprobs": (-0.1,)} if next(numbers) % 2 else {} for _ in range(request.params.n)]
+        return [Sample(" In 1871.\n", **fields) for fields in told]  # type: ignore[arg-type]
+
+    lm = ScriptedLM(reply, capabilities=Capabilities(token_logprobs=True))
+    result = GatedRetriever(Shelf(), lm, made(estimator=estimator), gate=gate).ask(QUESTION)
+    assert result.retrieved
+    assert result.passages[0].metadata["selfreflect_uncertainty"] is None
+    assert re.search("not known|unknown", result.trace[-1].reason)
+    assert result.trace[-1].values["uncertainty"] is None
 
 
 def test_always_needs_no_model() -> None:

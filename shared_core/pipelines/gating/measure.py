@@ -159,7 +159,8 @@ class Measurement:
 
     Attributes:
         greedy: the greedy continuation, with token log-probabilities where the model gives them.
-        uncertainty: higher = less certain; +inf where it is unknown, as it is of an empty continuation.
+        uncertainty: higher = less certain; +inf where it is unknown, as it is of an empty continuation, or where
+            the model does not give the figures (log-probabilities) that it was asked for.
         samples: the sampled continuations; empty for estimators that need none.
         others: uncertainties of the further estimators asked for.
         empty: how many of the samples are empty.
@@ -286,11 +287,11 @@ def _measure(
 
 
 def _estimate(estimator: Estimator, statistics: SampleStatistics, draft: Sample) -> float:
-    """Unknown where nothing was written, and where most of the samples are empty: silence is no agreement."""
+    """Unknown where nothing was written, most of the samples are empty, or the model gives no figures as asked."""
     # Empty samples are all alike, so spread and agreement would call a silent model certain.
     if not draft.text.strip() or (statistics.k and 2 * statistics.empty_samples > statistics.k):
         return math.inf
-    return estimator.estimate(statistics)
+    return estimator.estimate(statistics, asked=True)
 
 
 def _greedy(
