@@ -138,7 +138,14 @@ class CalibrationInputError(CalibrationError, InputError):
 
 
 class LanguageModelError(SelfReflectError):
-    """A language model backend refused or failed."""
+    """A language model backend refused or failed.
+
+    Attributes:
+        usage: what the model was paid for the request all the same, a ``shared_core.Usage`` (``types`` imports this
+            module, so it is ``Any``); ``None`` where that is not known.
+    """
+
+    usage: Any = None
 
 
 class ModelLoadError(LanguageModelError):

@@ -104,16 +104,21 @@ class Meter:
 
     def _count_one(self, leaf: LeafRequest, result: object) -> None:
         usage = getattr(result, "usage", None)
-        if isinstance(usage, Usage):
+        if isinstance(result, Exception):
+            self._count_failures(leaf, result)
+        elif isinstance(usage, Usage):
             self._usage = self._usage + usage
             self._calls += max(1, usage.calls)  # a backend that counts none was called all the same
-        elif isinstance(result, Exception):
-            self._count_failures(leaf, result)
         elif isinstance(leaf, Retrieve) and isinstance(result, tuple):
             self._passages.update((p.id, p) for p in result if isinstance(p, Passage))
 
     def _count_failures(self, request: Request, error: Exception) -> None:
         """Count a request that failed, unless it never went out or was refused for what it asks."""
+        paid = getattr(error, "usage", None)
+        spent = paid if isinstance(paid, Usage) else Usage()
+        self._usage = self._usage + spent
+        calls = 0
         # These three cost nothing: the request was never sent, or refused unread.
         if not isinstance(error, (LimitError, CapabilityError, ContextOverflowError)):
-            self._calls += sum(self._calls_of(leaf) for leaf in leaves_of(request) if isinstance(leaf, ASKS_MODEL))
+            calls = sum(self._calls_of(leaf) for leaf in leaves_of(request) if isinstance(leaf, ASKS_MODEL))
+        self._calls += max(calls, spent.calls)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -97,10 +98,12 @@ def test_a_model_that_thinks_past_its_limit_is_asked_again_with_room(side: Side)
 
 @pytest.mark.parametrize("said", [Answer("<think>Let me see", "length"), Answer("", "length"), Answer(None, "length")])
 def test_a_model_that_only_thinks_is_an_error_that_says_so(side: Side, said: Answer) -> None:
-    error = refused(side, said)
+    error = refused(side, replace(said, prompt_tokens=30, generated_tokens=20))
     assert isinstance(error, ResponseError)
     assert "before it began to answer" in error.message
     assert "thinking_tokens" in error.hint
+    # It was asked twice, the second time with more room, and both replies are paid for.
+    assert (error.usage.calls, error.usage.prompt_tokens, error.usage.generated_tokens) == (2, 60, 40)
 
 
 # --- echoes --------------------------------------------------------------------------------------------------------

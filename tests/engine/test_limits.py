@@ -11,16 +11,23 @@ from typing import Any, get_args
 import pytest
 
 from shared_core import SelfReflectEngine, SelfReflectSettings
-from shared_core.errors import AbstainedError, BudgetError, DeadlineError, GenerationError, SettingsError
+from shared_core.errors import (
+    AbstainedError,
+    BudgetError,
+    DeadlineError,
+    EmptyReplyError,
+    GenerationError,
+    SettingsError,
+)
 from shared_core.facades.gated_retriever import GatedRetriever
 from shared_core.facades.reranker import SelfReflectReranker
 from shared_core.lm.base import Capabilities, Generate, Prompt, Sample
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.runtime import flow as flows
 from shared_core.runtime.budget import Meter
-from shared_core.runtime.flow import Flow, Resources
+from shared_core.runtime.flow import Flow, Resources, Together
 from shared_core.settings import PipelineName
-from shared_core.types import Answer, Finished, Passage
+from shared_core.types import Answer, Finished, Passage, Usage
 from tests.fakes import PASSAGES, FirstSentenceReader, HangingLM, Shelf, published
 from tests.pipelines.scripts import SURE, UNSURE, made, scripted
 
@@ -243,6 +250,27 @@ def test_calls_that_fail_count() -> None:
     with pytest.raises(BudgetError):
         flows.run(Meter(SelfReflectSettings(max_calls=3)).watch(stubborn()), Resources({"default": lm}))
     assert len(lm.requests) == 3
+
+
+def test_what_a_failed_call_was_paid_counts() -> None:
+    def fails(request: Generate) -> EmptyReplyError:
+        error = EmptyReplyError("only thoughts")
+        error.usage = Usage(calls=2, prompt_tokens=50, generated_tokens=40)
+        return error
+
+    def asking(*, together: bool) -> Flow[None]:
+        for _ in range(4):
+            request = Generate(Prompt.trusted("once more"))
+            try:
+                yield Together((request,), return_errors=True) if together else request
+            except EmptyReplyError:
+                continue
+
+    for together in (True, False):
+        meter, lm = Meter(SelfReflectSettings(max_tokens=150)), ScriptedLM(fails)
+        with pytest.raises(BudgetError, match="180 tokens"):
+            flows.run(meter.watch(asking(together=together)), Resources({"default": lm}))
+        assert (meter.usage.calls, meter.usage.generated_tokens) == (4, 80)
 
 
 def test_asking_again_stops_at_the_budget_with_what_was_understood() -> None:

@@ -8,7 +8,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from shared_core.errors import CapabilityError, ContextOverflowError, GrammarError, ResponseError
+from shared_core.errors import (
+    CapabilityError,
+    ContextOverflowError,
+    GrammarError,
+    LanguageModelError,
+    ResponseError,
+)
 from shared_core.lm._server import read
 from shared_core.lm._server.abilities import forget
 from shared_core.lm._server.http import Deadline, Endpoint, Failure
@@ -61,10 +67,14 @@ class Sampler:
             sizes = [missing] if ask.route.n else [1] * missing
             seeds = [len(samples) + i for i in range(len(sizes))]
             answers = await asyncio.gather(*(self._send(ask, n, s, deadline) for n, s in zip(sizes, seeds)))
-            for answer in answers:
-                usage += read.usage(answer)
-                samples += self._samples(ask, answer, sent, room)
-                prompt = prompt or prompt_ids(answer)
+            usage = sum(map(read.usage, answers), usage)
+            try:
+                for answer in answers:
+                    samples += self._samples(ask, answer, sent, room)
+                    prompt = prompt or prompt_ids(answer)
+            except LanguageModelError as error:
+                error.usage = usage  # these replies cannot be used, and are paid for
+                raise
             ask = _with_room(ask, room) if self._thinks else ask  # for those that only thought
             if len(samples) >= wanted:
                 found = [s for s, _ in samples[:wanted]]
@@ -76,7 +86,9 @@ class Sampler:
                     found, more = await planner.next_verdicts(ask, prompt, samples[:wanted], deadline)
                     usage += more
                 return Generation(tuple(found) * (params.n // wanted), usage)
-        raise ResponseError(f"{self._endpoint.url} gave {len(samples)} samples where {wanted} were asked for.")
+        short = ResponseError(f"{self._endpoint.url} gave {len(samples)} samples where {wanted} were asked for.")
+        short.usage = usage
+        raise short
 
     async def _send(self, ask: Ask, n: int, seed_offset: int, deadline: Deadline) -> dict[str, Any]:
         body = dict(ask.body)

@@ -274,6 +274,7 @@ class ChatAdapter(Portable, BaseLanguageModel):
                 error = provider_error(said, self._who, self._secrets())
             else:
                 spent += said.usage
+                plan.pay(said.usage)
                 try:
                     return self._read(said, ask), spent
                 except OnlyThoughts as found:
@@ -307,6 +308,7 @@ class ChatAdapter(Portable, BaseLanguageModel):
             start += len(plan.asks)
             failed = plan.refused or next((o for o in mine if isinstance(o, LanguageModelError)), None)
             if failed is not None:
+                failed.usage = plan.paid
                 results.append(failed)
                 continue
             written = [o for o in mine if not isinstance(o, LanguageModelError)]
@@ -336,13 +338,20 @@ class ChatAdapter(Portable, BaseLanguageModel):
 
 
 class _Plan:
-    """A request, its calls, and why it fails."""
+    """A request, its calls, what they cost, and why it fails."""
 
     def __init__(self, request: Generate, asks: list[Ask] | LanguageModelError) -> None:
         self.request = request
         self.refused = asks if isinstance(asks, LanguageModelError) else None
         self.asks = [] if isinstance(asks, LanguageModelError) else asks
         self.failed: LanguageModelError | None = None
+        self.paid: Usage | None = None
+        self._lock = threading.Lock()
+
+    def pay(self, usage: Usage) -> None:
+        """Add what a reply cost; replies come in several threads."""
+        with self._lock:
+            self.paid = usage if self.paid is None else self.paid + usage
 
 
 def _require_whole(name: str, value: object, least: int) -> None:
