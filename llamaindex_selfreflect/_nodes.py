@@ -8,11 +8,29 @@ from typing import Any
 
 from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, TextNode
 
+from shared_core.errors import InputError
 from shared_core.pipelines.decision.wording import is_abstention
 from shared_core.types import MetadataValue, Passage
 
 TITLE_KEYS = ("title", "document_title", "file_name")
 SOURCE_KEYS = ("source", "file_name", "file_path", "url")
+
+
+def without_class_name(data: Any) -> Any:
+    """Leave out the name that LlamaIndex adds to serialised objects, and that their constructors do not take."""
+    return {k: v for k, v in data.items() if k != "class_name"} if isinstance(data, Mapping) else data
+
+
+def as_nodes(given: object) -> list[NodeWithScore]:
+    """Return nodes as a list; InputError if they are something else."""
+    hint = "nodes=[NodeWithScore(node=TextNode(text='…')), …], as retriever.retrieve(…) returns them."
+    if not isinstance(given, Iterable) or isinstance(given, str):
+        raise InputError(f"The nodes must be a list, not a {type(given).__name__}.", hint=hint)
+    nodes = list(given)
+    for node in nodes:
+        if not isinstance(node, NodeWithScore):
+            raise InputError(f"The nodes must be NodeWithScore, not {type(node).__name__}.", hint=hint)
+    return nodes
 
 
 def own_text(node: BaseNode) -> str:

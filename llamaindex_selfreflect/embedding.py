@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any, Self
 
 from llama_index.core.base.embeddings.base import BaseEmbedding
-from llama_index.core.bridge.pydantic import BaseModel, PrivateAttr
+from llama_index.core.bridge.pydantic import BaseModel, PrivateAttr, model_validator
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.storage.kvstore.types import BaseKVStore
+from pydantic import ModelWrapValidatorHandler
 
+from llamaindex_selfreflect._nodes import without_class_name
 from shared_core.facades.assembly import default_embedder
 from shared_core.retrieval.base import Embedder
 
@@ -33,6 +36,11 @@ class MiniLMEmbedding(BaseEmbedding):
     # LlamaIndex's own leave out what cannot be pickled, silently: an embedder that was given would be lost.
     __getstate__ = BaseModel.__getstate__
     __setstate__ = BaseModel.__setstate__
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _from_plain(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        return handler(without_class_name(data))  # not "before": this one comes before the constructor is called
 
     def __init__(
         self,

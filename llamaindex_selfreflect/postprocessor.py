@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
-from llama_index.core.bridge.pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_serializer
+from llama_index.core.bridge.pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    field_serializer,
+    model_validator,
+)
 from llama_index.core.callbacks import CallbackManager, CBEventType, EventPayload
 from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
+from pydantic import ModelWrapValidatorHandler
 
 from llamaindex_selfreflect._events import dispatcher
-from llamaindex_selfreflect._nodes import annotate, own_text, passage_of, without_abstentions
+from llamaindex_selfreflect._nodes import annotate, own_text, passage_of, without_abstentions, without_class_name
 from llamaindex_selfreflect.llm import as_language_model
 from shared_core.errors import InputError
 from shared_core.facades.arguments import as_settings, check_count, in_words_of
@@ -103,6 +111,11 @@ class SelfReflectRerank(BaseNodePostprocessor):
     __getstate__ = BaseModel.__getstate__
     __setstate__ = BaseModel.__setstate__
 
+    @model_validator(mode="wrap")
+    @classmethod
+    def _from_plain(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        return handler(without_class_name(data))  # not "before": this one comes before the constructor is called
+
     def __init__(
         self,
         llm: object = None,
@@ -139,15 +152,28 @@ class SelfReflectRerank(BaseNodePostprocessor):
         self._given, self._reranker = given, reranker
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name == "top_n":
-            check_count("top_n", value)
-        if name == "settings" and value is not None:
-            value = as_settings(value, from_dict=True)
-        if name in _SHAPING and getattr(self, name) != value:
-            parts = {n: getattr(self, n) for n in _SHAPING} | {name: value}
-            with in_words_of(self, lm="llm"):
-                self._reranker = self._given.make(**parts)
+        (value,) = self._changed({name: value}).values()
         super().__setattr__(name, value)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy with other fields; what cannot work is refused."""
+        copied = super().model_copy(deep=deep)
+        for name, value in copied._changed(update or {}).items():
+            BaseNodePostprocessor.__setattr__(copied, name, value)
+        return copied
+
+    def _changed(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Check new values of fields, and make the re-ranker anew where they shape it."""
+        found = dict(values)
+        if "top_n" in found:
+            check_count("top_n", found["top_n"])
+        if found.get("settings") is not None:
+            found["settings"] = as_settings(found["settings"], from_dict=True)
+        shaping = {n: found[n] for n in _SHAPING if n in found and getattr(self, n) != found[n]}
+        if shaping:
+            with in_words_of(self, lm="llm"):
+                self._reranker = self._given.make(**{n: getattr(self, n) for n in _SHAPING} | shaping)
+        return found
 
     def warm_up(self) -> Self:
         """Load now what would be loaded at the first query, and raise what that would raise; calls no LLM."""

@@ -14,7 +14,7 @@ from llama_index.core.llms import MockLLM
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
 
-from llamaindex_selfreflect import SelfReflectRerank, SelfReflectRetriever
+from llamaindex_selfreflect import MiniLMEmbedding, SelfReflectRerank, SelfReflectRetriever
 from shared_core import SelfReflectSettings
 from shared_core.errors import InputError, ModelLoadError, SettingsError
 from shared_core.lm import Capabilities, Generate, Sample, ScriptedLM
@@ -125,6 +125,20 @@ def test_it_serialises_under_its_own_name() -> None:
     back = SelfReflectRerank.from_dict(plain)
     assert (back.top_n, back.keep_retrieval_score, back.settings) == (3, True, FEW)
     assert "reader" not in plain
+    assert SelfReflectRerank.model_validate(made.model_dump()).model_dump() == made.model_dump()
+    embedding = MiniLMEmbedding(embed_batch_size=3)
+    assert MiniLMEmbedding.model_validate(embedding.model_dump()).model_dump() == embedding.model_dump()
+
+
+def test_a_copy_with_another_method_ranks_by_it() -> None:
+    made = SelfReflectRerank(llm=sure_of("Marrow"), settings=FEW, top_n=2)
+    by_reading, by_model = made, made.model_copy(update={"method": "uncertainty", "top_n": 1})
+    asked = {"nodes": nodes(), "query_str": "When was the lamp lit?"}
+    assert [n.node.node_id for n in by_model.postprocess_nodes(**asked)] == ["ship"]
+    assert [n.node.node_id for n in by_reading.postprocess_nodes(**asked)] == ["lamp", "ship"]
+    for wrong in ({"method": "magic"}, {"top_n": 0}):
+        with pytest.raises(SettingsError):
+            made.model_copy(update=wrong)
 
 
 def test_it_fits_into_an_ordinary_query_engine() -> None:
