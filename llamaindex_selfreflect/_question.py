@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from llama_index.core.base.llms.types import ChatMessage, CitationBlock, MessageRole, TextBlock
+from llama_index.core.base.llms.types import ChatMessage, CitationBlock, ImageBlock, MessageRole, TextBlock
+from llama_index.core.bridge.pydantic import ValidationError
 from llama_index.core.prompts import BasePromptTemplate
 from llama_index.core.schema import QueryBundle
 
@@ -16,6 +17,8 @@ from shared_core.errors import QuestionError, SettingsError
 
 Question = str | QueryBundle | ChatMessage | Sequence[ChatMessage] | Mapping[str, Any]
 """A text, a ``QueryBundle``, a ``ChatMessage``, a list of them, or ``{"messages": […]}``."""
+
+_EACH = "Give ChatMessage(…) each, or {'role': 'user', 'content': '…'}."
 
 _ROLES: Mapping[MessageRole, Role] = {
     MessageRole.USER: "user",
@@ -51,7 +54,7 @@ def as_bundle(question: Question) -> QueryBundle:
             f"A question must be text or messages, not a {type(question).__name__}.",
             hint="engine.query('…'), a QueryBundle, a ChatMessage, a list of them, or {'messages': […]}.",
         )
-    asked = find_question([_turn(m) for m in messages])
+    asked = find_question([_turn(m) for m in as_messages(messages)])
     return AskedBundle(asked.question, asked=asked)
 
 
@@ -60,13 +63,47 @@ def asked_of(bundle: QueryBundle) -> Asked:
     return (isinstance(bundle, AskedBundle) and bundle.asked) or Asked(bundle.query_str)
 
 
-def _turn(message: object) -> Turn:
-    if isinstance(message, Mapping):
-        message = ChatMessage(**message)
-    if not isinstance(message, ChatMessage):
-        raise QuestionError(
-            f"A conversation is made of messages, not of {type(message).__name__}.", hint="Give ChatMessage(…) each."
-        )
+def as_messages(messages: object) -> list[ChatMessage]:
+    """Convert the messages of a conversation, oldest first; QuestionError if they are none."""
+    if not isinstance(messages, Sequence) or isinstance(messages, str):
+        raise QuestionError(f"A conversation is a list of messages, not a {type(messages).__name__}.", hint=_EACH)
+    return [as_message(m) for m in messages]
+
+
+def as_message(message: object) -> ChatMessage:
+    """Convert a message: a ``ChatMessage``, or a dict with its fields or as OpenAI writes it.
+
+    Raises:
+        QuestionError: it is none.
+    """
+    if isinstance(message, ChatMessage):
+        return message
+    if not isinstance(message, Mapping):
+        raise QuestionError(f"A conversation is made of messages, not of {type(message).__name__}.", hint=_EACH)
+    fields = {str(name): value for name, value in message.items()}
+    content = fields.get("content")
+    if isinstance(content, list):
+        fields["content"] = [_block(part) for part in content]
+    elif content is not None and not isinstance(content, str):
+        raise QuestionError(f"A message's content is text, not a {type(content).__name__}.", hint=_EACH)
+    try:
+        return ChatMessage(**fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(step) for step in first["loc"])
+        raise QuestionError(f"This is no message of LlamaIndex: {place}: {first['msg']}.", hint=_EACH) from error
+
+
+def _block(part: object) -> object:
+    """Convert a part of a content as OpenAI writes it to a block; any other is returned as it is."""
+    if not isinstance(part, Mapping) or not isinstance(part.get("type"), str):
+        return part
+    if part["type"] in ("text", "input_text"):
+        return TextBlock(text=str(part.get("text") or ""))
+    return ImageBlock()  # what is no text is not read, only counted
+
+
+def _turn(message: ChatMessage) -> Turn:
     texts = [b.text for b in message.blocks if isinstance(b, TextBlock)]
     others = sum(not isinstance(b, (TextBlock, CitationBlock)) for b in message.blocks)
     abstained = bool(message.additional_kwargs.get("abstained"))

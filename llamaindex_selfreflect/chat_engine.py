@@ -8,15 +8,17 @@ from dataclasses import dataclass, field
 from typing import Any, Self, Unpack
 
 from llama_index.core.base.base_retriever import BaseRetriever
-from llama_index.core.base.llms.types import ChatMessage, CitationBlock, MessageRole
+from llama_index.core.base.llms.types import ChatMessage, CitationBlock
 from llama_index.core.chat_engine.types import AgentChatResponse, BaseChatEngine, StreamingAgentChatResponse
 from llama_index.core.memory import BaseMemory
 from llama_index.core.tools import ToolOutput
 
 from llamaindex_selfreflect._base import ReflectiveQueryEngine
-from llamaindex_selfreflect._options import CallOptions, EngineOptions, spells_out
+from llamaindex_selfreflect._options import CallOptions, EngineOptions, require_known, spells_out
+from llamaindex_selfreflect._question import as_bundle, as_message, as_messages
 from llamaindex_selfreflect._response import SelfReflectResponse
 from llamaindex_selfreflect.query_engine import SelfReflectQueryEngine
+from shared_core.errors import OptionError
 from shared_core.retrieval.base import Retriever
 from shared_core.types import Answer
 
@@ -95,14 +97,15 @@ class SelfReflectChatEngine(BaseChatEngine):
     ``response.answer.metadata["condensed_question"]`` is the full question answered in place of a follow-up.
 
     Args:
-        retriever: of LlamaIndex or ours, or a query engine of ours.
+        retriever: of LlamaIndex or ours, or a query engine of ours, which has its options already.
         memory: of LlamaIndex (``Memory``, ``ChatMemoryBuffer``); by default the engine keeps all messages itself.
         chat_history: messages to begin with.
         options: as for ``SelfReflectQueryEngine``.
 
     Raises:
         InputError, SettingsError, ArgumentError: as for ``SelfReflectQueryEngine``; when made.
-        QuestionError: a message without text; when asked.
+        OptionError: options beside a query engine.
+        QuestionError: a message without text, or a ``chat_history`` that is none; the conversation stays as it is.
         AbstainedError: it abstains and ``on_abstain="raise"``; when asked.
     """
 
@@ -114,14 +117,18 @@ class SelfReflectChatEngine(BaseChatEngine):
         chat_history: Sequence[ChatMessage] | None = None,
         **options: Unpack[EngineOptions],
     ) -> None:
-        self.query_engine = (
-            retriever if isinstance(retriever, ReflectiveQueryEngine) else SelfReflectQueryEngine(retriever, **options)
-        )
+        require_known(options, type(self).__name__, "retriever", "memory", "chat_history")
+        if not isinstance(retriever, ReflectiveQueryEngine):
+            retriever = SelfReflectQueryEngine(retriever, **options)
+        elif options:
+            names = ", ".join(options)
+            raise OptionError(f"{names} cannot have an effect beside a query engine.", hint="Give them to that engine.")
+        self.query_engine = retriever
         self.callback_manager = self.query_engine.callback_manager
         self._memory = memory
         self._messages: list[ChatMessage] = []
         if chat_history:
-            self._set(list(chat_history))
+            self._set(as_messages(chat_history))
 
     @classmethod
     @spells_out(EngineOptions)
@@ -152,9 +159,9 @@ class SelfReflectChatEngine(BaseChatEngine):
         self, message: str, chat_history: list[ChatMessage] | None = None, **options: Unpack[CallOptions]
     ) -> SelfReflectChatResponse:
         """Answer a message; ``chat_history`` replaces the conversation so far, ``options`` hold for this call."""
+        asked = _asked(message)
         if chat_history is not None:
-            self._set(chat_history)
-        asked = ChatMessage(role=MessageRole.USER, content=message)
+            self._set(as_messages(chat_history))
         before = list(self._messages) if self._memory is None else self._memory.get(input=message)
         response = self.query_engine.query([*before, asked], **options)
         for said in (asked, response.to_chat_message()):
@@ -166,11 +173,11 @@ class SelfReflectChatEngine(BaseChatEngine):
     ) -> SelfReflectChatResponse:
         """``chat`` without blocking the event loop."""
         memory = self._memory
+        asked = _asked(message)
         if chat_history is not None and memory is not None:
-            await memory.aset(chat_history)
+            await memory.aset(as_messages(chat_history))
         elif chat_history is not None:
-            self._set(chat_history)
-        asked = ChatMessage(role=MessageRole.USER, content=message)
+            self._set(as_messages(chat_history))
         before = list(self._messages) if memory is None else await memory.aget(input=message)
         response = await self.query_engine.aquery([*before, asked], **options)
         for said in (asked, response.to_chat_message()):
@@ -197,6 +204,13 @@ class SelfReflectChatEngine(BaseChatEngine):
             self._messages = list(messages)
         else:
             self._memory.set(messages)
+
+
+def _asked(message: str) -> ChatMessage:
+    """The user's message; QuestionError if it has no text, before anything of the conversation is replaced."""
+    asked = as_message({"role": "user", "content": message})
+    as_bundle(asked)
+    return asked
 
 
 def _respond(message: str, response: SelfReflectResponse) -> SelfReflectChatResponse:

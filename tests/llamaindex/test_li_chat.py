@@ -12,7 +12,7 @@ from llama_index.core.prompts import PromptTemplate
 
 from llamaindex_selfreflect import SelfReflectChatEngine, SelfReflectQueryEngine, SelfReflectResponse
 from shared_core import Passage
-from shared_core.errors import ArgumentError, QuestionError, SettingsError
+from shared_core.errors import ArgumentError, OptionError, QuestionError, SettingsError
 from shared_core.lm import ScriptedLM
 from shared_core.retrieval import BM25Retriever
 
@@ -93,6 +93,56 @@ def test_templates_of_llamaindex_condense() -> None:
         SelfReflectChatEngine(shelf(), condense=True)
     with pytest.raises(ArgumentError, match="condens"):
         SelfReflectChatEngine(shelf(), condensing=True)  # type: ignore[call-arg]
+
+
+def test_options_beside_a_query_engine_are_refused() -> None:
+    engine = SelfReflectQueryEngine(shelf())
+    with pytest.raises(OptionError, match="target_accuracy cannot have an effect"):
+        SelfReflectChatEngine(engine, target_accuracy=0.999)
+    with pytest.raises(ArgumentError, match="target_acuracy"):
+        SelfReflectChatEngine.from_defaults(engine, target_acuracy=0.999)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("history", ["x", [5], [{"role": "bogus", "content": "x"}], 5], ids=str)
+@pytest.mark.parametrize("kind", range(3), ids=["own", "Memory", "ChatMemoryBuffer"])
+async def test_a_history_that_is_none_leaves_the_conversation_as_it_is(kind: int, history: Any) -> None:
+    chat = SelfReflectChatEngine(shelf(), memory=memories()[kind])
+    chat.chat(FIRST)
+    before = chat.chat_history
+    for message, given in ((SECOND, history), ("  ", [ChatMessage(role="user", content="Hm?")])):
+        with pytest.raises(QuestionError):
+            chat.chat(message, chat_history=given)
+        with pytest.raises(QuestionError):
+            await chat.achat(message, chat_history=given)
+    assert chat.chat_history == before
+    assert str(chat.chat(SECOND)) == CLOSED
+
+
+PICTURE = {"type": "image_url", "image_url": {"url": "https://example.org/lamp.png"}}
+
+
+@pytest.mark.parametrize("content", [
+    SECOND, [{"type": "text", "text": SECOND}], [{"type": "input_text", "text": SECOND}, PICTURE],
+    [{"block_type": "text", "text": SECOND}],
+])  # fmt: skip
+def test_messages_may_be_dicts_as_openai_writes_them(content: Any) -> None:
+    messages: Any = [
+        {"role": "user", "content": [{"type": "text", "text": FIRST}]},
+        {"role": "user", "content": content},
+    ]
+    response = SelfReflectQueryEngine(shelf()).query(messages)
+    assert str(response) == CLOSED
+    assert response.answer is not None
+    assert any(d.outcome == "not read" for d in response.answer.trace) == (PICTURE in list(content))
+
+
+@pytest.mark.parametrize("message", [
+    {"role": "bogus", "content": SECOND}, {"role": "user", "content": 5}, {"role": "user", "content": [5]},
+    {"role": "user", "content": None}, {"role": "user", "content": [{"type": "text", "text": None}]},
+])  # fmt: skip
+def test_what_is_no_message_is_refused(message: Any) -> None:
+    with pytest.raises(QuestionError):
+        SelfReflectQueryEngine(shelf()).query([message])
 
 
 def test_llamaindexs_own_condensing_engine_asks_ours() -> None:
