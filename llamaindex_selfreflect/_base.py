@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Self, Unpack
+from collections.abc import Iterable, Sequence
+from typing import Any, Self, Unpack
 
 from llama_index.core import Settings
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.callbacks.schema import CBEventType, EventPayload
 from llama_index.core.instrumentation.events.query import QueryEndEvent, QueryStartEvent
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.prompts.mixin import PromptMixinType
 from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.core.utils import print_text
@@ -53,7 +54,7 @@ class ReflectiveQueryEngine(BaseQueryEngine):
             if self.markers not in ("numbers", "ids"):
                 raise SettingsError(f"There are no markers={self.markers!r}.", hint="There are: numbers, ids.")
             self._retriever = framework_retriever(retriever, self.settings)
-            self._node_postprocessors = list(options.get("node_postprocessors") or [])
+            self._node_postprocessors = _postprocessors(options.get("node_postprocessors"))
             manager = options.get("callback_manager") or Settings.callback_manager
             for postprocessor in self._node_postprocessors:
                 postprocessor.callback_manager = manager
@@ -284,6 +285,21 @@ class ReflectiveQueryEngine(BaseQueryEngine):
 
     def _awrap(self, whole: SelfReflectResponse) -> SelfReflectResponse:
         return SelfReflectAsyncStreamingResponse(whole) if self.streaming else whole
+
+
+def _postprocessors(given: object) -> list[BaseNodePostprocessor]:
+    """Return the postprocessors as a list; InputError if it is no list of them."""
+    if given is None:
+        return []
+    # A single one iterates, too: over its fields.
+    found: list[Any] = list(given) if isinstance(given, Iterable) else [given]
+    if not isinstance(given, Iterable) or not all(callable(getattr(p, "postprocess_nodes", None)) for p in found):
+        kinds = [type(p).__name__ for p in found] if isinstance(given, (list, tuple)) else type(given).__name__
+        raise InputError(
+            f"node_postprocessors must be a list of node postprocessors of LlamaIndex, not {kinds}.",
+            hint="node_postprocessors=[SelfReflectRerank(…)], for example.",
+        )
+    return found
 
 
 def refuse_template(**given: object) -> None:

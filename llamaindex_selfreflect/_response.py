@@ -7,12 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage, CitationBlock, MessageRole, TextBlock
-from llama_index.core.base.response.schema import AsyncStreamingResponse, Response, StreamingResponse
+from llama_index.core.base.response.schema import AsyncStreamingResponse, PydanticResponse, Response, StreamingResponse
+from llama_index.core.chat_engine.types import StreamingAgentChatResponse
 from llama_index.core.schema import NodeWithScore
 from llama_index.core.types import TokenAsyncGen, TokenGen
 
 from llamaindex_selfreflect._nodes import NodeBook, document_place
 from shared_core.citation import find_place
+from shared_core.errors import InputError
 from shared_core.types import Answer, Span
 
 NAMESPACE = "selfreflect"
@@ -131,6 +133,40 @@ def respond(answer: Answer, book: NodeBook, additional: Sequence[NodeWithScore] 
     metadata: dict[str, Any] = {n.node.node_id: n.node.metadata for n in nodes}
     metadata[NAMESPACE] = _details(answer, citations)
     return SelfReflectResponse(answer.text, nodes, metadata, answer, citations)
+
+
+def text_of(response: object) -> str | None:
+    """Return the text of any response of LlamaIndex; that of a stream is read to its end.
+
+    Raises:
+        InputError: the stream can be read by async code only.
+    """
+    if response is None or isinstance(response, str):
+        return response
+    if isinstance(response, Response):
+        return response.response
+    if isinstance(response, PydanticResponse) and response.response is None:
+        return None
+    if isinstance(response, (StreamingResponse, PydanticResponse)):
+        return response.get_response().response
+    if isinstance(response, StreamingAgentChatResponse):
+        if response.achat_stream is not None and not response.is_done:
+            raise InputError("This stream is async.", hint="Use the async method: await guard.acheck(response).")
+        for _ in response.response_gen:
+            pass
+        return response.response
+    return str(response)
+
+
+async def atext_of(response: object) -> str | None:
+    """``text_of`` for async code, which may read async streams too."""
+    if isinstance(response, AsyncStreamingResponse) and not isinstance(response, Response):
+        return (await response.get_response()).response
+    if isinstance(response, StreamingAgentChatResponse) and response.achat_stream is not None:
+        async for _ in response.async_response_gen():
+            pass
+        return response.response
+    return text_of(response)
 
 
 def _pieces(answer: Answer | None) -> TokenGen:

@@ -14,7 +14,7 @@ from llama_index.core.callbacks.schema import CBEventType, EventPayload
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
-from llamaindex_selfreflect._nodes import NodeBook, node_of
+from llamaindex_selfreflect._nodes import NodeBook, as_nodes, node_of
 from shared_core.facades.arguments import check_count, no_retriever, unreachable_filter
 from shared_core.retrieval.base import Retriever
 from shared_core.settings import SelfReflectSettings
@@ -44,6 +44,7 @@ class NodeSource:
         bundle: the original query, so that its embedding and images reach the retriever.
         split: splits nodes into smaller ones, which are then all read.
         callback_manager: of the engine; it receives retrieval events that the retriever does not send to it itself.
+        book: to enter the nodes in; a new one by default.
     """
 
     def __init__(
@@ -54,8 +55,9 @@ class NodeSource:
         bundle: QueryBundle | None = None,
         split: Split | None = None,
         callback_manager: CallbackManager | None = None,
+        book: NodeBook | None = None,
     ) -> None:
-        self.book = NodeBook()
+        self.book = NodeBook() if book is None else book
         self.notes: list[Decision] = []
         self._retriever = retriever
         self._postprocessors = postprocessors
@@ -120,11 +122,12 @@ def _heard_by(manager: CallbackManager, retriever: BaseRetriever) -> bool:
 
 
 class GivenNodes:
-    """Nodes that were retrieved before, for every query the same."""
+    """Nodes that were retrieved before, for every query the same; InputError if they are none."""
 
     def __init__(self, nodes: Sequence[NodeWithScore], split: Split | None = None) -> None:
+        given = as_nodes(nodes)
         self.book = NodeBook()
-        cut = split(list(nodes)) if split is not None else Cut(list(nodes))
+        cut = split(given) if split is not None else Cut(given)
         self.notes = [cut.note] if cut.note is not None else []
         self._passages = self.book.enter(cut.nodes)
 

@@ -14,6 +14,7 @@ from pydantic import ConfigDict, Field
 
 from llamaindex_selfreflect._events import SelfReflectAnswerEvent, SelfReflectDecisionEvent, dispatcher
 from llamaindex_selfreflect._nodes import NodeBook, without_abstentions
+from llamaindex_selfreflect._response import atext_of, text_of
 from llamaindex_selfreflect._sources import NodeSource, fit_settings, framework_retriever
 from llamaindex_selfreflect.llm import as_language_model
 from shared_core.calibration.stack import AnyCalibration
@@ -156,42 +157,43 @@ class SelfReflectChecker(BaseEvaluator):
         self, query: str | None = None, response: Response | None = None, **kwargs: Any
     ) -> SelfReflectEvaluation:
         """Check a response against its source nodes: ids and offsets of ``answer`` are those of the nodes."""
-        return self._evaluate(query, _text(response), _nodes(response))
+        return self._evaluate(query, text_of(response), _nodes(response))
 
     async def aevaluate_response(
         self, query: str | None = None, response: Response | None = None, **kwargs: Any
     ) -> SelfReflectEvaluation:
         """``evaluate_response`` without blocking the event loop."""
-        return await self._aevaluate(query, _text(response), _nodes(response))
+        return await self._aevaluate(query, await atext_of(response), _nodes(response))
 
     # --- one response ------------------------------------------------------------------------------------------
 
     @dispatcher.span
     def _evaluate(
-        self, query: str | None, response: str | None, passages: list[Passage] | None
+        self, query: str | None, response: str | None, passages: list[Passage] | None, book: NodeBook | None = None
     ) -> SelfReflectEvaluation:
+        """Check against these passages, or against retrieved nodes, which are entered in ``book``."""
         if not (response or "").strip():
             return _invalid(query, response, passages)
         checked: Answer | None = None
-        for event in self._checker(passages).stream(response or "", query or "", passages):
+        for event in self._checker(passages, book).stream(response or "", query or "", passages):
             checked = _tell(event) or checked
         return self._result(query, checked)
 
     @dispatcher.span
     async def _aevaluate(
-        self, query: str | None, response: str | None, passages: list[Passage] | None
+        self, query: str | None, response: str | None, passages: list[Passage] | None, book: NodeBook | None = None
     ) -> SelfReflectEvaluation:
         if not (response or "").strip():
             return _invalid(query, response, passages)
         checked: Answer | None = None
-        async for event in self._checker(passages).astream(response or "", query or "", passages):
+        async for event in self._checker(passages, book).astream(response or "", query or "", passages):
             checked = _tell(event) or checked
         return self._result(query, checked)
 
-    def _checker(self, passages: list[Passage] | None) -> CoreChecker:
+    def _checker(self, passages: list[Passage] | None, book: NodeBook | None) -> CoreChecker:
         if passages is not None or self._retriever is None:
             return self._core()
-        source = NodeSource(self._retriever)
+        source = NodeSource(self._retriever, book=book)
         return self._core().with_retriever(source, fit_settings(self.settings, self._retriever))
 
     def _result(self, query: str | None, checked: Answer | None) -> SelfReflectEvaluation:
@@ -260,13 +262,6 @@ def _passages(contexts: Sequence[str]) -> list[Passage]:
     if isinstance(contexts, str):
         raise InputError("contexts must be a list of texts, not one text.", hint="contexts=[…]")
     return [Passage(f"context {i}", text) for i, text in enumerate(contexts, 1)]
-
-
-def _text(response: object) -> str | None:
-    """The response's text; that of a stream is read to its end."""
-    if response is None or isinstance(response, Response):
-        return None if response is None else response.response
-    return str(response)
 
 
 def _nodes(response: Response | None) -> list[Passage] | None:

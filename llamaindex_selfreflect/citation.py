@@ -55,6 +55,7 @@ class SelfReflectCitationQueryEngine(ReflectiveQueryEngine):
 
     Raises:
         InputError, SettingsError: as for ``SelfReflectQueryEngine``.
+        OptionError: a size or overlap out of range.
     """
 
     @spells_out(EngineOptions)
@@ -71,9 +72,7 @@ class SelfReflectCitationQueryEngine(ReflectiveQueryEngine):
         own = ("citation_chunk_size", "citation_chunk_overlap", "max_citation_chunks", "text_splitter")
         require_known(options, type(self).__name__, "retriever", *own)
         self.max_citation_chunks = check_count("max_citation_chunks", max_citation_chunks)
-        self.text_splitter = text_splitter or SentenceSplitter(
-            chunk_size=citation_chunk_size, chunk_overlap=citation_chunk_overlap
-        )
+        self.text_splitter = _splitter(text_splitter, citation_chunk_size, citation_chunk_overlap)
         super().__init__(retriever, **options)
 
     @classmethod
@@ -170,6 +169,20 @@ class SelfReflectCitationQueryEngine(ReflectiveQueryEngine):
         if len(places) < 2:
             return [node]
         return [_chunk(node, text, start, end) for start, end in places]
+
+
+def _splitter(given: object, size: int, overlap: int) -> TextSplitter:
+    if isinstance(given, TextSplitter):
+        return given
+    if given is not None:
+        raise InputError(f"A {type(given).__name__} is no TextSplitter of LlamaIndex.", hint="SentenceSplitter(…)")
+    check_count("citation_chunk_size", size)
+    if isinstance(overlap, bool) or not isinstance(overlap, int) or not 0 <= overlap <= size:
+        raise OptionError(
+            f"citation_chunk_overlap must be a whole number from 0 to citation_chunk_size={size}, not {overlap!r}.",
+            hint=f"citation_chunk_overlap={min(DEFAULT_CITATION_CHUNK_OVERLAP, size // 2)}, for example.",
+        )
+    return SentenceSplitter(chunk_size=size, chunk_overlap=overlap)
 
 
 def _chunk(node: NodeWithScore, text: str, start: int, end: int) -> NodeWithScore:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.tools import QueryEngineTool, ToolMetadata, ToolOutput
 
 from llamaindex_selfreflect._base import ReflectiveQueryEngine
 from llamaindex_selfreflect._response import SelfReflectResponse
+from shared_core.errors import InputError
 from shared_core.pipelines.decision.wording import tool_text
 
+_NAME = "ask_documents"
 _DESCRIPTION = (
     "Answers a question from the documents, with quotes. A result that begins with NO ANSWER means that the documents "
     "do not answer the question."
@@ -28,18 +31,51 @@ class SelfReflectTool(QueryEngineTool):
         query_engine: of ours.
         name, description: for the agent's model.
         nearest: keep the nearest quotes that an abstention shows.
+        return_direct: the agent returns the result as its own.
+        resolve_input_errors: as of ``QueryEngineTool``.
+
+    Raises:
+        InputError: ``query_engine`` is none.
     """
 
     def __init__(
         self,
         query_engine: ReflectiveQueryEngine,
-        name: str = "ask_documents",
+        name: str = _NAME,
         description: str = _DESCRIPTION,
         *,
         nearest: bool = False,
+        return_direct: bool = False,
+        resolve_input_errors: bool = True,
     ) -> None:
-        super().__init__(query_engine, ToolMetadata(name=name, description=description))
+        if not isinstance(query_engine, BaseQueryEngine):
+            raise InputError(
+                f"A {type(query_engine).__name__} is no query engine.", hint="Give SelfReflectQueryEngine(…)."
+            )
+        metadata = ToolMetadata(name=name, description=description, return_direct=return_direct)
+        super().__init__(query_engine, metadata, resolve_input_errors=resolve_input_errors)
         self._nearest = nearest
+
+    @classmethod
+    def from_defaults(
+        cls,
+        query_engine: BaseQueryEngine,
+        name: str | None = None,
+        description: str | None = None,
+        return_direct: bool = False,
+        resolve_input_errors: bool = True,
+        *,
+        nearest: bool = False,
+    ) -> SelfReflectTool:
+        """Create a tool with the arguments of ``QueryEngineTool.from_defaults``."""
+        return cls(
+            query_engine,  # type: ignore[arg-type]  # refused there, if it is none of ours
+            name or _NAME,
+            description or _DESCRIPTION,
+            nearest=nearest,
+            return_direct=return_direct,
+            resolve_input_errors=resolve_input_errors,
+        )
 
     def call(self, *args: Any, **kwargs: Any) -> ToolOutput:
         """Answer the question."""

@@ -205,6 +205,14 @@ def test_arguments_are_those_of_the_original_and_no_others(index: VectorStoreInd
         cite(NodeShelf())
     with pytest.raises(InputError, match="is an index"):
         SelfReflectQueryEngine(index)  # type: ignore[arg-type]
+    for wrong in (
+        {"citation_chunk_size": 0}, {"citation_chunk_size": "x"}, {"citation_chunk_overlap": 600},
+        {"citation_chunk_overlap": -1}, {"max_citation_chunks": 0},
+    ):  # fmt: skip
+        with pytest.raises(OptionError, match=next(iter(wrong))):
+            cite(index, **wrong)
+    with pytest.raises(InputError, match="no TextSplitter"):
+        cite(index, text_splitter=5)
     splitter = SentenceSplitter(chunk_size=64, chunk_overlap=0)
     assert cite(index, text_splitter=splitter).text_splitter is splitter
     assert cite(None, retriever=NodeShelf()).query(QUESTION).source_nodes

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
 from llama_index.core import MockEmbedding, VectorStoreIndex
-from llama_index.core.base.response.schema import Response
+from llama_index.core.base.llms.types import ChatMessage, ChatResponse
+from llama_index.core.base.response.schema import AsyncStreamingResponse, Response, StreamingResponse
+from llama_index.core.chat_engine.types import AgentChatResponse, StreamingAgentChatResponse
 from llama_index.core.llms import MockLLM
 from llama_index.core.query_engine import SubQuestionQueryEngine
 from llama_index.core.question_gen.types import BaseQuestionGenerator, SubQuestion
@@ -54,6 +57,67 @@ async def test_a_guard_treats_what_the_nodes_do_not_support() -> None:
     assert SelfReflectGuard().check(Response(None, NODES)).response is None
     with pytest.raises(InputError, match="nothing to check"):
         SelfReflectGuard().check(FALSE)
+
+
+WRONG = "The lamp of Vessen was lit in 1899."
+
+
+def responses() -> dict[str, Any]:
+    """Responses of all kinds, each with the node as its source."""
+    chat = [ChatResponse(message=ChatMessage(role="assistant", content=WRONG), delta=WRONG)]
+    return {
+        "Response": Response(WRONG, NODES),
+        "StreamingResponse": StreamingResponse(iter([WRONG[:9], WRONG[9:]]), NODES),
+        "AsyncStreamingResponse": AsyncStreamingResponse(_pieces(WRONG), NODES),
+        "AgentChatResponse": AgentChatResponse(WRONG, source_nodes=NODES),
+        "StreamingAgentChatResponse": StreamingAgentChatResponse(
+            chat_stream=iter(chat), source_nodes=NODES, is_writing_to_memory=False
+        ),
+        "a text": WRONG,
+    }
+
+
+async def _pieces(text: str) -> AsyncGenerator[str, None]:
+    for piece in (text[:9], text[9:]):
+        yield piece
+
+
+@pytest.mark.parametrize("door", ["check", "acheck"])
+@pytest.mark.parametrize("kind", responses())
+async def test_every_response_is_checked_against_its_nodes_and_shows_them(kind: str, door: str) -> None:
+    shelf = SHELF if kind == "a text" else BM25Retriever([Passage("other", f"{WRONG} It burned oil.")])
+    guard, given = SelfReflectGuard("flag", retriever=shelf), responses()[kind]
+    if door == "acheck" or kind == "AsyncStreamingResponse":  # which only async code reads
+        checked = await guard.acheck(given)
+    else:
+        checked = guard.check(given)
+    assert str(checked) == f"{WRONG} (contradicted)"
+    assert [n.node.node_id for n in checked.source_nodes] == ["lamp"]
+    assert [c.cited_content.text for c in checked.citations] == [TRUE]
+    assert checked.metadata is not None
+    assert checked.metadata["selfreflect"]["citations"][0]["source"] == "lamp"
+
+
+def test_our_own_chat_is_guarded_and_what_is_no_response_refused() -> None:
+    chat, guard = SelfReflectChatEngine(SHELF), SelfReflectGuard("flag")
+    for said in (chat.chat(QUESTION), chat.stream_chat(QUESTION)):
+        assert guard.check(said).response == f"{TRUE} [1]"
+    for wrong in (None, 5, [TRUE]):
+        with pytest.raises(InputError, match="text or a response"):
+            SelfReflectGuard("flag", retriever=SHELF).check(wrong)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="NodeWithScore"):
+        guard.check(TRUE, nodes=NODES_OF)  # type: ignore[arg-type]
+
+
+def test_a_tool_is_made_as_llamaindex_makes_them() -> None:
+    engine = SelfReflectQueryEngine(SHELF)
+    tool = SelfReflectTool.from_defaults(engine, name="lamps", description="Of lamps.", return_direct=True)
+    assert (tool.metadata.name, tool.metadata.description, tool.metadata.return_direct) == ("lamps", "Of lamps.", True)
+    assert tool.call(UNKNOWN).content.startswith("NO ANSWER: ")
+    assert SelfReflectTool.from_defaults(engine).metadata == SelfReflectTool(engine).metadata
+    for wrong in (5, None):
+        with pytest.raises(InputError, match="no query engine"):
+            SelfReflectTool(wrong)  # type: ignore[arg-type]
 
 
 def test_our_abstention_passes_every_policy_and_evaluation() -> None:

@@ -16,7 +16,7 @@ from llama_index.core.postprocessor import SimilarityPostprocessor
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
-from llamaindex_selfreflect import PassageRetriever, SelfReflectQueryEngine, SelfReflectResponse
+from llamaindex_selfreflect import PassageRetriever, SelfReflectQueryEngine, SelfReflectRerank, SelfReflectResponse
 from shared_core import Answer, SelfReflectEngine, SelfReflectSettings
 from shared_core.errors import AbstainedError, ArgumentError, InputError, QuestionError, RetrievalError, SettingsError
 from shared_core.lm import ScriptedLM
@@ -263,8 +263,14 @@ def test_wrong_parts_are_refused_when_the_engine_is_made() -> None:
         SelfReflectQueryEngine(NodeShelf(), pipeline="seakr")
     with pytest.raises(SettingsError, match=r"settings\.where"):
         SelfReflectQueryEngine(NodeShelf(), settings=SelfReflectSettings(where={"lang": "en"}))
+    for wrong in (SelfReflectRerank(), 5, ["x"]):
+        with pytest.raises(InputError, match="node_postprocessors must be a list"):
+            SelfReflectQueryEngine(NodeShelf(), node_postprocessors=wrong)  # type: ignore[arg-type]
     with pytest.raises(QuestionError):
         engine(0.9).query(" ")
+    for given in ([nodes()[0].node], None, "x"):
+        with pytest.raises(InputError, match="nodes must be"):
+            engine(0.9).synthesize(QueryBundle(QUESTION), given)  # type: ignore[arg-type]
 
 
 def test_a_retriever_that_fails_is_named() -> None:
