@@ -99,6 +99,42 @@ def test_bad_input_is_named_and_leaves_with_2_or_1(ask: Ask, args: list[str], sa
     assert "Traceback" not in result.output
 
 
+@pytest.mark.parametrize("args", [
+    ["index", "", "--index", "ix"], ["index", "docs", "--index", ""], ["ask", "q", "--docs", ""],
+    ["ask", "q", "--index", ""], ["eval", ""], ["check", "x", "--docs", ""],
+])  # fmt: skip
+def test_an_empty_path_is_no_folder(args: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # which must not be read instead
+    result = CliRunner().invoke(app, args)
+    assert result.exit_code == 2
+    assert "the path is empty" in result.output
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["ask", "eval"])
+def test_a_judge_without_a_model_is_refused(command: str, index: Path, tmp_path: Path) -> None:
+    rows = tmp_path / "questions.jsonl"
+    rows.write_text('{"question": "Who founded the Tide Museum?", "answers": ["Lavinia Hathe"]}\n', "utf-8")
+    asked = "Who founded the Tide Museum?" if command == "ask" else str(rows)
+    result = CliRunner().invoke(app, [command, asked, "--index", str(index), "--judge", "/no/such/judge"])
+    assert result.exit_code == 2
+    assert "--judge has no effect" in result.output
+
+
+def test_ctrl_c_while_the_command_is_imported_shows_no_traceback() -> None:
+    code = (
+        "import builtins; real = builtins.__import__\n"
+        "def stopped(name, *rest):\n"
+        "    if name == 'typer': raise KeyboardInterrupt\n"
+        "    return real(name, *rest)\n"
+        "builtins.__import__ = stopped\n"
+        "from shared_core.cli import main\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "")
+
+
 def test_no_documents_is_bad_usage() -> None:
     result = CliRunner().invoke(app, ["ask", "q"])
     assert result.exit_code == 2

@@ -59,6 +59,7 @@ def ask_command(
     settings = engine.settings(on_abstain=on_abstain)
     asked = read_questions(questions or [])
     check_questions_and_docs(asked, engine.docs)
+    engine.require_judge_in_use()
     check_output(html, "--html")
     check_output(trace_prompts, "--trace-prompts")
     read_calibration(engine.calibration)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import errno
 import functools
 import hashlib
@@ -11,7 +12,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar, cast, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperGroup
@@ -107,15 +108,40 @@ def _parameters(command: Callable[..., Any], hints: dict[str, Any]) -> list[insp
     for parameter in inspect.signature(command).parameters.values():
         group = hints[parameter.name]
         if not (isinstance(group, type) and is_dataclass(group)):
-            found.append(parameter.replace(annotation=group, kind=kind))
+            found.append(parameter.replace(annotation=_with_checked_path(group), kind=kind))
             continue
         options = get_type_hints(group, include_extras=True)
         for f in fields(group):
             default = f.default if f.default_factory is MISSING else f.default_factory()
             default = inspect.Parameter.empty if default is MISSING else default
-            found.append(inspect.Parameter(f.name, kind, default=default, annotation=options[f.name]))
+            annotation = _with_checked_path(options[f.name])
+            found.append(inspect.Parameter(f.name, kind, default=default, annotation=annotation))
     added = [("quiet", _Quiet), ("verbose", _Verbose)]
     return [*found, *(inspect.Parameter(name, kind, default=0, annotation=hint) for name, hint in added)]
+
+
+def _with_checked_path(annotation: Any) -> Any:
+    """Return the annotation of a parameter; one that takes paths refuses an empty one."""
+    if get_origin(annotation) is not Annotated:
+        return annotation
+    kind, info, *more = get_args(annotation)
+    if Path not in (kind, *get_args(kind)):
+        return annotation
+    checked = copy.copy(info)
+    checked.parser = path
+    return Annotated[(kind, checked, *more)]
+
+
+def path(value: str | Path) -> Path:
+    """Read a path from the command line (some versions of typer show this function's name in ``--help``).
+
+    Raises:
+        typer.BadParameter: it is empty. Python would take it for the current folder, and an unset variable of the
+            shell is a likelier cause.
+    """
+    if not str(value):
+        raise typer.BadParameter("the path is empty.")
+    return Path(value)
 
 
 class DefaultGroup(TyperGroup):

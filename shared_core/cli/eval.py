@@ -132,12 +132,13 @@ def _check(options: EvalOptions) -> None:
     """Refuse before any work what cannot succeed.
 
     Raises:
-        InputError: a path that is missing or cannot be written, or a shard without a folder.
+        InputError: a path that is missing or cannot be written, a shard without a folder, or a judge without a model.
         MissingDependencyError: plots are wanted (a folder of results holds some) and matplotlib is not installed.
     """
     check_output(options.json_file, "--json")
     check_output_folder(options.plots, "--plots")
     check_questions_and_docs((), options.docs)
+    options.require_judge_in_use()
     read_calibration(options.calibration)
     if read_shard(options.shard) is not None and options.output is None:
         raise InputError("A shard needs a folder that it can be merged from.", hint="--shard 1/4 -o DIR")

@@ -115,6 +115,18 @@ class DocumentOptions:
         """Whether a language model is named."""
         return self.model is not None or self.base_url is not None
 
+    def require_judge_in_use(self) -> None:
+        """Refuse a judge where answers are sentences of the documents, which nobody judges.
+
+        Raises:
+            InputError: ``--judge`` without a language model.
+        """
+        if self.judge is not None and not self.has_model:
+            raise InputError(
+                "--judge has no effect on answers without a language model.",
+                hint="Leave it out, or give --model or --base-url. selfreflect check uses it without.",
+            )
+
     def build(self, settings: SelfReflectSettings, *, trace_prompts: Path | None = None) -> BuiltEngine:
         """Build the engine over the documents; errors as ``common.build``."""
         return common.build(
