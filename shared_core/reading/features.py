@@ -86,6 +86,10 @@ class Words:
         """(w,) whether each begins within code points [start, end)."""
         return np.asarray((self.starts >= start) & (self.starts < end), dtype=np.bool_)
 
+    def part(self, first: int, last: int) -> Words:
+        """Return words ``first`` to ``last`` (not included)."""
+        return Words(*(getattr(self, name)[first:last] for name in self.__slots__))
+
     @property
     def content(self) -> NDArray[np.int64]:
         """Codes of the stems of content words, sorted, without repetition."""
@@ -174,7 +178,9 @@ def content_of(words: Words) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
 
 
 def is_among(codes: NDArray[np.int64], pool: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """(len(codes),) whether each is in ``pool``; faster than ``np.isin`` for the few there are."""
+    """(len(codes),) whether each is in ``pool``; faster than ``np.isin`` for the few there usually are."""
+    if len(codes) * len(pool) > 100_000:
+        return np.isin(codes, pool)
     return np.asarray((codes[:, None] == pool[None, :]).any(axis=1), dtype=np.bool_)
 
 
@@ -240,6 +246,10 @@ def surface(
     stems, rarity = content_of(question)
     weights = rarity + 1e-6
     total = float(weights.sum())
+    inside = tokens.word >= 0
+    first = int(tokens.word[inside].min(initial=len(words)))
+    at = tokens.word - first  # only the window's words are looked at: a passage may have many windows
+    words = words.part(first, int(tokens.word.max(initial=-1)) + 1)
     content = ~words.stop
     hits = (words.stem[:, None] == stems[None, :]) & content[:, None]  # (w, u)
     matched = hits.any(axis=1)
@@ -255,9 +265,8 @@ def surface(
     prefixes = question.prefix[keep & (question.prefix > 0)]
     table[:, 10] = content & is_among(words.prefix, prefixes)  # in place of rarity, which stands in column 3
 
-    inside = tokens.word >= 0
     out = np.zeros((len(tokens.ids), TOKEN_FEATURES), dtype=np.float32)
-    out[inside, :15] = table[tokens.word[inside]]
+    out[inside, :15] = table[at[inside]]
     out[:, 15] = tokens.first
     out[:, 16] = ~inside
     out[:, 17] = 1.0
@@ -265,7 +274,7 @@ def surface(
     found = np.zeros(len(stems), dtype=bool)
     for number in np.unique(tokens.sentence):
         mask = tokens.sentence == number
-        here = hits[tokens.word[mask & inside]].any(axis=0)
+        here = hits[at[mask & inside]].any(axis=0)
         found |= here
         coverage[int(number)] = float(weights[here].sum()) / total if total else 1.0
         out[mask, 18] = coverage[int(number)]
