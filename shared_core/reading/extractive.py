@@ -248,13 +248,14 @@ class ExtractiveReader(Remade):
         self, question: str, passages: Sequence[Passage], candidates: Sequence[Candidate], lost_option: bool
     ) -> list[Candidate]:
         """Note what of the question the passages lack or sentences contradict, and take it off their scores."""
-        told = [f"{above(p)}\n{p.text}" for p in passages]
+        places = [f"{above(p)}\n{p.metadata.get('source', '')}" for p in passages]
+        told = [f"{place}\n{p.text}" for place, p in zip(places, passages)]
         absent = {ABSENT} if lost_option or any_absent(values_of(question), told) else set()
         lost = self.loaded()[1].conflicts.score
         out = []
         for c in candidates:
             passage = passages[c.passage]
-            found = find_conflicts(question, passage.text[c.start : c.end], above(passage))
+            found = find_conflicts(question, passage.text[c.start : c.end], places[c.passage])
             score = c.score + lost if {VALUE, OPPOSITE} & found else c.score
             out.append(replace(c, conflicts=found | absent, score=score) if found or absent else c)
         return out

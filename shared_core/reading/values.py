@@ -16,7 +16,7 @@ from shared_core.citation.facts.arithmetic import same_quantity
 from shared_core.citation.facts.dates import Date, dates_of, is_every_day, same_date, weekdays_of
 from shared_core.citation.facts.quantities import Quantity, quantities_of
 from shared_core.reading.features import RARITY_BUCKETS, Words, words_of
-from shared_core.support.options import code_shape, find_codes
+from shared_core.support.options import code_shape, find_codes, find_variables
 
 __all__ = ["Value", "any_absent", "any_another", "gives_another", "holds", "values_of"]
 
@@ -28,6 +28,11 @@ _CENTURY = re.compile(r"\d+00s|\d+th centur(?:y|ies)")
 _ROMAN = re.compile(r"(?<=[a-z] )(?=[LXVI]{2}|[LXV]\b(?!\.))(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})\b")
 _DIGITS = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
 _VERB = re.compile(r"may|march")
+_PATH = re.compile(r"(?<![\w./:~-])/[a-z][\w{}-]*(?:/[\w{}-]+)*", re.IGNORECASE)
+_FILE = re.compile(
+    r"(?<![\w/.])[\w-]+\.(py|js|ts|c|h|rs|go|sh|toml|json|ya?ml|xml|html?|md|rst|txt|cfg|ini|conf|log|csv|pdf|docx?|xlsx?)\b",
+    re.IGNORECASE,
+)
 _NO_RARITIES = np.zeros(RARITY_BUCKETS, np.float32)
 
 
@@ -39,6 +44,7 @@ class Value:
         text: as written.
         near: codes of the stems of the content words right before and right after a number; 0 for none.
         number, date, weekday (0 for Monday), code: one of them is set; a code is folded, without hyphens or plural.
+            Paths (``/cards``), names of files and variables are codes too.
     """
 
     text: str
@@ -70,7 +76,7 @@ def values_of(question: str) -> tuple[Value, ...]:
         *(Value(q.text, near=_neighbours(question, q), number=q) for q in numbers),
         *(Value(d.text, date=d) for d in dates),
         *(Value(m.group(), weekday=_DAYS.index(m[1].lower())) for m in _WEEKDAY.finditer(question)),
-        *(Value(c, code=_folded(c)) for c in codes),
+        *(Value(c, code=_folded(c)) for c in (*codes, *_names_of(question))),
     )
 
 
@@ -105,6 +111,9 @@ def gives_another(value: Value, text: str) -> bool:
         return any(d.month for d in dates_of(text))
     if value.weekday is not None:
         return bool(weekdays_of(text))
+    if path := _PATH.fullmatch(value.text) or _FILE.fullmatch(value.text):
+        others = path.re.finditer(text)
+        return any(m.groups() == path.groups() for m in others)
     shape = code_shape(value.text)
     return any(code_shape(c) == shape for c in find_codes(text))
 
@@ -118,6 +127,11 @@ def any_absent(values: Iterable[Value], texts: Sequence[str]) -> bool:
 def any_another(values: Iterable[Value], quote: str, above: str) -> bool:
     """Return whether a quote gives another value instead of one of these, which title and headings do not name."""
     return any(gives_another(v, quote) and not holds(v, above) for v in values)
+
+
+def _names_of(text: str) -> list[str]:
+    """Return the paths, and the names of files and variables, of a text."""
+    return [*_PATH.findall(text), *(m.group() for m in _FILE.finditer(text)), *find_variables(text)]
 
 
 def _holds_number(value: Value, number: Quantity, text: str) -> bool:

@@ -58,6 +58,8 @@ def test_other_spellings_of_a_value_hold_it(question: str, text: str) -> None:
         ("Who was president in 1957?", "He served as president from 1946 to 1952."),
         ("What did version 2.2 add?", "Version 2.1 added dark mode."),
         ("What is port 9090 for?", "Port 8080 serves pages."),
+        ("What does GET /cards list?", "`GET /accounts` lists accounts."),
+        ("What is in setup.py?", "conf.py holds the settings of the docs."),
         ("What does error E7 mean?", "E2: motor too hot"),
         ("Who came in April?", "In March two came."),
         ("When is it open on Tuesdays?", "Open on Monday and Friday."),
@@ -154,3 +156,13 @@ def test_long_text_of_nothing_but_values_takes_time_in_its_length_only(text: str
     values = values_of("What opened at gate 42 in May 2019?")  # quadratic: several minutes
     assert any_absent(values, [text])
     assert not any_another(values, text, "")
+
+
+def test_a_file_is_named_by_where_a_passage_is_from(reader: ExtractiveReader) -> None:
+    text = "The harbour was built in 1911 by Ada Brandt."
+    requests = [
+        Read("Who built the harbour, by notes.md?", (Passage("p", text, metadata={"source": source}),), expected=0.75)
+        for source in ("docs/notes.md", "docs/other.md")
+    ]
+    named, other = (r.readings[0].probability for r in reader.read(requests))
+    assert named > 2 * other
