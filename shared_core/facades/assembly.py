@@ -25,6 +25,10 @@ from shared_core.settings import SelfReflectSettings
 
 T = TypeVar("T")
 
+_NEEDS = {"items": "It needs a mapping from names."} | dict.fromkeys(
+    ("read", "score", "embed"), "It needs a method {0}(…): see shared_core.reading and shared_core.retrieval."
+)
+
 ROLES = ("default", "reference", "claim", "judge")
 """Roles of models: ``default`` is used for missing ones; ``reference`` and ``claim`` write (ReClaim); ``judge`` decides
 whether quotes support claims if no support scorer is given."""
@@ -71,6 +75,12 @@ class Parts:
         settings = as_settings(settings)
         if retriever is not None:
             require_retriever(retriever)
+        for part, name, method in (
+            (reader, "reader", "read"), (judge, "judge", "score"), (critic, "critic", "score"),
+            (embedder, "embedder", "embed"), (models, "models", "items"), (calibrations, "calibrations", "items"),
+        ):  # fmt: skip
+            if part is not None and not callable(getattr(part, method, None)):
+                raise InputError(f"{name} cannot be of type {type(part).__name__}.", hint=_NEEDS[method].format(method))
         resources = Resources(
             models=_by_role(lm, models or {}),
             retriever=retriever,

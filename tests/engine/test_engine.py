@@ -165,6 +165,13 @@ def test_wrong_parts_are_refused_when_the_engine_is_made() -> None:
         SelfReflectEngine(Shelf(), settings=SelfReflectSettings(pipeline="seakr"))
 
 
+@pytest.mark.parametrize("name", ["reader", "judge", "critic", "embedder", "models", "calibrations"])
+def test_a_part_that_is_none_is_named(name: str) -> None:
+    wrong: dict[str, Any] = {name: 5}
+    with pytest.raises(InputError, match=f"{name} cannot be of type int"):
+        SelfReflectEngine(Shelf(), **wrong)
+
+
 def test_a_filter_reaches_the_retriever() -> None:
     class Filtering(Shelf):
         def retrieve(self, query: str, k: int = 5, where: Any = None) -> Any:
