@@ -20,6 +20,9 @@ from shared_core.reading.extractive import VERIFIED, ExtractiveReader
 
 LEAST = 100
 """Fewest questions to fit on."""
+BEFORE = (1.0, 10.0)
+"""Right and wrong answers in conflict with their question, as if seen besides the few that the data hold: another value
+or the opposite is seldom what was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,11 +166,11 @@ def fit_terms(
 def fit_term(
     log_odds: NDArray[np.float64], applies: NDArray[np.bool_], labels: NDArray[np.bool_], weights: NDArray[np.float64]
 ) -> float:
-    """Fit what to add to log-odds where something applies; at most 0, and as if one more case were of each label."""
+    """Fit what to add to log-odds where a conflict applies; at most 0, and as if ``BEFORE`` had been seen besides."""
     z, y, w = log_odds[applies], labels[applies], weights[applies]
     if not len(z):
         return 0.0
-    z, y, w = np.append(z, [z.mean()] * 2), np.append(y, [True, False]), np.append(w, [1.0, 1.0])
+    z, y, w = np.append(z, [z.mean()] * 2), np.append(y, [True, False]), np.append(w, BEFORE)
     low, high = -20.0, 0.0
     while high - low > 1e-3:  # the likelihood's derivative falls with the term
         middle = (low + high) / 2

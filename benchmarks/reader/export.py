@@ -26,6 +26,9 @@ SOURCES = [
     "SQuAD 2.0, train and tune parts of its dev set (Rajpurkar et al. 2018; CC BY-SA 4.0)",
     "PolicyQA, parts of its questions (Ahmad et al. 2020; MIT)",
     "BEGIN (Dziri et al. 2022; Apache-2.0), FoolMeTwice (Eisenschlos et al. 2021; Apache-2.0)",
+    "SQuADShifts' reviews, comments and Wikipedia (Miller et al. 2020; CC BY 4.0)",
+    "questions of our own on those, on SQuAD 1.1's paragraphs and on files of 16 public sources, listed with their "
+    "licences in NOTICE (benchmarks/reader/questions.jsonl.gz)",
     "calibration only: 2WikiMultiHopQA (Apache-2.0), Natural Questions (CC BY-SA 3.0), COVID-QA (Apache-2.0), SubjQA, "
     "SciTail, Climate-FEVER, RTE and WikiQA (research), SNLI (CC BY-SA 4.0), plain-text Wikipedia (CC BY-SA 3.0)",
     "calibration only: 190 questions of our own on files of others (benchmarks/reader/files.json)",
