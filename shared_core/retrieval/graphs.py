@@ -46,7 +46,7 @@ class _Running:
     """Wait for the graphs in progress when the process ends.
 
     A thread that was given up at a deadline may be inside onnxruntime, and the interpreter ends such a thread in a way
-    that aborts the process. One graph takes milliseconds; what such a thread would compute next is refused.
+    that aborts the process. One graph takes milliseconds; a thread that would compute another one is ended.
     """
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class _Running:
     def __enter__(self) -> None:
         with self._changed:
             if self._ended:
-                raise RuntimeError("The process ends: nothing is computed any more.")
+                raise SystemExit  # ends a thread without a word
             self._number += 1
 
     def __exit__(self, *_: object) -> None:
