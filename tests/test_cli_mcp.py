@@ -8,6 +8,7 @@ import pytest
 
 from shared_core import Passage, SelfReflectEngine
 from shared_core.cli.serve import make_server
+from shared_core.errors import RetrievalError
 from shared_core.retrieval import BM25Retriever
 
 mcp = pytest.importorskip("mcp")
@@ -52,3 +53,19 @@ async def test_search_and_check() -> None:
     assert await call("search", query="zzz") == "No passage matches."
     told = await call("check", text="The lamp of Vessen was lit in 1871. The sea is warm.")
     assert [line.split(":")[0] for line in told.splitlines()] == ["supported", "unsupported"]
+
+
+async def test_an_error_says_why_and_what_to_do() -> None:
+    class Down(BM25Retriever):
+        def retrieve(self, query: str, k: int = 5) -> Any:
+            raise RetrievalError("The store is down.", hint="Start it.")
+
+    async with mcp.Client(make_server(SelfReflectEngine(Down([Passage("p", "Text.")])))) as client:
+        for name, given, said in (
+            ("ask", {"question": ""}, "non-empty text, not ''.\nHint: Ask in words."),
+            ("check", {"text": ""}, "An answer to check must be non-empty text"),
+            ("search", {"query": "Selm"}, "The store is down.\nHint: Start it."),
+        ):
+            result = await client.call_tool(name, given)
+            assert result.is_error
+            assert said in result.content[0].text

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import logging
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
 
 import typer
 
 from shared_core.cli.common import check_questions_and_docs, read_calibration, reports_errors
 from shared_core.cli.console import Verbosity, note
 from shared_core.cli.options import AnswerOptions
-from shared_core.errors import MissingDependencyError
+from shared_core.errors import MissingDependencyError, SelfReflectError
 from shared_core.types import Answer, Passage
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
     from shared_core.facades.engine import SelfReflectEngine
+
+P = ParamSpec("P")
 
 _LOCAL = ("127.0.0.1", "localhost")
 _MOST = 20  # passages of one search
@@ -120,8 +124,22 @@ def make_server(engine: SelfReflectEngine) -> MCPServer[Any]:
         return check_text(await engine.acheck(text, question))
 
     for tool in (ask, search, check):
-        server.tool()(tool)
+        server.tool()(_explained(tool))
     return server
+
+
+def _explained(tool: Callable[P, Awaitable[str]]) -> Callable[P, Awaitable[str]]:
+    """Give a tool's client the message and hint of this project's errors; of others it sees no more than the name."""
+    from mcp.server.mcpserver.exceptions import ToolError
+
+    @functools.wraps(tool)
+    async def told(*args: P.args, **kwargs: P.kwargs) -> str:
+        try:
+            return await tool(*args, **kwargs)
+        except SelfReflectError as error:
+            raise ToolError(str(error)) from error
+
+    return told
 
 
 async def _retrieve(engine: SelfReflectEngine, query: str, k: int) -> list[Passage]:
