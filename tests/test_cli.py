@@ -189,6 +189,15 @@ def test_eval_and_calibrate_work_together(lamps: Path, tmp_path: Path) -> None:
     assert "fitted for" in other.output
 
 
+def test_answers_of_one_kind_only_are_a_failure_after_the_work(lamps: Path, tmp_path: Path) -> None:
+    questions = asked_of_lamps(tmp_path / "q.jsonl", wrong=12)
+    result = CliRunner().invoke(
+        app, ["calibrate", str(questions), "--index", str(lamps), "-o", str(tmp_path / "c.json")]
+    )
+    assert result.exit_code == 1, result.output
+    assert "answered right: it takes 5 or more of each kind" in " ".join(result.output.split())
+
+
 def test_a_guarantee_is_fitted_and_asked_for(index: Path, tmp_path: Path) -> None:
     rows = [
         {"question": "Who founded the Tide Museum?", "answers": ["Lavinia Hathe"]},

@@ -215,9 +215,12 @@ def fit_calibration(
     positives = int(y.sum())
     if len(x) < min_rows or min(positives, len(x) - positives) < LEAST_EACH:
         more = f": {unknown} more have an unknown score" if len(x) else f": every score, of {unknown} rows, is unknown"
+        hint = f"Give at least {min_rows} questions: {LEAST_EACH} or more answered right, and as many wrong."
+        if len(x) >= min_rows:
+            scarce = "right" if positives < LEAST_EACH else "wrong"
+            hint = f"Add questions that are answered {scarce}: it takes {LEAST_EACH} or more of each kind."
         raise CalibrationInputError(
-            f"{len(x)} rows with {positives} positives are not enough to calibrate{more if unknown else ''}.",
-            hint=f"Give at least {min_rows} questions: {LEAST_EACH} or more answered right, and as many wrong.",
+            f"{len(x)} rows with {positives} positives are not enough to calibrate{more if unknown else ''}.", hint=hint
         )
     if method == "auto":
         method = "platt" if len(x) < PLATT_BELOW else "isotonic"

@@ -33,7 +33,7 @@ from shared_core.cli.common import (
     reports_errors,
 )
 from shared_core.cli.console import err, note, out, question_progress
-from shared_core.errors import InputError
+from shared_core.errors import CalibrationError, CalibrationInputError, InputError
 from shared_core.settings import GuaranteeName, SelfReflectSettings
 
 if TYPE_CHECKING:
@@ -319,7 +319,10 @@ def _fit_each(
             options = dataclasses.replace(options, gate=gate.calibration)
         spent = (lambda: describe(meter.usage, prices)) if engine.resources.models else str
         with question_progress(err, len(rows), f"Calibrating: {name}", spent) as progress:
-            fitted[name] = fit(name, engine, rows, options, progress=progress, kept=asked, meter=meter)
+            try:
+                fitted[name] = fit(name, engine, rows, options, progress=progress, kept=asked, meter=meter)
+            except CalibrationInputError as error:  # known only now that all was asked: a failure, not wrong usage
+                raise CalibrationError(error.message, hint=error.hint) from error
         out.print(fitted[name].summary())
     return fitted
 
