@@ -22,7 +22,7 @@ from shared_core.errors import SelfReflectError
 from shared_core.facades.engine import SelfReflectEngine
 from shared_core.serve.limits import Guard, Limits
 from shared_core.serve.openai_chat import chat_router
-from shared_core.serve.replies import describe, event_data, failure, read_error, sse
+from shared_core.serve.replies import Text, describe, event_data, failure, read_error, sse
 from shared_core.serve.service import Service
 from shared_core.types import Event
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 class Ask(BaseModel):
     """A question, its target accuracy if not the server's, and whether its events are streamed."""
 
-    question: str
+    question: Text
     target_accuracy: float | None = None
     stream: bool = False
 
@@ -41,15 +41,15 @@ class Ask(BaseModel):
 class Check(BaseModel):
     """An answer to check, and the question that it answers, if any."""
 
-    answer: str
-    question: str = ""
+    answer: Text
+    question: Text = ""
     target_accuracy: float | None = None
 
 
 class Search(BaseModel):
     """Words to search for, and how many passages."""
 
-    query: str
+    query: Text
     k: Annotated[int, Field(ge=1, le=100)] = 5
 
 

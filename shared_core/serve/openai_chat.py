@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from shared_core.conversation import Turn, find_question
 from shared_core.errors import OptionError
+from shared_core.lm.chat.layout import without_halves
 from shared_core.serve.replies import describe, read_error, sse
 from shared_core.serve.service import Service
 from shared_core.types import Answer, Event, Finished, TextDelta
@@ -35,7 +36,7 @@ class Message(BaseModel):
         }  # fmt: skip
         parts = [{"type": "text", "text": self.content}] if isinstance(self.content, str) else self.content or []
         texts = [str(p.get("text") or "") for p in parts if p.get("type") in ("text", "input_text")]
-        return Turn(roles.get(self.role, "system"), "\n".join(texts), len(parts) - len(texts))
+        return Turn(roles.get(self.role, "system"), without_halves("\n".join(texts)), len(parts) - len(texts))
 
 
 class StreamOptions(BaseModel):

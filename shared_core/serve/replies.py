@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import HTTPException
 from fastapi.responses import JSONResponse
+from pydantic import BeforeValidator
 
 from shared_core.citation import find_place
 from shared_core.errors import (
@@ -21,6 +22,7 @@ from shared_core.errors import (
     SettingsError,
     StoreError,
 )
+from shared_core.lm.chat.layout import without_halves
 from shared_core.types import (
     Answer,
     ClaimSealed,
@@ -38,6 +40,9 @@ from shared_core.types import (
 _LOG = logging.getLogger(__name__)
 _BAD_INPUT = (InputError, SettingsError, CalibrationError, ContextOverflowError)
 _TYPES = {401: "authentication_error", 403: "permission_error"}
+
+Text = Annotated[str, BeforeValidator(lambda value: without_halves(value) if isinstance(value, str) else value)]
+"""Text of a request. Each half of a surrogate pair, which no reply could hold, is U+FFFD: offsets stay as they are."""
 
 
 def describe(answer: Answer) -> dict[str, Any]:

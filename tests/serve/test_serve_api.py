@@ -97,6 +97,23 @@ def test_an_answer_is_checked(client: MakeClient) -> None:
     assert client().post("/api/check", json={"answer": " "}).status_code == 400
 
 
+def test_half_a_surrogate_pair_is_replaced_and_offsets_hold(client: MakeClient) -> None:
+    def post(path: str, **body: Any) -> Any:
+        response = client().post(path, content=json.dumps(body), headers={"content-type": "application/json"})
+        assert response.status_code == 200, response.text
+        return response
+
+    halves = "When was the \ud800 lamp lit \udfff?"
+    assert "lamp lit \ufffd?" in post("/api/ask", question=halves).json()["question"]
+    assert events(post("/api/ask", question=halves, stream=True).text)[-1][0] == "Finished"
+    said = post("/api/check", answer="Oh \ud800. The lamp was lit in 1871.", question=halves).json()
+    assert said["text"] == "Oh \ufffd. The lamp was lit in 1871."
+    assert said["claims"][-1]["text"] == "The lamp was lit in 1871."
+    assert post("/api/search", query=halves).json()["passages"]
+    for content in (halves, [{"type": "text", "text": halves}]):
+        assert "1871" in post("/v1/chat/completions", messages=[{"role": "user", "content": content}], stream=True).text
+
+
 def test_passages_are_found(client: MakeClient) -> None:
     found = client().post("/api/search", json={"query": "lamp", "k": 1}).json()["passages"]
     assert [p["document"] for p in found] == ["lamps.md"]
