@@ -16,7 +16,6 @@ from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Res
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.middleware.cors import CORSMiddleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from shared_core.errors import SelfReflectError
 from shared_core.facades.engine import SelfReflectEngine
@@ -28,6 +27,8 @@ from shared_core.types import Event
 
 if TYPE_CHECKING:
     from shared_core.documents.store import DocumentIndex
+
+_JSON_HINT = "Send a JSON object in UTF-8."
 
 
 class Ask(BaseModel):
@@ -72,13 +73,11 @@ def create_app(
     limits = limits or Limits()
     service = Service(engine, index, limits)
     app = FastAPI(title="selfreflect", docs_url=None, redoc_url=None)  # their pages load scripts from elsewhere
-    app.add_middleware(Guard, limits=limits)
+    app.add_middleware(Guard, limits=limits, hosts=hosts)
     if limits.cors:
         app.add_middleware(
             CORSMiddleware, allow_origins=limits.cors, allow_methods=["GET", "POST"], allow_headers=["*"]
         )
-    if hosts:
-        app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
     app.add_exception_handler(Exception, _report)
     app.add_exception_handler(SelfReflectError, _report)
     app.add_exception_handler(RequestValidationError, _report_invalid)
@@ -154,7 +153,7 @@ async def _stream(first: Event, events: AsyncGenerator[Event, None]) -> AsyncGen
 
 async def _report(request: Request, error: Exception) -> Response:
     if isinstance(error, StarletteHTTPException):
-        return failure(error.status_code, str(error.detail), dict(error.headers or {}))
+        return failure(error.status_code, str(error.detail), headers=dict(error.headers or {}))
     status, body = read_error(error)
     return JSONResponse(body, status)
 
@@ -162,6 +161,8 @@ async def _report(request: Request, error: Exception) -> Response:
 async def _report_invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
+    if first["type"] == "json_invalid":
+        return failure(400, f"The body is not valid JSON (at character {first['loc'][-1]}).", hint=_JSON_HINT)
     where = ".".join(str(part) for part in first["loc"] if part != "body")
     return failure(400, f"{where or 'The body'}: {first['msg']}.")
 

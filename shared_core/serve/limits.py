@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from fastapi import HTTPException
+from fastapi.responses import JSONResponse
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shared_core.serve.replies import failure
@@ -83,10 +85,10 @@ def _busy(why: str) -> HTTPException:
 
 
 class Guard:
-    """ASGI middleware: refuses foreign origins, wrong keys and bodies that are too large, before reading them."""
+    """ASGI middleware: refuses foreign hosts, origins and keys, and bodies that are too large, before reading them."""
 
-    def __init__(self, app: ASGIApp, limits: Limits) -> None:
-        self._app, self._limits = app, limits
+    def __init__(self, app: ASGIApp, limits: Limits, hosts: Sequence[str] = ()) -> None:
+        self._app, self._limits, self._hosts = app, limits, list(hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one connection."""
@@ -111,30 +113,59 @@ class Guard:
                     headers.setdefault(name, value)
             await send(message)
 
-        refusal = self._refusal(scope["path"], Headers(scope=scope), largest)
+        refusal = await self._wrong_host(scope, receive) or self._refusal(scope["path"], Headers(scope=scope), largest)
         if refusal is not None:
-            await failure(*refusal)(scope, receive, send_secured)
+            await refusal(scope, receive, send_secured)
         else:
             await self._app(scope, receive_limited, send_secured)
 
-    def _refusal(self, path: str, headers: Headers, largest: int) -> tuple[int, str] | None:
-        """Return status and message of a request that is refused; ``None`` for others."""
+    async def _wrong_host(self, scope: Scope, receive: Receive) -> JSONResponse | None:
+        """Return the refusal of a request to another name than the server's; ``None`` for others."""
+        known = not self._hosts
+
+        async def accept(scope: Scope, receive: Receive, send: Send) -> None:
+            nonlocal known
+            known = True
+
+        async def ignore(message: Message) -> None:  # Starlette's own refusal, which is plain text
+            return
+
+        if not known:
+            await TrustedHostMiddleware(accept, self._hosts, www_redirect=False)(scope, receive, ignore)
+        if known:
+            return None
+        given = Headers(scope=scope).get("host", "")
+        names = f"Address it as {' or '.join(self._hosts)}."
+        return failure(400, f"This server does not answer to the name {given[:200]!r}.", hint=names)
+
+    def _refusal(self, path: str, headers: Headers, largest: int) -> JSONResponse | None:
+        """Return the response to a request that is refused; ``None`` for others."""
         origin = headers.get("origin")
-        if origin and not {origin, "*"} & set(self._limits.cors) and urlsplit(origin).netloc != headers.get("host"):
-            return 403, f"Pages of {origin[:200]} may not ask this server. Start it with --cors ORIGIN to allow that."
-        if self._limits.key is not None and path not in _PUBLIC and not self._knows_key(headers):
-            return 401, "The API key is missing or wrong. Send it as Authorization: Bearer KEY."
+        if origin and not {origin, "*"} & set(self._limits.cors) and _host_of(origin) != headers.get("host"):
+            allow = "Start it with --cors ORIGIN to allow that."
+            return failure(403, f"Pages of {origin[:200]} may not ask this server.", hint=allow)
+        if self._limits.key is not None and path not in _PUBLIC and not self._knows_key(headers, self._limits.key):
+            return failure(401, "The API key is missing or wrong.", hint="Send it as Authorization: Bearer KEY.")
         length = headers.get("content-length", "0")
         if not (length.isascii() and length.isdigit()):
-            return 400, "Content-Length is not a number."
+            return failure(400, "Content-Length is not a number.")
         if int(length[:20]) > largest:
-            return 413, _too_large(largest)
+            return failure(413, _too_large(largest))
         return None
 
-    def _knows_key(self, headers: Headers) -> bool:
+    def _knows_key(self, headers: Headers, key: str) -> bool:
         scheme, _, given = headers.get("authorization", "").partition(" ")
-        given = given.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
-        return secrets.compare_digest(given.encode(), (self._limits.key or "").encode())
+        given = given.strip(" \t") if scheme.lower() == "bearer" else headers.get("x-api-key", "")
+        wanted = key.encode("utf-8", "surrogateescape")  # as the environment held it
+        # Headers are bytes, which Starlette reads as Latin-1. Most clients send UTF-8, browsers Latin-1.
+        return any(secrets.compare_digest(given.encode(sent_as), wanted) for sent_as in ("latin-1", "utf-8"))
+
+
+def _host_of(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:  # such as "http://["
+        return ""
 
 
 def _too_large(largest: int) -> str:

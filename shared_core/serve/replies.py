@@ -124,9 +124,9 @@ def _status(error: SelfReflectError) -> int:
     return 503 if isinstance(error, StoreError) else 500
 
 
-def failure(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
+def failure(status: int, message: str, *, hint: str = "", headers: dict[str, str] | None = None) -> JSONResponse:
     """Make the response to a request that is refused."""
-    return JSONResponse(_body(status, message), status, headers)
+    return JSONResponse(_body(status, message, hint=hint), status, headers)
 
 
 def _body(status: int, message: str, *, code: str | None = None, hint: str = "") -> dict[str, Any]:

@@ -114,6 +114,13 @@ def test_half_a_surrogate_pair_is_replaced_and_offsets_hold(client: MakeClient) 
         assert "1871" in post("/v1/chat/completions", messages=[{"role": "user", "content": content}], stream=True).text
 
 
+def test_a_body_that_is_not_json_is_told_so(client: MakeClient) -> None:
+    response = client().post("/api/ask", content="{nope", headers={"content-type": "application/json"})
+    assert response.status_code == 400
+    assert response.json()["error"]["message"] == "The body is not valid JSON (at character 1)."
+    assert response.json()["error"]["hint"]
+
+
 def test_passages_are_found(client: MakeClient) -> None:
     found = client().post("/api/search", json={"query": "lamp", "k": 1}).json()["passages"]
     assert [p["document"] for p in found] == ["lamps.md"]

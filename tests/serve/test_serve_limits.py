@@ -36,9 +36,21 @@ def test_a_key_is_needed_but_for_page_and_health(client: MakeClient) -> None:
     assert plain.post("/api/ask", json=ASK, headers={"X-API-Key": "sesame"}).status_code == 200
 
 
+@pytest.mark.parametrize("key", ["sésame", "voilà", "鍵"])
+def test_a_key_of_any_letters_is_known_as_clients_send_it(client: MakeClient, key: str) -> None:
+    sent = [key.encode(), *([key.encode("latin-1")] if max(key) < "\u0100" else [])]
+    for name, before in (("Authorization", b"Bearer "), ("X-API-Key", b"")):
+        for given in sent:
+            assert client(key=key).get("/v1/models", headers={name: before + given}).status_code == 200
+        assert client(key=key).get("/v1/models", headers={name: before + b"s\xe9same2"}).status_code == 401
+
+
 def test_other_pages_may_not_ask_unless_named(client: MakeClient) -> None:
     other = {"Origin": "https://evil.example"}
-    assert client().post("/api/ask", json=ASK, headers=other).status_code == 403
+    for origin in ("https://evil.example", "http://[", "null"):
+        refused = client().post("/api/ask", json=ASK, headers={"Origin": origin})
+        assert refused.status_code == 403
+        assert refused.headers["x-content-type-options"] == "nosniff"
     assert client().post("/api/ask", json=ASK, headers={"Origin": "http://testserver"}).status_code == 200
     named = client(cors=("https://app.example",), key="k")
     assert named.post("/api/ask", json=ASK, headers=other).status_code == 403
@@ -54,7 +66,10 @@ def test_a_server_for_this_machine_has_no_other_name() -> None:
     from starlette.testclient import TestClient
 
     app = create_app(make_engine(), hosts=("localhost",))
-    assert TestClient(app, base_url="http://rebound.example").get("/").status_code == 400
+    refused = TestClient(app, base_url="http://rebound.example").get("/")
+    assert refused.status_code == 400
+    assert "rebound.example" in refused.json()["error"]["message"]
+    assert "localhost" in refused.json()["error"]["hint"]
     assert TestClient(app, base_url="http://localhost").get("/").status_code == 200
 
 
