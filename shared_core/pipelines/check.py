@@ -213,13 +213,13 @@ def _ask_the_reader(
 def _refutation(judged: Sequence[Verdict | None], facts: Sequence[Comparison]) -> float | None:
     """Largest P(a window contradicts the claim), by its judge or by its facts.
 
-    Beside a window that supports the claim, another one's judge counts only if its facts refute the claim as well, and
-    the facts alone only if it speaks of the same subject: what another lake's depth is says nothing about this one's,
-    and a passage that leaves a fact out contradicts none.
+    Beside a window that supports the claim, another one counts only if its facts refute the claim and it speaks of the
+    same subject: what another lake's depth is says nothing about this one's, and a passage that leaves a fact out
+    contradicts none.
     """
     pairs = [(v, f) for v, f in zip(judged, facts, strict=True) if v is not None]
     supported = any(v.supported > _REFUTED and f.agrees for v, f in pairs)
-    by_judge = [v.refuted for v, f in pairs if f.refuted or not supported]
+    by_judge = [v.refuted for v, f in pairs if not supported or (f.refuted and f.same_subject)]
     by_facts = any(f.refuted and (f.same_subject or not supported) for _, f in pairs)
     return _most(iter([*by_judge, 1 - REFUTED_AT_MOST if by_facts else None]))  # the cap on support, turned round
 

@@ -106,6 +106,40 @@ def test_arithmetic_rounding_headers_initials(claim: str, evidence: str) -> None
     assert compare_claim(claim, evidence).agrees
 
 
+@pytest.mark.parametrize(
+    ("claim", "evidence", "exchanged"),
+    [
+        ("She was elected in 1817 and served until 1809.", "She was elected in 1809 and served until 1817.", True),
+        ("3 lunes a person and 2 skips a car.", "3 skips a person and 2 lunes a car.", True),
+        ("It costs 8 euros for adults and 5 for children.", "It costs 5 euros for adults and 8 for children.", True),
+        ("Orrin led it from 1915 and joined in 1904.", "Orrin joined in 1904 and led it from 1915.", False),
+        ("In 1904 she joined, in 1915 she led it.", "She joined in 1904, led it in 1915 and left in 1948.", False),
+        ("Children pay 5 euros and adults 8 euros.", "It costs 8 euros for adults and 5 euros for children.", False),
+        ("Lake A is 12 m deep and 3 km long.", "Lake A is 3 km long and 12 m deep.", False),
+        ("It cost 870,000 lunes and is 1.3 km long.", "The bridge, 1.3 km long, cost 870,000 lunes.", False),
+    ],
+)
+def test_numbers_that_change_places(claim: str, evidence: str, exchanged: bool) -> None:
+    assert any(m.kind == "number" and m.refuted for m in compare_claim(claim, evidence).mismatches) == exchanged
+
+
+def test_a_count_is_no_other_year() -> None:
+    found = compare_claim("Lunn was Steward from 1809.", "Steward Lunn is on the note of fifty lunes from the mint.")
+    assert not found.refuted
+
+
+def test_a_name_that_a_pronoun_stands_for_is_not_replaced_by_another() -> None:
+    evidence = "The School of Navigation is old. It was opened in 1805 beside the Customs House."
+    assert compare_claim("The School of Navigation was opened in 1805.", evidence).agrees
+
+
+def test_the_same_subject_without_a_name() -> None:
+    assert compare_claim("The lamp was lit in 1871.", "The lamp was lit in 1950.").same_subject
+    census = compare_claim("The census of 1811 counted 23,704 people.", "The census of 2011 counted 96,430 people.")
+    assert census.refuted
+    assert not census.same_subject
+
+
 def test_weekdays_are_compared_with_groups_of_them() -> None:
     (wrong,) = compare_claim("It leaves at 8:15 on Sundays.", "It leaves at 8:15 on weekdays.").mismatches
     assert (wrong.kind, wrong.claimed, wrong.held) == ("date", "Sundays", "weekdays")

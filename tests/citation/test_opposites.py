@@ -20,6 +20,7 @@ DAM = (
     "to September, swimming is prohibited. The ferry costs 4 crowns for cyclists and 12 crowns for cars. Some of the "
     "workers' houses are listed. The north tower was removed in 1983 and the south tower was restored in 1994."
 )
+HALL = "The roadway was widened in 1974. Nineteen operators were on duty in the hall, of whom sixteen were women."
 MORRA = (
     "Support for Windows 8 was dropped; macOS 12 is still supported. The cache is enabled by default. Three of the "
     "nine plug-ins were rewritten by Tess Ruano. Log files older than 14 days are deleted. The scheduler starts jobs "
@@ -36,6 +37,7 @@ FENWICK = (
 
 
 @pytest.mark.parametrize(("evidence", "claim"), [
+    (HALL, "The roadway was narrowed in 1974."), (HALL, "Of nineteen operators, sixteen were men."),
     (FENWICK, "Oda Fenwick died in Skell in 1962."), (FENWICK, "She turned to painting before she studied medicine."),
     (FENWICK, "She left Paul Renn in 1920."), (FENWICK, "She gave 60 drawings to the academy in Vienna."),
     (FENWICK, "The museum pays tax on the collection."), (FENWICK, "The upper floor is closed until March."),

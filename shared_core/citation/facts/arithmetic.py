@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import combinations
+from typing import NamedTuple
 
 from shared_core.citation.facts.dates import dates_of
 from shared_core.citation.facts.quantities import Quantity, quantities_of
@@ -182,6 +183,53 @@ def attached_otherwise(claim: Sentence, quantity: Quantity, held: Sentence) -> Q
         elif mine and (not mine & said or (theirs <= said and not mine <= said)):
             return other
     return None
+
+
+def exchanged(claim: Sentence, held: Sentence) -> tuple[Quantity, Quantity] | None:
+    """Find two numbers of both sentences that have changed places: each has the word beside it that the other had.
+
+    "Elected in 1817, served until 1809"; "2 euros for adults and 3 for children", where "euros" tells nothing.
+
+    Returns:
+        A number of the claim, and the one that the sentence has in its place; ``None`` if there are none.
+    """
+    one, other = _by_value(claim), _by_value(held)
+    for a, b in combinations(sorted(one.keys() & other.keys()), 2):
+        for mine, theirs in (
+            ((one[a].before, one[b].before), (other[b].before, other[a].before)),
+            ((one[a].behind, one[b].behind), (other[b].behind, other[a].behind)),
+        ):
+            said = _telling(*mine)
+            if said is not None and said == _telling(*theirs):
+                return one[a].number, other[b].number
+    return None
+
+
+class _Placed(NamedTuple):
+    """A number, with the content words up to the numbers beside it, nearest first."""
+
+    number: Quantity
+    before: list[str]
+    behind: list[str]
+
+
+def _by_value(sentence: Sentence) -> dict[float, _Placed]:
+    """Map the values of the numbers that a sentence has once to them."""
+    numbers = quantities_of(sentence.text)
+    content = [t for t in sentence.tokens if t.is_content and not t.is_number]
+    found: dict[float, _Placed] = {}
+    for last, q, following in zip([None, *numbers], numbers, [*numbers[1:], None], strict=False):
+        before = [t.key for t in content if (last.end if last else 0) <= t.start < q.start]
+        end = following.start if following else len(sentence.text)
+        if len(q.values) == 1:
+            found[min(q.values)] = _Placed(q, before[::-1], [t.key for t in content if q.end <= t.start < end])
+    return {v: found[v] for v in found if sum(v in q.values for q in numbers) == 1}
+
+
+def _telling(words: Sequence[str], others: Sequence[str]) -> tuple[str, str] | None:
+    """Return the nearest word of each that the other lacks; ``None`` if one has none."""
+    mine, theirs = [w for w in words if w not in others], [w for w in others if w not in words]
+    return (mine[0], theirs[0]) if mine and theirs else None
 
 
 def placed_otherwise(claim: Sentence, held: Sentence) -> tuple[str, str] | None:

@@ -15,6 +15,7 @@ from shared_core.citation.facts import opposites
 from shared_core.citation.facts.arithmetic import (
     attached_otherwise,
     equal_quantity,
+    exchanged,
     is_difference,
     is_sum,
     placed_otherwise,
@@ -84,8 +85,8 @@ class Comparison:
 
     Attributes:
         mismatches: in order of the claim's sentences.
-        same_subject: the claim has names, and the sentence of the evidence nearest to it holds them all: what differs
-            is said of the same thing, not of another one of its kind.
+        same_subject: the sentence of the evidence nearest to the claim holds all of its names, or nearly all of its
+            words if it has none: what differs is said of the same thing, not of another one of its kind.
 
     >>> from shared_core.citation import compare_claim
     >>> found = compare_claim("Rufus Hathe built the bridge in 1878.", "Lavinia Hathe built the bridge in 1877.")
@@ -164,9 +165,16 @@ class _Scope:
         self.quantities = [*quantities_of(evidence), *quantities_of(around)]
 
     def names_all_near(self, claim: Sentence) -> bool:
-        """Whether the claim has names and the sentence nearest to it holds them all."""
+        """Whether the sentence nearest to the claim holds all of its names; without any, nearly all of its words."""
         names = {t.key for t in naming.names_of(claim, self.held, self.context)}
-        return bool(names) and names <= self._nearest(claim, self.held).keys
+        nearest = self._nearest(claim, self.held)
+        if names:
+            return names <= nearest.keys
+        said, has = quantities_of(claim.text), quantities_of(nearest.text)
+        others = [q for q in said if q.is_year and not any(same_quantity(q, h) for h in has)]
+        if others and len(said) > 1:
+            return False  # what was counted in another year is another count
+        return self._share(claim, nearest.keys) >= _VERBATIM
 
     def _nearest(self, claim: Sentence, among: Sequence[Sentence]) -> Sentence:
         return max(among, key=lambda s: self._share(claim, s.keys) + _overlap(claim, s))
@@ -176,6 +184,8 @@ class _Scope:
         nearest = self._nearest(claim, self.held)
         alike = self._share(claim, nearest.keys)
         yield from self._numbers(claim, nearest, alike, _in_order(claim, nearest))
+        if alike >= _ALIKE and (numbers := exchanged(claim, nearest)):
+            yield Mismatch("number", _shown(claim.text, numbers[0]), _shown(nearest.text, numbers[1]))
         yield from self._dates(claim, nearest, alike)
         nearest = self._nearest(claim, self.statements)
         alike, worded = self._share(claim, nearest.keys), _in_order(claim, nearest)
@@ -365,7 +375,7 @@ def _crossed(
     swaps: frozenset[tuple[int, int]], claim: Sentence, quantity: Quantity, nearest: Sentence, other: Quantity
 ) -> bool:
     """Return whether a token of one number (or its unit) replaces one of the other's."""
-    if not swaps or quantity.ordinal != other.ordinal:
+    if not swaps or quantity.ordinal != other.ordinal or (quantity.is_year and not other.is_year):
         return False
     theirs = _token_numbers(nearest, other)
     return any((x, y) in swaps for x in _token_numbers(claim, quantity) for y in theirs)

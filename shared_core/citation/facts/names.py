@@ -62,6 +62,7 @@ def compare_names(
     short = [t.text for t in claim.tokens if len(t.text) > 1 and t.text.isupper() and t.key not in near]
     there = [t for t in _capitals(nearest) if not any(t.text[0] in initials for initials in short)]
     spare = [t for t in there if t.key not in own]
+    by_pronoun = fold(nearest.tokens[0].text) in _PRONOUNS if nearest.tokens else False
     replaced = _replacements(claim, nearest) if alike and worded_alike else set()
     for token in [t for t in _capitals(claim) if t in names or (alike and not t.first)]:
         if token.key in near or _is_spelling(token, near) or _has_initials(token, claim, everywhere):
@@ -72,6 +73,8 @@ def compare_names(
         if instead is not None and _same_origin(token.key, {instead.key}):
             continue
         if token.key in keys or _same_origin(token.key, keys) or _is_acronym(token.text, everywhere):
+            if by_pronoun and all(t.is_capitalised or not t.is_content for t in claim.tokens if t.start < token.start):
+                continue  # the subject, which "It" may stand for
             if instead is not None and alike and _by(claim) == _by(nearest):  # a passive voice moves everything
                 yield token.text, instead.text
         elif token in names and (instead is not None or not _is_given(token, claim, keys, everywhere)):

@@ -46,6 +46,11 @@ encrypt encrypts encrypted / decrypt decrypts decrypted
 keep keeps kept retain retains retained / delete deletes deleted discard discards discarded
 show shows shown showed / hide hides hid hidden
 add adds added / remove removes removed
+widen widens widened broaden broadens broadened / narrow narrows narrowed
+double doubles doubled / halve halves halved
+older elder / younger
+demolish demolishes demolished dismantle dismantled / build builds built construct constructs constructed
+lengthen lengthens lengthened / shorten shortens shortened
 tighten tightens tightened / loosen loosens loosened
 horizontal horizontally / vertical vertically
 clockwise / counterclockwise anticlockwise
@@ -111,6 +116,7 @@ def side_of(word: str) -> tuple[int, int] | None:
 
 
 _PRONOUNS = frozenset("it he she they this these that those".split())
+_RELATIVE = frozenset("who which of".split())
 _JOINS = frozenset("and but while whereas".split())
 _ALL = frozenset("all every each entire entirely exclusively only always".split())
 _COUNT = "two|three|four|five|six|seven|eight|nine|ten"
@@ -180,7 +186,10 @@ def _are_joined(one: Token, other: Token, sentence: Sentence) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Clause:
-    """A part of a sentence; one that begins with a verb ("and rises in winter") inherits words of the part before."""
+    """A part of a sentence.
+
+    One that begins with a verb ("and rises in winter") or "of whom" inherits words of the part before.
+    """
 
     tokens: tuple[Token, ...]
     inherited: frozenset[str] = frozenset()
@@ -210,7 +219,8 @@ def _clauses(sentence: Sentence) -> list[_Clause]:
     for _, group in itertools.groupby(sentence.tokens, key=lambda t: bisect.bisect_right(cuts, t.start)):
         tokens = tuple(group)
         inherited: frozenset[str] = frozenset()
-        if found and tokens[fold(tokens[0].text) in _JOINS and len(tokens) > 1].key in _OPPOSITES:
+        first = fold(tokens[0].text)
+        if found and (first in _RELATIVE or tokens[first in _JOINS and len(tokens) > 1].key in _OPPOSITES):
             before = found[-1]
             turned = {t.key for t in before.tokens if any(_is_opposite(t, own) for own in tokens)}
             inherited = (before.own | before.inherited) - turned
