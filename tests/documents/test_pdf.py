@@ -183,6 +183,15 @@ def test_a_term_is_not_joined_to_the_definition_above_it() -> None:
         assert definition in document.text.split("\n\n")
 
 
+def test_a_sentence_of_an_item_is_cut_only_where_its_next_word_had_room() -> None:
+    first = ["1.0.1. To define the process by which the clubs may become levy groups and the", "requirements for them."]
+    second = "1.0.2. To say who is responsible for the money that was collected by all of those groups"
+    items: list[At] = [(60, 700, 11, first[0]), (90, 686.8, 11, first[1]), (60, 673.6, 11, second)]
+    assert read(pdf([items]), "a.pdf").text.split("\n\n") == ["\n".join(first), second]
+    items[1] = (90, 686.8, 11, "by laws of the town.")
+    assert read(pdf([items]), "a.pdf").text.split("\n\n") == [first[0], "by laws of the town.", second]
+
+
 def test_an_indented_first_line_does_not_end_its_paragraph() -> None:
     indented = [(80.0 if i % 2 == 0 else 60.0, 700 - 13.2 * i, 11.0, line) for i, line in enumerate(LEFT[:4])]
     assert len(read(pdf([indented]), "a.pdf").text.split("\n\n")) <= 2

@@ -246,17 +246,28 @@ def _continues(last: Line, line: Line) -> bool:
 
 
 def _is_over(before: Sequence[Line], line: Line, after: Sequence[Line]) -> bool:
-    """Return whether the paragraph can end here: its last line ends a sentence, or short of the right edge."""
-    return _SENTENCE_END.search(before[-1].text) is not None or _room(before, line, after) > 2 * line.size
+    """Return whether the paragraph can end here: its last line ends a sentence, or short of the right edge.
+
+    If the sentence goes on in ``line``, the edge is ragged: its first word must have fitted.
+    """
+    last = before[-1]
+    if _SENTENCE_END.search(last.text):
+        return True
+    needed = _first_word(line) if _continues(last, line) else 0.0
+    return _room(before, line, after) > max(2 * line.size, needed)
 
 
 def _is_short(before: Sequence[Line], line: Line, after: Sequence[Line]) -> bool:
     """Return whether the last line ends a sentence so early that the next word would have fitted."""
     last = before[-1]
-    first_word = (line.x1 - line.x0) * (len(line.text.split(maxsplit=1)[0]) + 1) / max(1, len(line.text))
-    room = _room(before, line, after)
     ends = _SENTENCE_END.search(last.text) is not None
-    return ends and room > max(4 * last.size, first_word + last.size)
+    return ends and _room(before, line, after) > max(4 * last.size, _first_word(line))
+
+
+def _first_word(line: Line) -> float:
+    """Return about how much room the first word of ``line`` takes at the end of another."""
+    letters = len(line.text.split(maxsplit=1)[0]) + 1
+    return (line.x1 - line.x0) * letters / max(1, len(line.text)) + line.size
 
 
 def _room(before: Sequence[Line], line: Line, after: Sequence[Line]) -> float:
