@@ -212,6 +212,30 @@ def test_repeated_heads_and_page_numbers_go_and_repeated_sentences_stay() -> Non
     assert document.text.count("It rained.") == 5
 
 
+def test_a_head_of_several_lines_goes() -> None:
+    head = ["Harbour Rules", "Number 7", "Last changed in May 1922"]
+    pages = [
+        [*lines(head, x=300, top=780), *lines([f"Rule {n} of the harbour begins here and", "It rained."], top=700)]
+        for n in ("one", "two", "three", "four")
+    ]
+    text = read(pdf(pages), "a.pdf").text
+    assert text.startswith("Rule one")
+    assert not any(line in text for line in head)
+    assert text.count("It rained.") == 4
+
+
+def test_lines_alike_at_the_top_of_pages_stay_if_they_are_text_or_begin_chapters() -> None:
+    body = [*lines(LEFT, top=680), *lines(RIGHT, top=560)]
+    table = [[*lines(["Lamp and oil", "of the year"], top=693.2 + 13.2), *body] for _ in range(4)]
+    text = read(pdf(table), "a.pdf").text
+    assert text.count("Lamp and oil") == text.count("of the year") == 4
+    chapters = [
+        [*(lines([f"Chapter {n}", "[Adopted in 1922]"], top=740) if n % 5 == 1 else ()), *body] for n in range(1, 16)
+    ]
+    text = read(pdf(chapters), "b.pdf").text
+    assert text.count("Chapter ") == text.count("[Adopted in 1922]") == 3
+
+
 def test_a_sentence_over_a_pages_end_is_one_and_knows_both_pages() -> None:
     first = [*lines(LEFT[:4]), *lines(["The keeper of the lower lock was called to the"], top=640)]
     second = [

@@ -23,7 +23,8 @@ _TABLE_GAP = 0.8  # the same in a row of three or more cells
 _COLUMN_ROWS = 5
 _COLUMN_LETTERS = 18
 _COLUMN_FULL = 0.8  # of its column, the median line of running text fills so much; cells vary more
-_EDGE_ROWS = 2
+_EDGE_ROWS = 4
+_HEAD_SHARE = 1 / 3  # of the pages have a head of several lines; chapters begin with lines that are alike, too
 _EDGE_DRIFT = 4.0  # points: a running head stands at the same height on each page
 _APART = 1.5  # of the usual line distance: lines further away do not belong to the text
 _NEW_PARAGRAPH = 1.3
@@ -145,7 +146,8 @@ def without_running_heads(pages: Sequence[Sequence[Line]], pitch: float) -> list
 
     A line is removed only if it is at the same height with the same words (apart from numbers) on at least three pages,
     or on both of two; if it is at a distance from the text (unless it is only a number); and if it is not larger than
-    the text, as titles of slides are.
+    the text, as titles of slides are. Of a head of several lines only the last need be at a distance, if each is on a
+    third of the pages.
     """
     sizes: Counter[int] = Counter()
     for line in itertools.chain.from_iterable(pages):
@@ -155,7 +157,7 @@ def without_running_heads(pages: Sequence[Sequence[Line]], pitch: float) -> list
     groups: dict[tuple[bool, str], list[_Edge]] = defaultdict(list)
     for edge in edges:
         groups[edge.top, edge.key].append(edge)
-    repeated: set[_Edge] = set()
+    repeated: dict[tuple[int, bool], dict[int, _Edge]] = defaultdict(dict)
     filled = sum(1 for lines in pages if lines)
     for group in groups.values():
         height = statistics.median(edge.y for edge in group)
@@ -163,12 +165,25 @@ def without_running_heads(pages: Sequence[Sequence[Line]], pitch: float) -> list
         number = len({edge.page for edge in level})
         if number < min(3, max(2, filled)):
             continue
+        usual = number >= max(3, _HEAD_SHARE * filled)
         number_only = _ONLY_NUMBER.fullmatch(group[0].key) is not None
-        repeated |= {edge for edge in level if number_only or edge.apart}
-    gone = {(e.page, e.y) for e in repeated if e.rank == 0}
-    outermost = {(e.page, e.top) for e in repeated if e.rank == 0}
-    gone |= {(e.page, e.y) for e in repeated if (e.page, e.top) in outermost}
+        for edge in level:
+            if usual or number_only or edge.apart:
+                repeated[edge.page, edge.top][edge.rank] = edge
+    gone = {(edge.page, edge.y) for rows in repeated.values() for edge in _head(rows)}
     return [[line for line in lines if (number, line.y) not in gone] for number, lines in enumerate(pages)]
+
+
+def _head(rows: dict[int, _Edge]) -> list[_Edge]:
+    """Return those of the repeated rows at an edge of a page, by rank, that are its running head.
+
+    They end with the first row that is apart. One of the two outermost rows may also go alone.
+    """
+    found = [row for i, (rank, row) in enumerate(sorted(rows.items())) if rank == i]
+    end = next((i + 1 for i, row in enumerate(found) if row.apart), 0)
+    while end < min(2, len(found)) and (found[end].apart or _ONLY_NUMBER.fullmatch(found[end].key)):
+        end += 1
+    return found[:end]
 
 
 def _edges(page: int, lines: Sequence[Line], pitch: float, largest: float) -> list[_Edge]:
