@@ -327,3 +327,38 @@ def test_all_of_a_definition_knows_its_term_and_what_follows_the_list_does_not()
     assert place("auto\nOne a core.") == ("Settings", "Limits > slots (integer) > auto")
     assert place("Restart it.") == ("Settings: slots (integer)", "Limits > slots (integer)")
     assert place("See also: files.") == ("Settings", "Limits")
+
+
+def test_raised_and_lowered_digits_are_no_part_of_the_number_before_them() -> None:
+    page = (
+        "<p>5<sup>2</sup> tablets, 10<sup>-6</sup> m<sup>2</sup>, the 1<sup>st</sup>, H<sub>2</sub>O, 101<sub>2</sub>"
+    )
+    assert text(page) == "5² tablets, 10⁻⁶ m2, the 1st, H2O, 101₂"  # nobody types H₂O in a question
+    assert text(
+        "<p>1<sup>1</sup>/<sub>2</sub> <b>4</b><sup><a href='#n'>3</a></sup> 4<sup>[5]</sup> <sup>14</sup>C"
+    ) == ("1¹/₂ 4³ 4[5] 14C")
+
+
+@pytest.mark.parametrize(
+    "attributes", ["hidden", 'hidden="hidden"', "style='display:none'", "style='color: red; Visibility : Hidden'"]
+)
+def test_what_attributes_hide_is_not_read(attributes: str) -> None:
+    assert text(f"<p>The fee <span {attributes}>was 4 <b>and</b></span> is 5.<div {attributes}>old</div><p>End") == (
+        "The fee is 5.\n\nEnd"
+    )
+    assert text(f"<body {attributes}><p>The fee <br {attributes}>is 5.") == "The fee\nis 5."
+    assert text(f"<div {attributes}>The fee is 5.</div>") == "The fee is 5."
+    assert text(f"<div role='tabpanel' {attributes}>The fee is 5.</div>") == "The fee is 5."
+
+
+def test_what_attributes_hide_for_now_or_from_some_readers_is_read() -> None:
+    assert text("<p hidden='until-found'>One.<p aria-hidden='true'>Two.<p style='display:block'>Three.") == (
+        "One.\n\nTwo.\n\nThree."
+    )
+    assert text("<span class='mwe-math-mathml' style='display:none'><math alttext='x^2'></math></span>") == "x^2"
+
+
+@pytest.mark.parametrize("tag", ["del", "s", "strike", "S"])
+def test_what_is_struck_out_is_not_read(tag: str) -> None:
+    assert text(f"<p>It costs <{tag}>5 euros</{tag}> 6 euros.") == "It costs 6 euros."
+    assert text(f"<p>It costs <{tag}>5 euros.<p>Never ended.") == "It costs 5 euros.\n\nNever ended."

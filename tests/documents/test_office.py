@@ -117,6 +117,13 @@ def test_what_is_not_seen_is_not_read() -> None:
     assert read(docx(body, comments=comment, header=header), "a.docx").text == "Kept inserted\tend\nline\n\nA non-box."
 
 
+def test_raised_digits_are_told_apart_and_struck_out_text_is_left_out() -> None:
+    parts = [("10", ""), ("6", '<w:vertAlign w:val="superscript"/>'), (" H", "")]
+    parts += (("2", '<w:vertAlign w:val="subscript"/>'), ("O is ", ""), ("cheap", "<w:strike/>"), ("dear", ""))
+    runs = "".join(f'<w:r><w:rPr>{how}</w:rPr><w:t xml:space="preserve">{t}</w:t></w:r>' for t, how in parts)
+    assert read(docx(f"<w:p>{runs}</w:p>"), "a.docx").text == "10⁶ H2O is dear"
+
+
 def test_headings_by_style_by_what_it_is_based_on_and_by_level() -> None:
     styles = (
         '<w:style w:type="paragraph" w:styleId="berschrift1"><w:name w:val="heading 1"/>'

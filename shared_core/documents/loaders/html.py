@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -41,8 +42,8 @@ _LINES = frozenset(("br", "dd", "dt", "li", "option", "tr"))
 _FOREIGN = frozenset(("svg", "math"))
 _UNSEEN = frozenset(
     (
-        "script", "style", "template", "noscript", "iframe", "noembed", "noframes", "object", "canvas", "audio",
-        "video", "select", "datalist", "textarea", *_FOREIGN,
+        "script", "style", "template", "noscript", "iframe", "noembed", "noframes", "canvas", "audio", "video",
+        "select", "datalist", "textarea", *_FOREIGN,
     )
 )  # fmt: skip
 # Elements that close an unclosed drawing or formula (the HTML standard, "parsing foreign content").
@@ -53,6 +54,15 @@ _BREAK_OUT = frozenset(
     )
 )  # fmt: skip
 _HTML_WITHIN = frozenset(("foreignobject", "annotation-xml", "desc"))
+# Text that is struck out does not hold; neither does the content of an object. One that is never ended stays visible.
+_MUST_END = frozenset(("del", "object", "s", "strike"))
+_MUST_END_TAG = re.compile(rf"<(/?)({'|'.join(sorted(_MUST_END))})(?=[\s/>])", re.IGNORECASE)
+_HIDING_STYLE = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
+_RAISED = {
+    "sup": str.maketrans("0123456789+-−–", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁻"),
+    "sub": str.maketrans("0123456789+-−–", "₀₁₂₃₄₅₆₇₈₉₊₋₋₋"),
+}
+_RAISED_NUMBER = re.compile(r"[-+−–,.\s]*\d[-+−–,.\s\d]*", re.ASCII)
 _NO_END = frozenset(("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "wbr"))
 
 
@@ -69,12 +79,22 @@ def load_html(data: bytes, fallback: str | None, budget: Budget) -> Extracted:
 def read_html(text: str, budget: Budget, *, spaces: bool = False) -> Extracted:
     """Read an HTML page that is decoded already; ``spaces``: all its white space counts. Raises as ``load_html``."""
     try:
-        from lxml import etree
+        import lxml.etree  # noqa: F401 (_parse uses it)
     except ImportError as error:
         raise MissingDependencyError("lxml", extra="documents", purpose="Reading HTML files") from error
-    target = _PageReader(objects_end=_objects_end(text), spaces=spaces)
-    parser = etree.HTMLParser(target=target, huge_tree=True)
     text = without_surrogates(text)
+    for hiding in (True, False):  # what is hidden is read if it is all that there is
+        target = _PageReader(unseen=_UNSEEN | _MUST_END - _never_ended(text), hiding=hiding, spaces=spaces)
+        _parse(text, target, budget)
+        if (found := target.result()).text.strip() or not target.has_hidden:
+            break
+    return found
+
+
+def _parse(text: str, target: _PageReader, budget: Budget) -> None:
+    from lxml import etree
+
+    parser = etree.HTMLParser(target=target, huge_tree=True)
     try:
         for start in range(0, len(text), CHUNK):
             budget.check()
@@ -82,11 +102,10 @@ def read_html(text: str, budget: Budget, *, spaces: bool = False) -> Extracted:
         parser.close()
     except etree.LxmlError as error:
         if not target.runs:  # an empty page, or nothing but comments
-            return Extracted("")
+            return
         raise DocumentError(
             f"The HTML cannot be parsed: {one_line(str(error))[:200]}", hint="Open it in a browser and save it again."
         ) from error
-    return target.result()
 
 
 def _declared_encoding(data: bytes) -> str | None:
@@ -102,10 +121,22 @@ def _declared_encoding(data: bytes) -> str | None:
         return None
 
 
-def _objects_end(text: str) -> bool:
-    """Return whether each ``<object>`` has its end tag; an open one would make the rest of the page its fallback."""
-    lowered = text.lower() if "<obj" in text or "<OBJ" in text or "<Obj" in text else ""
-    return lowered.count("<object") <= lowered.count("</object")
+def _never_ended(text: str) -> set[str]:
+    """Return the names in ``_MUST_END`` of which some element has no end tag: it would hide the rest of the page."""
+    balance: Counter[str] = Counter()
+    for match in _MUST_END_TAG.finditer(text):
+        balance[match[2].lower()] += -1 if match[1] else 1
+    return {tag for tag, more in balance.items() if more > 0}
+
+
+def _is_hidden(tag: str, attributes: Mapping[str, str]) -> bool:
+    """Return whether an element's attributes hide it, for good: not a panel that a tab or a click shows."""
+    if tag in _NO_END or tag in ("html", "body") or attributes.get("role") in ("tabpanel", "region"):
+        return False
+    if "hidden" in attributes and (attributes["hidden"] or "").lower() != "until-found":
+        return True
+    # Wikipedia hides the readable form of each formula in favour of its picture.
+    return bool(_HIDING_STYLE.search(attributes.get("style") or "")) and "math" not in (attributes.get("class") or "")
 
 
 @dataclass(slots=True)
@@ -132,13 +163,23 @@ class _Element:
     link: str = ""
 
 
+def _apart(before: str, number: str, tag: str) -> str:
+    """Return a raised or lowered number in Unicode's digits if it would join a number: 10<sup>6</sup> is not 106.
+
+    After letters it stays as people type it and the reader knows it: H2O, m2.
+    """
+    joins = before.isdigit() or before == "/" or (tag == "sup" and not before.isalpha() and not before.isspace())
+    return number.translate(_RAISED[tag]) if joins else number
+
+
 class _PageReader:
     """Target of lxml's parser: converts tags and text to runs of text, each with its zone and the gap before it."""
 
-    def __init__(self, *, objects_end: bool, spaces: bool) -> None:
+    def __init__(self, *, unseen: frozenset[str], hiding: bool, spaces: bool) -> None:
         self.runs: list[TextRun] = []
         self._zones = Zones()
-        self._unseen = _UNSEEN if objects_end else _UNSEEN - {"object"}
+        self._unseen, self._hiding = unseen, hiding
+        self.has_hidden = False  # whether attributes hid something
         self._spaces = spaces
         self._open: list[_Element] = []
         self._elements = 0
@@ -147,6 +188,7 @@ class _PageReader:
         self._html_within = 0  # open elements within a drawing that contain HTML again
         self._preformatted = self._titles = 0
         self._links: list[str] = []
+        self._raised: list[str] = []  # "sup" and "sub" elements that are open
         self._level = self._headings = 0
         self._title: list[str] = []
         self._title_done = False
@@ -170,7 +212,9 @@ class _PageReader:
             self._html_within += element.html
             return
         self._hidden = None
-        if tag in self._unseen:
+        hides = self._hiding and bool(attributes) and _is_hidden(tag, attributes)
+        if tag in self._unseen or hides:
+            self.has_hidden |= hides
             element.seen = False
             if tag == "math" and attributes.get("alttext"):
                 self._text(attributes["alttext"])
@@ -217,6 +261,8 @@ class _PageReader:
         if tag == "a":
             element.link = attributes.get("href") or ""
             self._links.append(element.link)
+        elif tag in _RAISED:
+            self._raised.append(tag)
         elif tag == "pre":
             self._preformatted += 1
         elif tag == "table":
@@ -252,6 +298,8 @@ class _PageReader:
         if tag == "a" and self._links:
             self._links.pop()
             self._drop_permalink(element)
+        elif tag in _RAISED and self._raised:
+            self._raised.pop()
         elif tag == "pre":
             self._preformatted = max(0, self._preformatted - 1)
             if len(self.runs) > element.first:
@@ -308,6 +356,8 @@ class _PageReader:
     def _emit(self, text: str) -> None:
         if not text:
             return
+        if self._raised and self._gap == 0 and self.runs and _RAISED_NUMBER.fullmatch(text):
+            text = _apart(self.runs[-1].text[-1:], text, self._raised[-1])
         if self._after_term:  # a term and its definition are one paragraph, so that no cut separates them
             self._gap, self._after_term = LINE_GAP, False
         if self._gap == 0 and self.runs and not self._preformatted:
@@ -321,7 +371,7 @@ class _PageReader:
         """Return the gap that a style sheet makes around the number of an item, as in by-laws: ``shall—(a)stand``."""
         last = self.runs[-1]
         if _ITEM.fullmatch(text):
-            note = any(element.tag in ("a", "sub", "sup") for element in self._open)
+            note = bool(self._raised or self._links)
             return LINE_GAP if not note and _BEFORE_ITEM.search(last.text) else 0
         starts = len(self.runs) == 1 or last.gap >= LINE_GAP
         return SPACE_GAP if starts and text[0].isalnum() and _ITEM.fullmatch(last.text) else 0

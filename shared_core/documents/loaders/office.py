@@ -45,14 +45,14 @@ _ON_EACH_SLIDE = re.compile(
     rb'<p:sp\b(?:(?!</?p:sp\b)[\s\S])*<p:ph\b[^>]*\btype="(?:ftr|hdr|sldNum|dt)"(?:(?!</p:sp>)[\s\S])*</p:sp>'
 )
 _SLIDE_ENDS = "<hr />"
-_NO_TEXT = re.compile(r"(?<=>)\n(?=<)|</?(?:span|strong|em|u|s|sub|sup)\b[^>]*>")
+_NO_TEXT = re.compile(r"(?<=>)\n(?=<)|</?(?:span|strong|em|u)\b[^>]*>")
 _PAGES = frozenset(("application/xhtml+xml", "text/html"))
 
 
 def read_office(kind: str, data: bytes, budget: Budget) -> Extracted:
     """Read a Word document (``docx``) or a presentation (``pptx``), whose slides are pages.
 
-    Headers, footers, comments, deleted and hidden text are left out; notes come last.
+    Headers, footers, comments, deleted, struck-out and hidden text are left out; notes come last.
 
     Raises:
         DocumentError: damaged, protected by a password, in an older format, or beyond the limits.
