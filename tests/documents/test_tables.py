@@ -171,3 +171,26 @@ def test_json_lists_of_objects_are_tables_and_other_json_is_text() -> None:
     assert read('[{"q": "a b"}]', "d.json").format == "code"
     assert read('[{"q": "a b"}]', "d.json", text_column="q").text == "a b"
     assert read("[" * 100_000, "e.json").format == "code"
+
+
+@pytest.mark.parametrize(
+    ("above", "text"),
+    [
+        ("Report of prices\n\n", "Report of prices"),
+        ("Prices; of March\nBy the town\n", "Prices\tof March\nBy the town"),
+        ("Prices of March;;;\n;;;\n", "Prices of March"),
+        ("Exported;2024\n\n", "Exported\t2024"),
+    ],
+)
+def test_lines_above_the_header_are_text(above: str, text: str) -> None:
+    document = read(f"{above}name;price;stock;place\nHammer;5,00;1;a\nNail;6,00;2;b\n", "a.csv")
+    first, hammer, _ = rows(document)
+    assert first == (text.replace("\t", "; "), "", {})
+    assert hammer[0] == "name: Hammer; price: 5,00; stock: 1; place: a"
+    assert hammer[2]["row"] == 1
+
+
+@pytest.mark.parametrize("header", ["text\n\n", "quote\n", "A quote\n", "a,b,c\n"])
+def test_a_header_that_is_narrower_than_the_rows_stays_the_header(header: str) -> None:
+    document = read(f"{header}hello, you\nbye, you\n", "a.csv")
+    assert [values["row"] for *_, values in rows(document)] == [1, 2]

@@ -15,6 +15,7 @@ import math
 import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from shared_core.documents.loaders.extracted import Extracted, Problem, Segment, decode, one_line, without_surrogates
@@ -41,6 +42,7 @@ MAX_LINE_CHARACTERS = 8 * 2**20
 _DELIMITERS = (",", ";", "\t", "|")
 _QUOTING = "Put fields with quotes, delimiters or line breaks in double quotes, and double the quotes in them."
 _SAMPLE_LINES = 20
+_MAX_ABOVE = 10
 _REREAD = 3  # times its length that a file may be read over because of quotes that are never closed
 _INTEGER = re.compile(r"-?(0|[1-9]\d{0,17})$")
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})(\.\d+)?([eE][-+]?\d{1,3})?$")
@@ -62,7 +64,7 @@ Row = tuple[int, Mapping[str, Any]]  # number (CSV: of the data row; JSONL: of t
 def load_csv(
     data: bytes, fallback: str | None, text_column: str | None, budget: Budget, *, delimiter: str | None
 ) -> Extracted:
-    """Read a table with a header line; ``row`` counts data rows from 1.
+    """Read a table with a header line; ``row`` counts data rows from 1, and what stands above the header is text.
 
     Columns that hold nothing but plain numbers become numbers, so that filters can compare them. A row with broken
     quotes is left out and reported with its line.
@@ -73,11 +75,14 @@ def load_csv(
     """
     text = decode(data, fallback=fallback)
     _allow_long_fields(len(text))
+    found = _above_header(text, text_column, [delimiter] if delimiter else _DELIMITERS)
+    above, delimiter = found or (0, delimiter or _delimiter(text))
+    preface: list[str] = []
     header: list[str] | None = None
     records: list[tuple[int, list[str]]] = []
     problems: list[Problem] = []
     cells = number = 0
-    for line, record in _records(text, delimiter or _delimiter(text), budget):
+    for line, record in _records(text, delimiter, budget):
         if record is None:
             if header is None:
                 raise DocumentError(
@@ -87,6 +92,8 @@ def load_csv(
             number += 1
             what = f"row {number} (line {line}) cannot be parsed and was left out: its quotes are broken"
             problems.append(Problem(what, _QUOTING))
+        elif len(preface) < above:
+            preface.append("; ".join(one_line(cell) for cell in record if cell.strip()))
         elif header is None:
             header = [one_line(name) for name in record]
         elif any(record):
@@ -102,7 +109,17 @@ def load_csv(
     rows = [
         (n, {name: columns[name][i] for name in columns if i < len(columns[name])}) for i, (n, _) in enumerate(records)
     ]
-    return _as_text(rows, header or [], text_column, problems, "row", dict(records))
+    table = _as_text(rows, header or [], text_column, problems, "row", dict(records))
+    return _below("\n".join(filter(None, preface)), table)
+
+
+def _below(text: str, table: Extracted) -> Extracted:
+    """Return a table with a text above it."""
+    if not text:
+        return table
+    length = len(text) + len(_ROW_BREAK)
+    moved = (replace(row, start=row.start + length, end=row.end + length) for row in table.segments)
+    return replace(table, text=text + _ROW_BREAK + table.text, segments=(Segment(0, len(text)), *moved))
 
 
 def _records(text: str, delimiter: str, budget: Budget) -> Iterator[tuple[int, list[str] | None]]:
@@ -218,6 +235,28 @@ def _delimiter(text: str) -> str:
         counts = [len(next(csv.reader([line], delimiter=delimiter), [])) for line in lines] or [0]
         scores[delimiter] = (sum(count == counts[0] for count in counts), counts[0]) if counts[0] > 1 else (0, 0)
     return max(_DELIMITERS, key=lambda delimiter: scores[delimiter])
+
+
+def _above_header(text: str, text_column: str | None, delimiters: Sequence[str]) -> tuple[int, str] | None:
+    """Return how many lines with words stand above the header, and the delimiter; ``None`` if the table starts at once.
+
+    Below them, all lines have the same number of fields, at least twice as many as each of them fills. One without an
+    empty line below it is no name of a column: it has several words, and the next line is not prose.
+    """
+    given = [*itertools.islice(io.StringIO(text), _SAMPLE_LINES), ""]
+    lines = [(line, not below.strip()) for line, below in itertools.pairwise(given) if line.strip()]
+    names = {*TEXT_COLUMNS, (text_column or "text").lower()}
+    for delimiter in delimiters:
+        rows = [next(csv.reader([line], delimiter=delimiter), []) for line, _ in lines]
+        filled = [[cell.strip().lower() for cell in row if cell.strip()] for row in rows]
+        for above in range(1, min(_MAX_ABOVE, len(rows) - 2) + 1):
+            line, apart = lines[above - 1]
+            apart |= not filled[above - 1] or (" " in line.strip() and f"{delimiter} " not in lines[above][0])
+            width = len(filled[above])
+            short = all(2 * len(cells) <= width and names.isdisjoint(cells) for cells in filled[:above])
+            if width > 1 and apart and short and all(len(row) == width for row in rows[above:]):
+                return above, delimiter
+    return None
 
 
 def _allow_long_fields(characters: int) -> None:
