@@ -15,7 +15,7 @@ from shared_core.documents.load import Failure, load_document
 from shared_core.documents.scan import INDEX_MARK, describe_skipped, iter_documents, scan
 from shared_core.errors import DocumentError, InputError
 from tests.documents.pdf_files import pdf
-from tests.documents.reading import read, refused, write
+from tests.documents.reading import read, refused, refuses, write
 
 
 def test_text_is_kept_character_for_character(tmp_path: Path) -> None:
@@ -37,6 +37,21 @@ def test_text_is_kept_character_for_character(tmp_path: Path) -> None:
 )
 def test_byte_order_marks_decide_and_are_not_text(tmp_path: Path, data: bytes, expected: str) -> None:
     assert load_document(write(tmp_path, "a.txt", data)).text == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("Grüße aus Köln. Die Fähre fährt täglich.", "cp1252"),
+        ("The fee is £5 – “paid” at the gate. It’s due.", "cp1252"),
+        ("Le café est fermé l’été, à côté du théâtre. " * 3, "cp1252"),
+        ("Příliš žluťoučký kůň úpěl.", "cp1250"),
+        ("Паром отправляется каждый день.", "cp1251"),
+    ],
+)
+def test_the_encoding_that_a_hint_names_is_the_usual_one(text: str, encoding: str) -> None:
+    pytest.importorskip("charset_normalizer")
+    assert refuses(text.encode(encoding), "a.txt").hint.endswith(f"It may be {encoding}.")
 
 
 def test_wrong_encoding_is_refused_with_the_place_and_never_guessed(tmp_path: Path) -> None:

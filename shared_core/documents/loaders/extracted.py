@@ -101,9 +101,14 @@ _MAGIC = (
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 _SAMPLE = 65_536
 _CONTROL_SHARE = 0.02
+_LATIN = re.compile(
+    r"mac_(?:roman|latin2|iceland|turkish)|cp(?:125[0247]|1006|437|775|85\d)$|hp_roman8|latin_1|iso8859_\d+"
+)
+_WESTERN = re.compile(r"(?i:[\x00-\x7fàáâãäåæçèéêëìíîïñòóôõöøùúûüœß\xa0“”„‘’‚–—…•€£§°©®™«»¿¡²½·])*+")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SENTENCE_ENDS = tuple(".?!;:,。？！؟")
 _TITLE_CHARACTERS = 120
+_NO_BREAK = re.compile(r"[^\r\n]")
 _FIRST_LINE = re.compile(r"\s*(\S[^\r\n]*)(?:\r\n|\r|\n)[^\S\r\n]*[\r\n]")  # and an empty line below it
 
 
@@ -186,8 +191,13 @@ def _encoding_hint(data: bytes, position: int) -> str:
         from charset_normalizer import from_bytes
     except ImportError:
         return hint
-    best = from_bytes(data[max(0, position - _SAMPLE // 2) : position + _SAMPLE // 2]).best()
-    return f"{hint} It may be {best.encoding}." if best is not None and best.encoding != "utf_8" else hint
+    sample = data[max(0, position - _SAMPLE // 2) : position + _SAMPLE // 2]
+    best = from_bytes(sample).best()
+    guess = best.encoding if best is not None else "utf_8"
+    # Windows' Western encoding is the most frequent of those that a short text does not tell apart.
+    if _LATIN.match(guess) and _WESTERN.fullmatch(sample.decode("cp1252", "replace")):
+        guess = "cp1252"
+    return f"{hint} It may be {guess}." if guess != "utf_8" else hint
 
 
 # Titles that programs set when the author gave none.
@@ -215,6 +225,11 @@ def damaged(kind: str, error: Exception) -> DocumentError:
 def without_surrogates(text: str) -> str:
     """Replace lone surrogates (broken escapes in JSON or PDF) by U+FFFD: they cannot be encoded as UTF-8."""
     return _SURROGATE.sub("\ufffd", text)
+
+
+def blanked(text: str) -> str:
+    """Replace everything but line breaks by spaces: what follows keeps its place."""
+    return _NO_BREAK.sub(" ", text)
 
 
 def one_line(text: str) -> str:
