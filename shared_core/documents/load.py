@@ -26,7 +26,7 @@ from shared_core.documents.loaders.formats import BINARY, PACKED, SUFFIXES, endi
 from shared_core.documents.loaders.limits import MAX_SECONDS, Budget, read_unpacked
 from shared_core.errors import DocumentError, InputError
 
-LOADER_VERSION = 6
+LOADER_VERSION = 7
 """Increased whenever the same bytes may give another text; an index then reads its files again."""
 
 _OPEN: dict[str, Callable[[IO[bytes]], IO[bytes]]] = {
@@ -280,7 +280,7 @@ def _extract(kind: str, data: bytes, options: LoadOptions, budget: Budget) -> tu
     if kind == "markdown":
         from shared_core.documents.loaders.markdown import load_markdown
 
-        return kind, load_markdown(data, options.encoding)
+        return kind, load_markdown(data, options.encoding, budget)
     if kind in ("text", "rst", "code"):
         from shared_core.documents.loaders import text
 

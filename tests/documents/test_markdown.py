@@ -1,4 +1,4 @@
-"""Tables of Markdown: their rows are read with the names of their columns."""
+"""Markdown: rows of tables have the names of their columns; comments, front matter and tags are no text."""
 
 from __future__ import annotations
 
@@ -76,6 +76,45 @@ def test_front_matter_before_a_table_is_kept_apart() -> None:
     assert document.text[start:end] == passage.text
 
 
-@pytest.mark.parametrize("part", ["|", "| a | b |\n|---|---|\n", "`" * 3 + "\n", "| -", "|---|\n", "a|\n"])
+def test_comments_are_blank_but_not_in_code() -> None:
+    shown = "# Fees <!-- omit\r\nin toc -->\n\nIt is 5.<!-- It was 4. --> Paid.\n<!--\n# Old\n-->\n"
+    code = "`<!-- a -->` ``<!-- ` -->``\n\n    <!-- b -->\n\n```\n<!-- c -->\n```\n<!-- open\n"
+    document = read(shown + code, "a.md")
+    assert " ".join(document.text.split()) == " ".join(["# Fees It is 5. Paid.", *code.split()])
+    assert [len(line) for line in document.text.splitlines()] == [len(line) for line in (shown + code).splitlines()]
+    assert [h.label for h in document.headings] == ["Fees"]
+    cell = {"cell_type": "markdown", "source": "<!-- old -->It is 5."}
+    assert read(json.dumps({"cells": [cell]}), "a.ipynb").text.strip() == "It is 5."
+
+
+def test_what_is_struck_out_is_blank_but_not_in_code() -> None:
+    assert text("It costs ~~5 euros~~ 6 euros.") == "It costs             6 euros."
+    for own in ("`~~a~~`", "~~~\n~~a~~\n~~~", "5 ~~ 6 ~~ 7", "a ~~b", "~~~a~~~"):
+        assert text(own) == own
+
+
+def test_front_matter_may_be_toml() -> None:
+    content = '+++\n# Made by hand\ntitle = "Fees"\n[extra]\ntitle = "No"\n+++\n\nIt is 5.\n'
+    document = read(content, "a.md")
+    assert (document.title, document.text, document.headings) == ("Fees", content, ())
+    assert [p.text for p in chunk_document(document)] == ["It is 5."]
+
+
+def test_what_is_mostly_html_is_read_as_a_web_page() -> None:
+    content = '<section id="s1"><h2 class="n">1. Bees</h2><p id="p1">No person may <b>keep</b> bees.</p></section>\n'
+    document = read(f"---\ntitle: Bees\n---\n{content}", "a.md")
+    assert (document.title, document.text) == ("Bees", "1. Bees\n\nNo person may keep bees.")
+    assert [h.label for h in document.headings] == ["1. Bees"]
+    for own in (
+        f"# Bees\n\n{content}",
+        f"```html\n{content}```\n",
+        f"{'It may not be kept here at all. ' * 20}\n{content}",
+    ):
+        assert text(own) == own
+
+
+@pytest.mark.parametrize(
+    "part", ["|", "| a | b |\n|---|---|\n", "`" * 3 + "\n", "| -", "|---|\n", "a|\n", "<!--", "<a ", "`a``b", "~~a"]
+)
 def test_work_grows_with_the_length_only(part: str) -> None:
     read(part * 60_000, "a.md")

@@ -94,3 +94,12 @@ def test_underlined_titles_are_sections_and_the_newest_release_is_no_title() -> 
 @pytest.mark.parametrize("part", ["-a", "-a  b\n", "A?\n\n", "1. a\n\n", "-a \n", " ", "\n", "-a b "])
 def test_work_grows_with_the_length_only(part: str) -> None:
     read(part * (200_000 // len(part)) + "x", "a.txt")
+
+
+def test_comments_of_restructured_text_are_blank() -> None:
+    shown = "Fees\n====\n\n.. _fees:\n\n.. note:: It is 5.\n\n.. [1] A note.\n\n.. |x| replace:: y\n\n"
+    comments = ".. It was 4:\n   cash.\n\n   Really.\n.. Again.\n\n..\n   It was 3.\n\n"
+    end = "..\n\n    Quoted.\n\nThe end. See\n.. dots.\n"
+    document = read(shown + comments + end, "a.rst")
+    assert document.text == shown + "".join("\n" if c == "\n" else " " for c in comments) + end
+    assert read(".. It was 4.", "a.txt").text == ".. It was 4."

@@ -1,36 +1,55 @@
-"""Read Markdown: the file unchanged, but for its tables, whose rows get the names of their columns (``named_rows``)."""
+"""Read Markdown: the file, but for tables, whose rows get the names of their columns (``named_rows``).
+
+Comments and struck-out text are replaced by spaces. A file that is mostly HTML is read as a web page.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
-from shared_core.documents.loaders.extracted import TERM_LEVEL, Extracted, Heading, Segment, decode, one_line
+from shared_core.documents.loaders.extracted import TERM_LEVEL, Extracted, Heading, Segment, blanked, decode, one_line
+from shared_core.documents.loaders.html import read_html
+from shared_core.documents.loaders.limits import Budget
 from shared_core.documents.loaders.named_rows import Table
 from shared_core.documents.loaders.runs import CELL_GAP, LINE_GAP, TextRun, join_runs
 
 _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})")
 _ATX = re.compile(r" {0,3}(#{1,6})(?=[ \t\r\n]|$)")
 _SETEXT = re.compile(r" {0,3}(=+|-{2,})[ \t]*\r?$")
-_FRONT_TITLE = re.compile(r"^title[ \t]*:[ \t]*(.+)$", re.MULTILINE | re.IGNORECASE)
+_FRONT_TITLE = re.compile(r"^title[ \t]*[:=][ \t]*(.+)$", re.MULTILINE | re.IGNORECASE)
 # Header fields, as in mail and package metadata: a name and a value, which may go on in indented lines.
 _FIELDS = re.compile(r"(?:[A-Za-z][\w-]*+:[ \t][^\n]*+\n(?:[ \t]++[^\n]*+\n)*+){3,}+(?=\r?\n)")
 _FIELD_TITLE = re.compile(r"^(?:title|subject|name)[ \t]*:[ \t]*(.+)$", re.MULTILINE | re.IGNORECASE)
 _BLOCK_START = re.compile(r"[ \t]*([-*+>|#]|\d+[.)])")
+_FENCED = r"^[ ]{0,3}(?P<fence>`{3,}(?=[^`\n]*$)|~{3,}).*?(?:^[ ]{0,3}(?P=fence)[`~]*[ \t]*\r?$|\Z)"
 _TABLE_OR_CODE = re.compile(
-    r"""^[ ]{0,3}(?P<fence>`{3,}(?=[^`\n]*$)|~{3,}).*?(?:^[ ]{0,3}(?P=fence)[`~]*[ \t]*\r?$|\Z)
+    rf"""{_FENCED}
     | ^(?P<header>[^\n|]*+\|[^\n]*+)\n
       (?=[^\n|]*+\|)[ \t]*+\|?(?P<rule>(?:[ \t]*+:?-++:?[ \t]*+\|)*+(?:[ \t]*+:?-++:?)?+)[ \t]*+\r?(?:\n|\Z)
       (?P<rows>(?:[^\n|]*+\|[^\n]*+(?:\n|\Z))++)""",
     re.MULTILINE | re.DOTALL | re.VERBOSE,
 )
+_MARK = re.compile(  # code that is fenced, indented or within a line; else struck-out text, a comment or a tag
+    rf"""(?P<code>{_FENCED} | ^(?:[ ]{{4}}|\t)[^\n]*+
+      | (?<!`)(?P<ticks>`+)(?!`)[^\n]{{0,1000}}?(?<!`)(?P=ticks)(?!`))
+    | (?<![~\\])~~(?=[^\s~])[^\n~]*+(?<=\S)~~(?!~)
+    | <!--.*?(?:-->|(?P<endless>\Z)) | (?P<tag></?[A-Za-z][\w-]*+(?:[ \t\r\n/][^<>]*+)?>)""",
+    re.MULTILINE | re.DOTALL | re.VERBOSE,
+)
+_MOSTLY_TAGS = 0.3
+_LEAST_TAGS = 4
 _PIPE = re.compile(r"(?<!\\)\|")
 
 
-def load_markdown(data: bytes, fallback: str | None) -> Extracted:
+def load_markdown(data: bytes, fallback: str | None, budget: Budget) -> Extracted:
     """Read a Markdown file: its source, with the names of columns in rows, and ATX and setext headings.
 
     Its title comes from the front matter or header fields, else from the first heading of level 1, or any heading with
-    which the text begins.
+    which the text begins. What is mostly HTML is read as such, without the front matter.
+
+    Raises:
+        DocumentError, MissingDependencyError: as for ``read_html``.
     """
     text = decode(data, fallback=fallback)
     body = _front_matter_end(text)
@@ -38,25 +57,33 @@ def load_markdown(data: bytes, fallback: str | None) -> Extracted:
     text, headings = read_markdown(text, fields.end() if fields else body)
     named = _FIELD_TITLE.search(fields.group()) if fields else _FRONT_TITLE.search(text[:body]) if body else None
     title = one_line(named.group(1)).strip("\"'") if named else ""
+    if not fields and _is_mostly_html(text[body:], headings):
+        page = read_html(text[body:], budget)
+        return Extracted(page.text, title or page.title, page.headings)
     first = next((h for h in headings if h.level == 1 or not text[body : h.start].strip()), None)
     segments = (Segment(body, len(text)),) if body else ()
     return Extracted(text, title or (first.label if first else ""), tuple(headings), segments)
 
 
 def _front_matter_end(text: str) -> int:
-    """Return where the text begins after a YAML block between two ``---`` lines at the top; 0 without one."""
-    if not re.match(r"---[ \t]*\r?\n", text):
+    """Return where the text begins after a block of YAML (``---``) or TOML (``+++``) at the top; 0 without one."""
+    mark = re.match(r"(---|\+\+\+)[ \t]*\r?\n", text)
+    if not mark:
         return 0
-    end = re.compile(r"^(?:---|\.\.\.)[ \t]*\r?(?:\n|\Z)", re.MULTILINE).search(text, text.index("\n") + 1)
-    return end.end() if end and ":" in text[: end.start()] else 0
+    rule, sign = (r"(?:---|\.\.\.)", ":") if mark[1] == "---" else (r"\+\+\+", "=")
+    end = re.compile(rf"^{rule}[ \t]*\r?(?:\n|\Z)", re.MULTILINE).search(text, mark.end())
+    return end.end() if end and sign in text[: end.start()] else 0
 
 
 def read_markdown(text: str, start: int = 0) -> tuple[str, list[Heading]]:
-    """Return the text with its tables' rows named, and the headings; fenced code and what is before ``start`` stay.
+    """Return the text with its tables' rows named, comments and struck-out text blank; and the headings.
+
+    Code and what is before ``start`` stay as they are.
 
     >>> read_markdown("| Flag | Meaning |\\n|---|---|\\n| -v | verbose |")[0]
     'Flag: -v; Meaning: verbose'
     """
+    text = _without_unseen(text, start)
     pieces: list[str] = []
     terms: list[Heading] = []
     length = last = 0
@@ -74,6 +101,22 @@ def read_markdown(text: str, start: int = 0) -> tuple[str, list[Heading]]:
         pieces += before, named
     text = "".join(pieces) + text[last:]
     return text, sorted([*terms, *_headings(text, start)])
+
+
+def _without_unseen(text: str, start: int) -> str:
+    def blank(match: re.Match[str]) -> str:
+        return match[0] if match["code"] or match["tag"] or match["endless"] is not None else blanked(match[0])
+
+    return text[:start] + _MARK.sub(blank, text[start:]) if "<!--" in text or "~~" in text else text
+
+
+def _is_mostly_html(text: str, headings: Sequence[Heading]) -> bool:
+    """Return whether a text without headings of Markdown's own consists of tags by more than 30%, not counting code."""
+    if headings or text.count("<") < _LEAST_TAGS:
+        return False
+    marks = list(_MARK.finditer(text))
+    tags, code = (sum(m.end() - m.start() for m in marks if m[kind]) for kind in ("tag", "code"))
+    return tags > _MOSTLY_TAGS * (len(text) - code)
 
 
 def _named(header: str, rule: str, lines: str) -> tuple[str, list[Heading]]:

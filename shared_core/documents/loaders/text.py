@@ -1,4 +1,4 @@
-"""Read plain text, reStructuredText, source files and notebooks: the text is the file, unchanged."""
+"""Read plain text, reStructuredText, source files and notebooks: the text is the file, but for comments in markup."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from shared_core.documents.loaders.extracted import (
     TERM_LEVEL,
     Extracted,
     Heading,
+    blanked,
     decode,
     first_line_title,
     one_line,
@@ -22,6 +23,12 @@ _QUESTION = re.compile(
 _LEAST_QUESTIONS = 3
 _OPTION = re.compile(r"([ \t]*)(--?[A-Za-z?](?:[^\s]| (?! ))*)(?:(?: {2,}|\t)[^\s-]|[ \t]*\n\1[ \t]+[^\s-])")
 _RST_RULE = re.compile(r"([=\-`:.'\"~^_*+#])\1{2,}")
+# What begins with two dots and is no note, citation, target, substitution or directive, and the indented lines below.
+_RST_COMMENT = re.compile(
+    r"(?:\A|(?<=\n\n)|(?<=\n\r\n))"
+    r"(?:\.\.(?:[ \t]+(?!\[|_|\||[\w:.+-]+::)\S[^\n]*+|[ \t]*+\r?(?=\n[ \t]+\S))(?:\n|\Z)"
+    r"(?:(?:[ \t]+[^\n]*+|\r?)\n|[ \t]+[^\n]*+\Z)*+)+"
+)
 MAX_NOTEBOOK_CHARACTERS = 32 * 2**20
 
 
@@ -72,8 +79,8 @@ def load_code(data: bytes, fallback: str | None) -> Extracted:
 
 
 def load_rst(data: bytes, fallback: str | None) -> Extracted:
-    """Read a reStructuredText file: its source, with section titles (underlined, or also overlined) as headings."""
-    text = decode(data, fallback=fallback)
+    """Read a reStructuredText file: its source without comments; section titles (underlined) are headings."""
+    text = _RST_COMMENT.sub(lambda match: blanked(match[0]), decode(data, fallback=fallback))
     titles = _rst_headings(text)
     return Extracted(text, _title(text, titles), tuple(titles))
 
