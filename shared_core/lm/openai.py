@@ -306,6 +306,10 @@ class OpenAICompatibleLM(Remade, BaseLanguageModel):
                     route.path,
                     ", ".join(route.left_out),
                 )
+            if route is not None and not route.seed:
+                logger.warning(
+                    "%s%s takes no seed: samples cannot be repeated, and may be alike.", self._endpoint.url, route.path
+                )
             if route is not None and route.logprob_seconds > DEAR:
                 logger.warning(
                     "%s%s takes %.2f s for the log-probabilities of one token: estimators that need none are faster.",

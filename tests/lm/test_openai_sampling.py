@@ -75,6 +75,42 @@ def test_a_server_that_takes_no_temperature_is_used_and_said_to_draw_as_it_pleas
         assert "temperature" in caplog.text
 
 
+class Refusing(FakeServer):
+    """Refuses a field, or a low limit, in words of its own."""
+
+    def __init__(self, field: str, said: str, least: int = 0) -> None:
+        super().__init__(PLAIN, reply=lambda body: "The sky is blue")
+        self.field, self.said, self.least = field, said, least
+
+    def _text(self, body: dict[str, Any], *, chat: bool) -> tuple[int, Any]:
+        if self.field in body and (not self.least or body[self.field] < self.least):
+            return 400, {"error": {"message": self.said}}
+        return super()._text(body, chat=chat)
+
+
+@pytest.mark.parametrize("said", ["Unsupported parameter: '{}'.", "Extra inputs are not permitted."])
+@pytest.mark.parametrize("field", ["seed", "stop"])
+def test_a_server_that_refuses_seed_or_stop_is_used_without(
+    connect: Connect, caplog: pytest.LogCaptureFixture, field: str, said: str
+) -> None:
+    with Refusing(field, said.format(field)) as server:
+        lm = connect(server)
+        result = one(lm, CHAT, seed=7, stop=(" is",), n=2, temperature=1.0)
+        assert [s.text for s in result.samples] == ["The sky"] * 2
+        assert ("takes no seed" in caplog.text) == ("seed" not in server.texts()[-1])
+
+
+@pytest.mark.parametrize("least", [16, 500])
+def test_a_server_that_refuses_a_low_limit_is_probed_with_a_higher_one(connect: Connect, least: int) -> None:
+    said = "Could not finish the message because max_tokens or model output limit was reached. Please try again."
+    with Refusing("max_tokens", said, least) as server:
+        able = connect(server).probe()
+        assert able.chat is not None
+        assert able.completions is not None
+        assert able.chat.logprobs
+        assert able.chat.least >= least
+
+
 # --- ended by ids --------------------------------------------------------------------------------------------------
 
 

@@ -38,6 +38,8 @@ NEUTRAL: Mapping[str, tuple[float, ...]] = MappingProxyType(
 )
 """Sampling as the model gives it, in the spellings of servers. A server fills in what is not sent: vLLM from the
 model's ``generation_config.json``, llama.cpp with top_k 40, top_p .95, min_p .05 and repeat_penalty 1.1."""
+REFUSABLE = ("temperature", "seed", "stop")
+"""Fields that every request may hold, and that some servers refuse: attributes of ``Route``."""
 _PENALTIES = ("repetition_penalty", "repeat_penalty")
 DEAR = 0.03
 """Seconds for one token's log-probability from which on its price is said."""
@@ -51,6 +53,9 @@ class Route:
         path: of the endpoint.
         limit: how it calls the limit on new tokens.
         temperature: it takes one; where not, it draws as it pleases.
+        seed: it takes one; where not, nothing that it draws can be repeated.
+        stop: it takes stop strings; where not, texts are only cut here, after they were paid for.
+        least: the lowest limit on new tokens that probes may set.
         neutral: the fields of ``NEUTRAL`` that it takes and the value that switches each off, sent with every request.
         n: it gives as many choices as asked for.
         logprobs: it gives log-probabilities of the generated tokens.
@@ -67,6 +72,9 @@ class Route:
     path: str
     limit: str = "max_tokens"
     temperature: bool = True
+    seed: bool = True
+    stop: bool = True
+    least: int = 1
     neutral: tuple[tuple[str, float], ...] = ()
     n: bool = False
     logprobs: bool = False
@@ -157,16 +165,14 @@ class Abilities:
 
 
 def request(route: Route, model: str, prompt: str | Sequence[int], tokens: int, **more: Any) -> dict[str, Any]:
-    """Return the body of a greedy request (where the server takes a temperature)."""
-    body: dict[str, Any] = {"model": model, route.limit: tokens, "temperature": 0}
+    """Return the body of a greedy request of few tokens, without the fields that the route does not take."""
+    body: dict[str, Any] = {"model": model, route.limit: max(tokens, route.least), "temperature": 0}
     if route.is_chat:
         body["messages"] = [{"role": "user", "content": prompt}]
     else:
         body["prompt"] = prompt if isinstance(prompt, str) else list(prompt)
     body |= more
-    if not route.temperature:
-        del body["temperature"]
-    return body
+    return {k: v for k, v in body.items() if k not in REFUSABLE or getattr(route, k)}
 
 
 def grammar_fields(dialect: Dialect, grammar: Grammar) -> dict[str, Any]:
@@ -186,7 +192,7 @@ def given_id_fields(ids: Any) -> dict[str, Any]:
     return {"logprob_token_ids": list(ids), "return_tokens_as_token_ids": True}
 
 
-_FORMAT = 2  # raise it when probes or abilities change: older entries are then passed over
+_FORMAT = 3  # raise it when probes or abilities change: older entries are then passed over
 _AGE = 24 * 3600.0  # seconds
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 import time
 from collections.abc import Awaitable, Mapping, Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from shared_core.lm._server.abilities import (
     CHAT,
     COMPLETIONS,
     NEUTRAL,
+    REFUSABLE,
     Abilities,
     Dialect,
     Route,
@@ -48,6 +50,7 @@ _IDS = (5, 6, 7)
 _START = "The sky is"
 _REPETITIVE = "one two one two one two one two one two"
 _TIMED = 3  # tokens
+_ROOMS = (64, 1024)  # tokens, where a server refuses fewer
 _CLOSE = 0.4
 """Nats by which a score may differ from the log-probability at writing, by bfloat16 and other batches: .19 for SmolLM2
 behind vLLM. A score of the token before or behind is off by more, at one of four tokens at least."""
@@ -162,17 +165,13 @@ class _Prober:
         route = Route(path)
         while True:
             try:
-                await self._ask(route)
+                await self._ask(route, seed=0, stop=[_UNLIKELY])
                 return route
             except Failure as failure:
-                said = str(failure.error)
-                # OpenAI's newer models know the limit under another name only, and take no temperature.
-                if failure.refused and "max_completion_tokens" in said and route.limit == "max_tokens":
-                    route = dataclasses.replace(route, limit="max_completion_tokens")
-                elif failure.refused and "temperature" in said and route.temperature:
-                    route = dataclasses.replace(route, temperature=False)
-                else:
+                other = _without_refused(route, failure)
+                if other is None:
                     raise
+                route = other
 
     async def _neutral(self, route: Route) -> tuple[tuple[str, float], ...]:
         """Find the fields, and the values, by which the server switches off its own sampling defaults."""
@@ -194,7 +193,7 @@ class _Prober:
 
     async def _effective(self, route: Route, taken: dict[str, float]) -> dict[str, float]:
         """Leave out the fields that have no effect."""
-        if "top_k" in taken and route.temperature:
+        if "top_k" in taken and route.temperature and route.seed:
             value = await self._all_tokens(route, taken)
             taken = {k: v for k, v in taken.items() if k != "top_k"} | ({} if value is None else {"top_k": value})
         spellings = [name for name in ("repetition_penalty", "repeat_penalty") if name in taken]
@@ -260,7 +259,7 @@ class _Prober:
         for top in (20, 5, 1):
             if await self.shows(self._names_rivals(route, top)):
                 plain, full = [await self._seconds(route, f) for f in ({}, logprob_fields(route, 1))]
-                cost = max(0.0, full - plain) / _TIMED
+                cost = max(0.0, full - plain) / max(_TIMED, route.least)
                 return {"logprobs": True, "top_logprobs": top if top > 1 else 0, "logprob_seconds": round(cost, 4)}
         return {}
 
@@ -374,6 +373,27 @@ class _Prober:
         body = {"model": self._model, "prompt": "Hello", "add_special_tokens": False}
         answer = await self.endpoint.post(f"{self.endpoint.root}/tokenize", body, self.deadline)
         return bool(id_list(answer.get("tokens")))
+
+
+def _without_refused(route: Route, failure: Failure) -> Route | None:
+    """Return the route without what the server has just refused; ``None`` if it cannot be told what that is."""
+    said = str(failure.error)
+    if not failure.refused:
+        return None
+    # OpenAI's newer models know the limit under another name only, and take no temperature.
+    if "max_completion_tokens" in said and route.limit == "max_tokens":
+        return dataclasses.replace(route, limit="max_completion_tokens")
+    named = [name for name in REFUSABLE if getattr(route, name) and re.search(rf"\b{name}\b", said)]
+    if named:
+        without: dict[str, Any] = {named[0]: False}
+        return dataclasses.replace(route, **without)
+    # Models that think cannot answer in one token, and some servers want at least 16.
+    room = next((r for r in _ROOMS if r > route.least), None)
+    if "token" in said.lower() and room is not None:
+        return dataclasses.replace(route, least=room)
+    if failure.status in (400, 422) and (route.seed or route.stop):
+        return dataclasses.replace(route, seed=False, stop=False)
+    return None
 
 
 def _agree(scored: Sequence[float], written: Sequence[float]) -> bool:

@@ -276,16 +276,11 @@ class Planner:
 
     async def _logprobs_of(self, ids: list[int], deadline: Deadline) -> tuple[tuple[float, ...], Usage]:
         """Return the log-probability of each of the given tokens."""
-        assert self.able.completions is not None
-        self._limits.check_length(len(ids) + 1)
-        body = {
-            "model": self.able.model,
-            "prompt": ids,
-            "prompt_logprobs": 0,
-            "temperature": 0,
-            self.able.completions.limit: 1,
-        }
-        answer = await self._endpoint.post(self.able.completions.path, body, deadline)
+        route = self.able.completions
+        assert route is not None
+        self._limits.check_length(len(ids) + route.least)
+        body = request(route, self.able.model, ids, 1, prompt_logprobs=0)
+        answer = await self._endpoint.post(route.path, body, deadline)
         found = read.prompt_logprobs(read.choices(answer, self._endpoint.url)[0], ids)
         if found is None:
             raise ResponseError(f"{self._endpoint.url} gave no log-probabilities of the prompt.")
@@ -310,17 +305,16 @@ class Planner:
     async def _score_echo(
         self, prompt: Prompt, continuation: Prompt, deadline: Deadline
     ) -> tuple[tuple[float, ...], Usage]:
-        assert self.able.completions is not None
+        route = self.able.completions
+        assert route is not None
         if any(p.token_ids is not None for p in (*prompt.parts, *continuation.parts)):
             raise CapabilityError("token_prompts", self.able.model)
         before, _ = as_text(plain_layout(prompt).parts, self._control)
         after, _ = as_text(continuation.parts, self._control)
         if not after:
             return (), Usage()
-        body = {"model": self.able.model, "prompt": before + after, "echo": True, "logprobs": 1, "temperature": 0}
-        answer = await self._endpoint.post(
-            self.able.completions.path, {**body, self.able.completions.limit: 1}, deadline
-        )
+        body = request(route, self.able.model, before + after, 1, echo=True, logprobs=1)
+        answer = await self._endpoint.post(route.path, body, deadline)
         at = read.positions(read.choices(answer, self._endpoint.url)[0])
         offsets = [p.offset for p in at or () if p.offset is not None]
         if at is None or len(offsets) < len(at):
@@ -346,7 +340,7 @@ def _sampling_fields(params: SamplingParams, route: Route) -> dict[str, Any]:
     fields |= route.neutral
     if params.top_p < 1:
         fields["top_p"] = params.top_p
-    if params.stop:
+    if params.stop and route.stop:
         fields["stop"] = list(params.stop)
     if params.stop_token_ids:
         fields["stop_token_ids"] = list(params.stop_token_ids)

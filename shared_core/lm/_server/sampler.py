@@ -94,7 +94,7 @@ class Sampler:
         body = dict(ask.body)
         if n > 1:
             body["n"] = n
-        if ask.params.seed is not None:
+        if ask.params.seed is not None and ask.route.seed:
             body["seed"] = (ask.params.seed + seed_offset) % (1 << 63)
         try:
             return await self._endpoint.post(ask.route.path, body, deadline)
@@ -133,7 +133,8 @@ class Sampler:
         if not planner.able.streams or request.params.n > 1 or request.params.next_verdicts:
             raise CapabilityError("streaming", planner.able.model, hint="Use generate, or ask for one sample.")
         ask = await planner.ask(request, deadline)
-        body = ask.body if request.params.seed is None else {**ask.body, "seed": request.params.seed}
+        seed = request.params.seed if ask.route.seed else None
+        body = ask.body if seed is None else {**ask.body, "seed": seed}
         answer = await self._endpoint.stream(ask.route.path, body, deadline, lambda _, text: heard(text))
         choice = read.choices(answer, self._endpoint.url)[0]
         return Generation((self._sample(ask, choice, _outgoing(ask, request.prompt)),), read.usage(answer))
