@@ -158,6 +158,12 @@ class OpenAICompatibleLM(Remade, BaseLanguageModel):
         """
         return self.probe().capabilities(own_tokenizer=self._encoder is not None)
 
+    @property
+    def samples_are_calls(self) -> bool:
+        """Whether each sample of a request may be a call of its own (budgets count them); never asks the server."""
+        able = self._planner.able if self._planner is not None else None
+        return able is None or not all(r.n for r in (able.chat, able.completions) if r is not None)
+
     def probe(self, *, fresh: bool = False) -> Abilities:
         """Return the server's abilities in detail; asked once. Raises as ``capabilities``.
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from shared_core.errors import CapabilityError, ContextOverflowError, ResponseError
-from shared_core.lm.base import Generation, Prompt
+from shared_core.lm.base import Generate, Generation, Prompt, SamplingParams
+from shared_core.runtime.resources import Resources
 from tests.lm.openai_client import CHAT, PLAIN, RAW, Connect, one, text_of
 from tests.openai_server import ALL, FakeServer, tokenize
 
@@ -109,6 +110,17 @@ def test_a_server_that_refuses_a_low_limit_is_probed_with_a_higher_one(connect: 
         assert able.completions is not None
         assert able.chat.logprobs
         assert able.chat.least >= least
+
+
+def test_budgets_count_a_call_for_each_sample_where_a_server_takes_no_n(connect: Connect) -> None:
+    for features, calls in ((PLAIN, 3), (PLAIN | {"n"}, 1)):
+        with FakeServer(features) as server:
+            lm = connect(server)
+            lm.probe()
+            before = len(server.texts())
+            params = SamplingParams(n=3, temperature=1.0)
+            assert Resources({"default": lm}).calls_of(Generate(CHAT, params)) == calls
+            assert one(lm, CHAT, n=3, temperature=1.0).usage.calls == calls == len(server.texts()) - before
 
 
 # --- ended by ids --------------------------------------------------------------------------------------------------
