@@ -41,7 +41,8 @@ FAULTS: dict[str, tuple[dict[str, Any], type[LanguageModelError]]] = {
     "empty": ({"body": ""}, ResponseError),
     "a list": ({"body": [1, 2]}, ResponseError),
     "no choices": ({"body": {"choices": []}}, ResponseError),
-    "choices null": ({"body": {"choices": None, "error": KEY}}, ResponseError),
+    "choices null": ({"body": {"choices": None, "error": KEY}}, BackendUnavailableError),
+    "error with 200": ({"body": {"error": {"message": f"{KEY} is bad", "code": 400}}}, LanguageModelError),
     "choices of text": ({"body": {"choices": ["blue"]}}, ResponseError),
     "null content": (
         {"body": {"choices": [{"message": {"content": None}, "finish_reason": "length"}]}}, EmptyReplyError,
@@ -134,6 +135,19 @@ def test_transient_failures_are_tried_again_and_retry_after_is_honoured(connect:
         slept = lm.slept  # type: ignore[attr-defined]
         assert slept[0] == 7.0
         assert all(0.25 * 2**i <= s <= 0.5 * 2**i for i, s in enumerate(slept[1:], start=1))
+
+
+def test_an_error_in_an_answer_of_200_is_one_in_the_servers_words_and_tried_again(connect: Connect) -> None:
+    with FakeServer() as server:
+        lm = connect(server, max_retries=1)
+        lm.probe()
+        overloaded = {"body": {"error": {"message": "Upstream overloaded", "code": 503}}}
+        server.faults.append(overloaded)
+        assert text_of(one(lm)) == "The sky is blue"
+        server.faults.extend([overloaded] * 2)
+        error = one(lm)
+        assert isinstance(error, BackendUnavailableError)
+        assert "(503): Upstream overloaded" in error.message
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 422])

@@ -225,7 +225,13 @@ class Endpoint:
         if isinstance(text, Failure):
             raise text
         self.calls += 1
-        return self._parsed(text)
+        answer = self._parsed(text)
+        said = answer.get("error")
+        if said and not answer.get("choices") and path.endswith("/completions"):  # a failure within a 200
+            code = said.get("code") if isinstance(said, Mapping) else None
+            status = code if type(code) is int and 400 <= code < 600 else 500
+            raise self._status_failure(status, said, {}, body or {})
+        return answer
 
     async def _attempt_stream(
         self, path: str, body: Mapping[str, Any], deadline: Deadline, found: Collected
