@@ -160,6 +160,21 @@ def test_a_stream_that_is_left_ends_on_the_server(connect: Connect) -> None:
         assert server.sent < 900
 
 
+def test_pieces_may_be_lists_of_parts(connect: Connect) -> None:
+    class Parts(FakeServer):
+        def _event(self, handler: Any, event: Any) -> None:
+            for delta in (c["delta"] for c in event["choices"] if c.get("delta")):
+                delta["content"] = [{"type": "text", "text": delta["content"]}]
+            super()._event(handler, event)
+
+    with Parts() as server:
+        pieces = connect(server).stream(Generate(CHAT))
+        assert "".join(next(pieces) for _ in range(4)) == "The sky is blue"
+        with pytest.raises(StopIteration) as end:
+            next(pieces)
+        assert end.value.value.text == "The sky is blue"
+
+
 @pytest.mark.parametrize(
     "broken", [{"cut": 2}, {"status": 200, "body": "<html>Bad gateway</html>"}, {"drop": True}], ids=repr
 )

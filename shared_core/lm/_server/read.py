@@ -269,12 +269,13 @@ class Collected:
         whole = self._choices.setdefault(index, {"index": index, "finish_reason": None})
         delta = piece.get("delta")
         if isinstance(delta, Mapping):
-            message = whole.setdefault("message", {"role": "assistant", "content": ""})
-            text = delta.get("content")
+            message = whole.setdefault("message", {"role": "assistant", "content": [""]})
+            said = delta.get("content")
+            text = read_content(said).text
             for name in ("reasoning_content", "reasoning", "refusal"):
                 if isinstance(delta.get(name), str):
                     message[name] = message.get(name, "") + delta[name]
-            message["content"] += text if isinstance(text, str) else ""
+            message["content"] += said if isinstance(said, list) else [said] * bool(said)
         else:
             text = piece.get("text")
             whole["text"] = whole.get("text", "") + (text if isinstance(text, str) else "")
