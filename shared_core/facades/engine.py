@@ -420,12 +420,17 @@ def _require_models(parts: Parts) -> None:
 def _fall_back(answer: Answer, run: QuestionRun, meter: Meter) -> Flow[Answer]:
     """Add the model's own answer, marked as unverified; ``abstained`` stays true."""
     params = SamplingParams(max_tokens=256, stop=("\nQuestion:",), seed=run.settings.seed)
+    known = len(run.trace.decisions)
     try:
         question = answer.metadata.get(CONDENSED, answer.question)
-        own = yield from meter.watch(_write(Generate(memory_prompt(question), params)))
+        writing = readable(
+            _write(Generate(memory_prompt(question), params)), lambda why: run.note("fallback", "empty", why)
+        )
+        own = yield from meter.watch(writing)
     except LimitError as error:
         yield run.note("fallback", "left out", error.message)
-        return dataclasses.replace(answer, trace=(*answer.trace, run.trace.decisions[-1]))
+        own = ""
+    answer = dataclasses.replace(answer, trace=(*answer.trace, *run.trace.decisions[known:]))
     text = f"{answer.text}\nFrom the model's own knowledge, not from the documents, unverified: {own}" if own else ""
     return dataclasses.replace(
         answer, text=text or answer.text, metadata={**answer.metadata, "fallback": bool(own), "own_knowledge": own}

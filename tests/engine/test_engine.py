@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from shared_core import SelfReflectEngine, SelfReflectSettings
-from shared_core.errors import AbstainedError, InputError, QuestionError, RetrievalError, SettingsError
+from shared_core.errors import AbstainedError, EmptyReplyError, InputError, QuestionError, RetrievalError, SettingsError
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.reading.base import Read, ReadResult
 from shared_core.types import Answer, Finished, Passage, TextDelta
@@ -126,6 +126,14 @@ def test_policy_fallback_marks_the_models_own_knowledge() -> None:
     assert answer.abstained
     assert "not from the documents, unverified: 1871, I think." in answer.text
     assert answer.usage.calls == 2
+
+
+def test_policy_fallback_with_an_empty_reply_keeps_the_abstention() -> None:
+    refused = EmptyReplyError("The model refused.")
+    answer = engine(0.3, on_abstain="fallback", lm=ScriptedLM(["NO ANSWER", refused])).answer(QUESTION)
+    assert answer.abstained
+    assert "unverified" not in answer.text
+    assert (answer.trace[-1].kind, answer.trace[-1].reason) == ("fallback", "The model refused.")
 
 
 def test_policy_fallback_without_a_model_is_refused_early() -> None:
