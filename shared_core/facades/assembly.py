@@ -142,9 +142,10 @@ def _by_role(lm: LanguageModel | None, models: Mapping[str, LanguageModel]) -> d
     for role, model in roles.items():
         if role not in ROLES:
             raise InputError(f"There is no role {role!r} for a model.", hint=f"There are: {', '.join(ROLES)}.")
-        if not isinstance(model, LanguageModel):
+        if isinstance(model, type) or not isinstance(model, LanguageModel):
+            kind = f"class ({model.__name__})" if isinstance(model, type) else type(model).__name__
             raise InputError(
-                f"The {role} model is a {type(model).__name__}, not a language model backend.",
+                f"The {role} model is a {kind}, not a language model backend.",
                 hint="Use shared_core.lm (TransformersLM, OpenAICompatibleLM, …), or the plugin of your framework.",
             )
     return roles

@@ -136,6 +136,11 @@ def test_policy_fallback_with_an_empty_reply_keeps_the_abstention() -> None:
     assert (answer.trace[-1].kind, answer.trace[-1].reason) == ("fallback", "The model refused.")
 
 
+def test_a_class_in_the_place_of_a_model_is_refused() -> None:
+    with pytest.raises(InputError, match="ScriptedLM"):
+        SelfReflectEngine(Shelf(), ScriptedLM)  # type: ignore[arg-type]
+
+
 def test_policy_fallback_without_a_model_is_refused_early() -> None:
     with pytest.raises(SettingsError, match="fallback"):
         engine(0.3, on_abstain="fallback")
