@@ -7,9 +7,11 @@ prefix share its computation where the backend can; callers never have to arrang
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, runtime_checkable
 
 from shared_core.errors import CapabilityError, ContextOverflowError, InputError, LanguageModelError
@@ -25,7 +27,7 @@ from shared_core.lm.requests import Role as Role
 from shared_core.lm.requests import SamplingParams as SamplingParams
 from shared_core.lm.requests import Score as Score
 from shared_core.lm.requests import TokenIds as TokenIds
-from shared_core.support.threads import in_thread
+from shared_core.support.threads import LoopThread, in_thread
 from shared_core.types import Usage
 
 if TYPE_CHECKING:
@@ -323,6 +325,12 @@ def as_result(error: Exception) -> LanguageModelError:
     return result
 
 
+@cache
+def _loop_of(kind: type) -> LoopThread:
+    """Return the event loop of a class of async backends: one that stays, because clients keep connections on it."""
+    return LoopThread(f"selfreflect-{kind.__name__}", lambda: asyncio.sleep(0))
+
+
 class BaseLanguageModel:
     """Base class of backends: async methods run the sync ones in a thread, optional ones refuse.
 
@@ -340,8 +348,11 @@ class BaseLanguageModel:
     capabilities: Capabilities = Capabilities()
 
     def generate(self, requests: Sequence[Generate]) -> list[GenerateResult]:
-        """Continue many prompts at once; every backend overrides this or ``agenerate``."""
-        return [CapabilityError("text", self.name) for _ in requests]
+        """Continue many prompts at once; every backend overrides this or ``agenerate``, which is then run on a loop."""
+        if type(self).agenerate is BaseLanguageModel.agenerate:
+            return [CapabilityError("text", self.name) for _ in requests]
+        kind: type = type(self)
+        return _loop_of(kind).run(self.agenerate(requests))
 
     def score(self, requests: Sequence[Score]) -> list[ScoreResult]:
         """Refuse, unless overridden."""
@@ -357,6 +368,8 @@ class BaseLanguageModel:
 
     async def agenerate(self, requests: Sequence[Generate]) -> list[GenerateResult]:
         """Run ``generate`` in a thread."""
+        if type(self).generate is BaseLanguageModel.generate:  # which would run this
+            return [CapabilityError("text", self.name) for _ in requests]
         return await in_thread(self.generate, requests)
 
     async def ascore(self, requests: Sequence[Score]) -> list[ScoreResult]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from shared_core.errors import CapabilityError, GenerationError, RetrievalError
-from shared_core.lm.base import Prompt
+from shared_core.lm.base import BaseLanguageModel, Generation, Prompt, Sample
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.runtime.flow import (
     Flow,
@@ -216,3 +217,22 @@ async def test_a_flow_is_closed_when_its_async_stream_is_left() -> None:
     await anext(steps)
     await steps.aclose()
     assert closed == [True]
+
+
+class OnlyAsync(BaseLanguageModel):
+    """Gives whatever it was made with."""
+
+    def __init__(self, results: Any) -> None:
+        self.results = results
+
+    async def agenerate(self, requests: Sequence[Generate]) -> Any:
+        await asyncio.sleep(0)
+        return self.results
+
+
+async def test_a_backend_may_be_async_only() -> None:
+    lm = OnlyAsync([Generation((Sample("Yes."),))])
+    request = Generate(Prompt.trusted("Well?"))
+    for _ in range(2):  # on one loop, which stays
+        assert Resources({"default": lm}).execute([request]) == lm.results
+    assert await Resources({"default": lm}).aexecute([request]) == lm.results
