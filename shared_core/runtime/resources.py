@@ -10,7 +10,16 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from shared_core.errors import CapabilityError, InputError, LanguageModelError, RetrievalError, SelfReflectError
-from shared_core.lm.base import Generate, HiddenStates, LanguageModel, Score, TokenIds
+from shared_core.lm.base import (
+    Generate,
+    Generation,
+    HiddenStates,
+    LanguageModel,
+    Score,
+    Scores,
+    States,
+    TokenIds,
+)
 from shared_core.reading.base import Judge, PassageRater, Rate, Read, Reader, SupportScorer, Verdict, VerdictScorer
 from shared_core.retrieval.base import Embedder, Retriever
 from shared_core.runtime.requests import Embed, LeafRequest, Retrieve
@@ -22,6 +31,7 @@ logger = logging.getLogger(__name__)
 
 LATE: Any = object()
 """The result of a request that was not done in time."""
+_RESULTS: dict[type, type] = {Generate: Generation, Score: Scores, HiddenStates: States}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,24 +113,24 @@ class Resources:
 
     def _execute_group(self, group: list[Any]) -> list[Any]:
         try:
-            return _check_count(group, self._call(group))
+            return _check_results(group, self._call(group))
         except Exception as error:  # raised inside the flows that asked, where they may catch it
             return [error] * len(group)
 
     async def _aexecute_group(self, group: list[Any]) -> list[Any]:
         try:
-            return _check_count(group, await self._acall(group))
+            return _check_results(group, await self._acall(group))
         except Exception as error:
             return [error] * len(group)
 
     def _call(self, group: list[Any]) -> list[Any]:
         first = group[0]
         if isinstance(first, Generate):
-            return list(self.model(first.model).generate(group))
+            return _as_list(self.model(first.model).generate(group))
         if isinstance(first, Score):
-            return list(self.model(first.model).score(group))
+            return _as_list(self.model(first.model).score(group))
         if isinstance(first, HiddenStates):
-            return list(self.model(first.model).hidden_states(group))
+            return _as_list(self.model(first.model).hidden_states(group))
         if isinstance(first, TokenIds):
             return _split_ids(self.model(first.model).token_ids(_strings(group)), group)
         if isinstance(first, Retrieve):
@@ -136,11 +146,11 @@ class Resources:
     async def _acall(self, group: list[Any]) -> list[Any]:
         first = group[0]
         if isinstance(first, Generate):
-            return list(await self.model(first.model).agenerate(group))
+            return _as_list(await self.model(first.model).agenerate(group))
         if isinstance(first, Score):
-            return list(await self.model(first.model).ascore(group))
+            return _as_list(await self.model(first.model).ascore(group))
         if isinstance(first, HiddenStates):
-            return list(await self.model(first.model).ahidden_states(group))
+            return _as_list(await self.model(first.model).ahidden_states(group))
         if isinstance(first, TokenIds):
             return _split_ids(await self.model(first.model).atoken_ids(_strings(group)), group)
         # Everything else is computation without an async form: a thread keeps the event loop free.
@@ -170,12 +180,39 @@ def _groups(requests: Sequence[LeafRequest]) -> list[list[int]]:
     return list(groups.values())
 
 
+def _bug(said: str) -> LanguageModelError:
+    return LanguageModelError(f"A backend gave {said}.", hint="This is a bug of the backend.")
+
+
+def _as_list(results: object) -> list[Any]:
+    if isinstance(results, (list, tuple)):
+        return list(results)
+    raise _bug(f"a {type(results).__name__} where a list of results belongs")
+
+
 def _check_count(group: list[Any], results: list[Any]) -> list[Any]:
     if len(results) != len(group):
-        raise LanguageModelError(
-            f"A backend gave {len(results)} results for {len(group)} requests.", hint="This is a bug of the backend."
-        )
+        raise _bug(f"{len(results)} results for {len(group)} requests")
     return results
+
+
+def _check_results(group: list[Any], results: list[Any]) -> list[Any]:
+    """Return the results, with an error in the place of each that is none for its request."""
+    return [_checked(request, result) for request, result in zip(group, _check_count(group, results))]
+
+
+def _checked(request: LeafRequest, result: Any) -> Any:
+    wanted = _RESULTS.get(type(request))
+    if wanted is None or isinstance(result, Exception):
+        return result
+    if not isinstance(result, wanted):
+        return _bug(f"a {type(result).__name__} where a {wanted.__name__} belongs")
+    if not isinstance(request, Generate) or not isinstance(result, Generation):
+        return result
+    if len(result.samples) < request.params.n:
+        return _bug(f"{len(result.samples)} samples where {request.params.n} were asked for")
+    texts = [getattr(sample, "text", None) for sample in result.samples]
+    return result if all(isinstance(text, str) for text in texts) else _bug("a sample whose text is no string")
 
 
 def _retrieval_error(query: str, error: Exception) -> Exception:

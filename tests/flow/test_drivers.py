@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from shared_core.errors import CapabilityError, GenerationError, RetrievalError
-from shared_core.lm.base import BaseLanguageModel, Generation, Prompt, Sample
+from shared_core.errors import CapabilityError, GenerationError, LanguageModelError, RetrievalError
+from shared_core.lm.base import BaseLanguageModel, Generation, Prompt, Sample, SamplingParams
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.runtime.flow import (
     Flow,
@@ -236,3 +236,24 @@ async def test_a_backend_may_be_async_only() -> None:
     for _ in range(2):  # on one loop, which stays
         assert Resources({"default": lm}).execute([request]) == lm.results
     assert await Resources({"default": lm}).aexecute([request]) == lm.results
+
+
+@pytest.mark.parametrize(
+    "results",
+    [
+        None,
+        "Yes.",
+        ["Yes."],
+        [None],
+        [Generation(())],
+        [Generation((Sample("Yes."),))],
+        [Generation((Sample(None),) * 2)],
+    ],  # type: ignore[arg-type]
+    ids=repr,
+)
+async def test_results_that_are_none_are_a_bug_of_the_backend(results: Any) -> None:
+    asked = [Generate(Prompt.trusted("Well?"), SamplingParams(n=2))]
+    parts = Resources({"default": OnlyAsync(results)})
+    for (error,) in (parts.execute(asked), await parts.aexecute(asked)):
+        assert isinstance(error, LanguageModelError)
+        assert error.hint == "This is a bug of the backend."
