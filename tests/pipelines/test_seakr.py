@@ -79,8 +79,23 @@ def test_nothing_written_or_not_known_retrieves(text: str) -> None:
 
     library = Library()
     answer = engine(scripted(reply), library).answer(QUESTION)
-    assert library.queries == [QUESTION if not text.strip() else library.queries[0]]
+    assert library.queries[0] == QUESTION
     assert entries(answer, "gate")[0].outcome == "retrieve"
+
+
+@pytest.mark.parametrize("text", [" unknown.", " I don't know."])
+@pytest.mark.parametrize("form", ["paper", "published_code"])
+def test_a_draft_that_knows_nothing_is_no_query_but_in_the_published_code(text: str, form: str) -> None:
+    def reply(body: str) -> tuple[str, float]:
+        steps = after_answer(body)
+        if "Context" in body:
+            return (SAID if "built by Mira Dorn" in steps else BUILT), SURE
+        return text, SURE
+
+    library = Library()
+    engine(scripted(reply), library, form=form).answer(QUESTION)
+    asked = [QUESTION, f"{QUESTION} {BUILT.strip()}"]  # the step before tells who is meant
+    assert (library.queries[:2] == asked) == (form == "paper")
 
 
 def test_the_query_holds_the_certain_words_only() -> None:

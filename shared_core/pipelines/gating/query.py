@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from shared_core.errors import BudgetError
 from shared_core.pipelines.decision.question_run import QuestionRun
+from shared_core.pipelines.decision.reasons import is_refusal
 from shared_core.pipelines.gating.choose import (
     Gate,
     Threshold,
@@ -46,7 +47,7 @@ def decide_retrieval(draft: Measurement, threshold: Threshold, options: SeakrSet
     if not draft.text:
         return True, "nothing was written"
     # Retrieve whatever the uncertainty: a model can be very certain that it does not know.
-    if not is_answer(draft.text):
+    if _says_nothing(draft.text):
         return True, "the model says that it does not know"
     if options.gate == "always":
         return True, "the gate is always open"
@@ -86,7 +87,13 @@ def _find_trigger(draft: Measurement, options: SeakrSettings) -> Trigger | None:
 
 
 def formulate(question: str, draft: Measurement, steps: list[str], options: SeakrSettings) -> str:
-    """The search query; the question where the sentence leaves no word, or what it takes is not known."""
+    """The search query; the question where the sentence leaves no word, or what it takes is not known.
+
+    A draft that says that the model does not know holds nothing to search for: the question is searched for, with what
+    the step before it found.
+    """
+    if draft.text and _says_nothing(draft.text) and not options.published.follows_code:
+        return " ".join([question, *(s for s in steps[-1:] if not _says_nothing(s))])
     if options.gate == "dragin":
         return _query_by_attention(question, draft, steps, options) or question
     found = probabilities(draft.greedy)
@@ -106,6 +113,11 @@ def formulate(question: str, draft: Measurement, steps: list[str], options: Seak
         max_tokens=options.published.max_query_tokens,
         ignored=_PUBLISHED_IGNORED if options.published.follows_code else frozenset(),
     )
+
+
+def _says_nothing(text: str) -> bool:
+    """Whether a draft says only that there is no answer."""
+    return not is_answer(text) or is_refusal(text)
 
 
 def _without_lead(pieces: Sequence[str], p: Sequence[float]) -> tuple[list[str], list[float]]:
