@@ -21,12 +21,15 @@ from shared_core.pipelines.confidence import Weighed, weigh
 from shared_core.pipelines.decision.question_run import QuestionRun, leave_out
 from shared_core.pipelines.decision.reasons import DECLINED, is_refusal
 from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, demonstrations, step_prompt
-from shared_core.pipelines.seakr.answer import choose_citations, conclude, state_answer
+from shared_core.pipelines.seakr.answer import choose_citations, cite_answer, conclude, state_answer
 from shared_core.reading.questions import words
 from shared_core.runtime.flow import Flow, Generate, Report
 from shared_core.settings import Demonstration
 from shared_core.types import Claim, ClaimSealed, Passage, Signals
 from shared_core.uncertainty import final_answer, is_answer
+
+_FEW_WORDS = 6
+"""Of more words, a reply is a step of reasoning, which an answer is asked for after."""
 
 
 def read_again(
@@ -110,8 +113,11 @@ def _short_answer(question: str, passages: Sequence[Passage], run: QuestionRun) 
         return None
     # Without steps the prompt ended in "So the answer is", and the reply begins right after it.
     short = final_answer(text if _in_steps(read, run) else f"the answer is {text}")
+    if short is None and text:
+        short = _said_at_once(text, written, passages)
     if short is None and text:  # steps that came to no end: ask for the answer that follows from them
         short = yield from conclude(question, [text], read, _demonstrations(run), run.settings)
+        text = f"{short or ''} (asked for after: {text})"
     if short is None or not is_answer(short) or is_refusal(short) or _repeats(short, question):
         yield run.note("read again", "declined", text[:200])
         return None
@@ -120,6 +126,14 @@ def _short_answer(question: str, passages: Sequence[Passage], run: QuestionRun) 
     likely = _mean_probability(written)
     yield run.note("read again", "answered" if citations else "in no passage", text[:200], likely=likely)
     return Claim(short, None, citations, short_answer=short, signals=Signals(likely=likely)) if citations else None
+
+
+def _said_at_once(text: str, written: Sample, passages: Sequence[Passage]) -> str | None:
+    """Return a reply that is the answer itself: short, finished, and in the words of a passage; ``None`` for others."""
+    short = final_answer(f"the answer is {text}")
+    if short is None or written.finish_reason == "length" or len(text.split()) > _FEW_WORDS:
+        return None
+    return short if words(short) == words(text) and cite_answer(short, passages) else None
 
 
 def _repeats(answer: str, question: str) -> bool:

@@ -14,6 +14,7 @@ from shared_core.lm.base import Capabilities, Generate, Sample
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.types import Answer, Passage
 from tests.fakes import PASSAGES, FirstSentenceReader, Shelf, published
+from tests.pipelines.scripts import DEMO
 
 QUESTION = "When was the lamp lit?"
 QUOTED = "<reference>S1</reference><claim>It was painted red.</claim>"
@@ -34,12 +35,15 @@ def writes(short: Any, quoted: str = QUOTED) -> Callable[[Generate], Any]:
 
 
 def ask(
-    reply: Callable[[Generate], Any], model: Mapping[str, Any] | None = None, **settings: Any
+    reply: Callable[[Generate], Any],
+    model: Mapping[str, Any] | None = None,
+    question: str = QUESTION,
+    **settings: Any,
 ) -> tuple[Answer, int]:
     lm = ScriptedLM(reply, **(model or {}))
     made = published(**{"seakr": {"multi_hop": False}, **settings})
     engine = SelfReflectEngine(Shelf(), lm, made, judge=Doubts(), reader=FirstSentenceReader(0.9))
-    answer = engine.answer(QUESTION)
+    answer = engine.answer(question)
     asked = [r for r in lm.requests if isinstance(r, Generate) and r.prompt.text.endswith("So the answer is")]
     return answer, len(asked)
 
@@ -195,3 +199,21 @@ def test_a_reply_that_goes_round_in_circles_is_not_paid_for(pieces: list[str], s
     asked = [r for r in lm.requests if isinstance(r, Generate) and "Answer in the same format" in r.prompt.text]
     assert [r.params.max_tokens for r in asked] == [100] * len(pieces)
     assert answer.abstained if shown is None else answer.text == shown
+
+
+@pytest.mark.parametrize(
+    ("said", "ended", "shown"),
+    [("In 1871.", "eos", True), ("In 1871", "length", False), ("In 1872.", "eos", False), ("No.", "eos", False)],
+)
+def test_a_short_reply_that_a_passage_holds_is_the_answer_and_the_trace_tells_what_was_judged(
+    said: str, ended: Any, shown: bool
+) -> None:
+    def reply(request: Generate) -> Any:
+        if request.prompt.text.endswith("So the answer is"):
+            return " unknown."
+        return Sample(f" {said}", finish_reason=ended) if "Q0?" in request.prompt.text else QUOTED
+
+    answer, asked = ask(reply, seakr={"demonstrations": (DEMO,)}, question="When was the lamp of the captain lit?")
+    again = [d for d in answer.trace if d.kind == "read again"]
+    assert (answer.text == "In 1871 [1]", asked) == ((True, 0) if shown else (False, 1))
+    assert again[-1].reason == (said if shown else f"unknown (asked for after: {said})")
