@@ -228,22 +228,6 @@ def decide_weighed(
     return answer
 
 
-def reconsider(question: str, answer: Answer, run: QuestionRun) -> Flow[Answer]:
-    """Let the embedded default's own quotes compete with an answer that abstains or shows no quote of its own."""
-    if not answer.passages or any(c.citations for c in answer.kept_claims):
-        return answer
-    rivals = yield from compete(question, answer.claims, (), answer.passages, run)
-    if not rivals.own:
-        return answer
-    pipeline = str(answer.metadata["pipeline"])
-    request = DecisionRequest(
-        question, rivals.claims, answer.passages, pipeline=pipeline, answerable=answer.metadata["answerable"]
-    )
-    decided = yield from decide(request, run)
-    metadata = {**answer.metadata, **decided.metadata, "answered_by": ANSWERED_BY}
-    return dataclasses.replace(decided, metadata=metadata)
-
-
 def combine(signals: Signals, run: QuestionRun) -> float | None:
     """Combine a claim's signals into its support.
 

@@ -139,6 +139,13 @@ def replace_abstention(answer: Answer, run: QuestionRun) -> Flow[Answer]:
     return dataclasses.replace(own, metadata={**own.metadata, "pipeline": pipeline, "answered_by": "embedded default"})
 
 
+def count_candidates(run: QuestionRun) -> int:
+    """Count the passages to retrieve for the reader: a re-ranker can only promote what was retrieved."""
+    settings = run.settings
+    top_k = settings.top_k
+    return top_k if settings.rerank == "none" else max(top_k, settings.candidates or 2 * top_k)
+
+
 def read_best(question: str, run: QuestionRun) -> Flow[tuple[tuple[Passage, ...], ReadResult]]:
     """Retrieve, read, and keep the ``top_k`` passages with the best quotes.
 
@@ -147,8 +154,7 @@ def read_best(question: str, run: QuestionRun) -> Flow[tuple[tuple[Passage, ...]
     """
     settings = run.settings
     rerank = settings.rerank != "none"
-    # A re-ranker can only promote what was retrieved.
-    wanted = max(settings.top_k, settings.candidates or 2 * settings.top_k) if rerank else settings.top_k
+    wanted = count_candidates(run)
     yield run.note("retrieve", "always", "no language model is there to know anything by itself", k=wanted)
     found: tuple[Passage, ...] = yield Retrieve(question, wanted, settings.where)
     yield Report(Retrieved(question, found))

@@ -42,7 +42,8 @@ def engine(lm: Any, library: Library | None = None, **more: Any) -> SelfReflectE
     calibrations = more.pop("calibrations", None)
     reader = FirstSentenceReader(0.9)
     parts: dict[str, Any] = {"calibrations": calibrations, "reader": reader, "critic": Critic(0.9)}
-    return SelfReflectEngine(library or Library(), lm, made(**more), **parts)
+    settings = made(**more).replace(compete=False)  # the default's quotes would be searched for beside SeaKR's queries
+    return SelfReflectEngine(library or Library(), lm, settings, **parts)
 
 
 def kinds(answer: Answer) -> list[str]:

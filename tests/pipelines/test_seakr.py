@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from shared_core import SelfReflectEngine
 from shared_core.lm.base import Capabilities, Generate, Sample
 from shared_core.lm.scripted import ScriptedLM
-from shared_core.types import Answer
+from shared_core.types import Answer, Passage
 from shared_core.uncertainty import gram_uncertainty
-from tests.pipelines.scripts import DEMO, SURE, UNSURE, scripted, states
+from tests.fakes import Critic, FirstSentenceReader
+from tests.pipelines.scripts import DEMO, SURE, UNSURE, made, scripted, states
 from tests.pipelines.seakr_scripts import (
     BUILT,
     PASSAGES,
@@ -96,6 +99,30 @@ def test_a_draft_that_knows_nothing_is_no_query_but_in_the_published_code(text: 
     engine(scripted(reply), library, form=form).answer(QUESTION)
     asked = [QUESTION, f"{QUESTION} {BUILT.strip()}"]  # the step before tells who is meant
     assert (library.queries[:2] == asked) == (form == "paper")
+
+
+class Wandering(Library):
+    """Has the answer where the question itself is searched for."""
+
+    def retrieve(self, query: str, k: int = 5) -> Sequence[Passage]:
+        super().retrieve(query, k)
+        return self.passages[:1] if query == QUESTION else self.passages[1:]
+
+
+@pytest.mark.parametrize("probability", [0.05, 0.95])
+def test_the_defaults_quotes_compete_in_what_the_question_finds_and_the_trace_tells_it(probability: float) -> None:
+    def reply(body: str) -> tuple[str, float]:
+        return ("unknown." if "Answer in" in body or "So the answer" in body else BUILT), SURE
+
+    reader = FirstSentenceReader(probability, 0.0, answerable=probability)
+    made_for = SelfReflectEngine(Wandering(), scripted(reply), made(target=0.3), reader=reader, critic=Critic(0.9))
+    answer = made_for.answer(QUESTION)
+    (compared,) = entries(answer, "compare")
+    assert compared.values["reader"] == probability
+    assert answer.metadata["answerable"] == probability
+    assert answer.abstained == (probability < 0.5)
+    if not answer.abstained:
+        assert [s.passage_id for s in answer.numbered_spans()] == ["bridge"]
 
 
 def test_the_query_holds_the_certain_words_only() -> None:

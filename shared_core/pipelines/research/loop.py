@@ -14,7 +14,7 @@ from typing import Literal
 
 from shared_core.abstention import claim_key
 from shared_core.errors import LimitError
-from shared_core.pipelines.confidence import reconsider
+from shared_core.pipelines.competing import ANSWERED_BY
 from shared_core.pipelines.decision.decide import DecisionRequest, decide
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.decision.reasons import (
@@ -25,6 +25,7 @@ from shared_core.pipelines.decision.reasons import (
 )
 from shared_core.pipelines.decision.wording import assemble
 from shared_core.pipelines.extractive import UnusableReplies, answer_without_model, find_unusable
+from shared_core.pipelines.reconsidering import reconsider
 from shared_core.pipelines.research.claims import Candidate, lay_out
 from shared_core.pipelines.research.evaluate import evaluate, self_evaluation_of
 from shared_core.pipelines.research.search import Search, search
@@ -76,8 +77,7 @@ def research(question: str, run: QuestionRun) -> Flow[Answer]:
     }
     answer = dataclasses.replace(answer, metadata={**answer.metadata, **told})
     decided = yield from reconsider(question, answer, run)
-    # The same object, unless the documents' own quotes have won.
-    return answer if decided is answer else _judged_by_quotes(decided)
+    return _judged_by_quotes(decided) if decided.metadata.get("answered_by") == ANSWERED_BY else decided
 
 
 def _judged_by_quotes(answer: Answer) -> Answer:
