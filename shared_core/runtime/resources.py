@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -23,7 +22,7 @@ from shared_core.lm.base import (
 from shared_core.reading.base import Judge, PassageRater, Rate, Read, Reader, SupportScorer, Verdict, VerdictScorer
 from shared_core.retrieval.base import Embedder, Retriever
 from shared_core.runtime.requests import Embed, LeafRequest, Retrieve
-from shared_core.support.threads import in_thread, run_within
+from shared_core.support.threads import given_up, in_thread, run_within
 from shared_core.types import Passage
 
 T = TypeVar("T")
@@ -78,11 +77,10 @@ class Resources:
         behind in its thread.
         """
         results: list[Any] = [LATE] * len(requests)
-        over = threading.Event()  # tells the thread left behind not to begin the next group
 
         def work() -> None:
             for group in _groups(requests):
-                if over.is_set():
+                if given_up():  # the thread left behind does not begin the next group
                     return
                 for i, result in zip(group, self._execute_group([requests[i] for i in group])):
                     results[i] = result
@@ -91,7 +89,6 @@ class Resources:
             work()
         elif seconds > 0:
             run_within(seconds, work)
-            over.set()
         return results[:]
 
     async def aexecute(self, requests: Sequence[LeafRequest], seconds: float | None = None) -> list[Any]:

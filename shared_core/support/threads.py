@@ -24,12 +24,27 @@ T = TypeVar("T")
 FATAL = (KeyboardInterrupt, SystemExit, GeneratorExit)
 """What is no failure of a call, and is never made one."""
 
+_GIVEN_UP: contextvars.ContextVar[threading.Event | None] = contextvars.ContextVar("given up", default=None)
+
+
+def given_up() -> bool:
+    """Return whether nobody waits any more for the call that this runs in, so that it may as well end."""
+    event = _GIVEN_UP.get()
+    return event is not None and event.is_set()
+
+
+def _watched() -> tuple[contextvars.Context, threading.Event]:
+    """Copy the caller's context, with an event that tells what runs in the copy that it was given up."""
+    context, event = contextvars.copy_context(), threading.Event()
+    context.run(_GIVEN_UP.set, event)
+    return context, event
+
 
 def run_within(seconds: float, call: Callable[[], None]) -> bool:
     """Run ``call`` in a thread, in a copy of the caller's context, and wait so many seconds for its end at most.
 
     Returns:
-        Whether it has ended; otherwise it is left to itself.
+        Whether it has ended; otherwise it is left to itself, and may learn that by ``given_up``.
 
     Raises:
         Whatever the call raises in that time.
@@ -42,19 +57,26 @@ def run_within(seconds: float, call: Callable[[], None]) -> bool:
         except BaseException as error:  # the caller's, whatever it is
             raised.append(error)
 
-    context = contextvars.copy_context()
+    context, over = _watched()
     thread = _start_daemon(work)
-    thread.join(seconds)
+    try:
+        thread.join(seconds)
+    finally:  # also where the waiting is interrupted
+        if thread.is_alive():
+            over.set()
     if raised:
         raise raised[0]
     return not thread.is_alive()
 
 
 async def in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """``asyncio.to_thread`` by a daemon: a call that hangs and was given up does not keep the loop from ending."""
+    """``asyncio.to_thread`` by a daemon: a call that hangs and was given up does not keep the loop from ending.
+
+    Cancelling gives the call up (``given_up``).
+    """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
-    context = contextvars.copy_context()
+    context, over = _watched()
 
     def work() -> None:
         try:
@@ -65,7 +87,11 @@ async def in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
             _tell(loop, future, result)
 
     _start_daemon(work)
-    return await future
+    try:
+        return await future
+    except asyncio.CancelledError:
+        over.set()
+        raise
 
 
 def _start_daemon(work: Callable[[], None]) -> threading.Thread:

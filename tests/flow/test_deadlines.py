@@ -15,6 +15,7 @@ from shared_core.lm.base import GenerateResult, Prompt
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.runtime import flow as flows
 from shared_core.runtime.flow import Embed, Flow, Generate, Report, Resources, Retrieve, Together
+from shared_core.support.threads import given_up
 from shared_core.types import Decided, Decision, Passage
 
 SOON = 0.4
@@ -224,3 +225,29 @@ def test_the_callers_context_reaches_the_thread_and_errors_come_back() -> None:
 def test_a_deadline_must_lie_ahead(seconds: float) -> None:
     with pytest.raises(InputError, match="deadline"):
         flows.run(flow("a"), Resources({"default": Hanging()}), deadline=seconds)
+
+
+@pytest.mark.parametrize("driver", ["run", "arun"])
+def test_a_call_left_behind_is_told_so_and_one_that_is_waited_for_is_not(driver: str) -> None:
+    told: list[bool] = []
+    left, ended = threading.Event(), threading.Event()
+
+    class Listening(ScriptedLM):
+        def generate(self, requests: Sequence[Generate]) -> list[GenerateResult]:
+            told.append(given_up())
+            if "hang" in requests[0].prompt.text:
+                left.wait(LONG)
+                told.append(given_up())
+                ended.set()
+            return super().generate(requests)
+
+    resources = Resources({"default": Listening(lambda request: "fine")})
+    for word in ("a", "hang"):
+        if driver == "run":
+            flows.run(flow(word, []), resources, deadline=SOON)
+        else:
+            asyncio.run(flows.arun(flow(word, []), resources, deadline=SOON))
+    left.set()
+    assert ended.wait(LONG)
+    assert told[0] is False
+    assert told[-1] is True

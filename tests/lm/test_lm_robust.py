@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from shared_core.errors import GenerationError, InputError, LanguageModelError
 from shared_core.lm.base import Capture, Generate, Generation, Grammar, HiddenStates, Prompt, SamplingParams, Score
 from shared_core.lm.transformers import TransformersLM
+from shared_core.support.threads import run_within
 from tests.lm.tiny_models import make
 from tests.lm.tiny_requests import FEW_SHOT, requests, same, samples
 
@@ -215,3 +217,28 @@ def test_a_model_that_always_fails_says_so_for_each_request(tiny_tokenizer: Any)
     lm.model.forward = lambda **_: (_ for _ in ()).throw(AttributeError("no such thing"))
     results = lm.generate([Generate(Prompt.tokens([5, 6]), SamplingParams(max_tokens=2)) for _ in range(3)])
     assert [type(r) for r in results] == [GenerationError] * 3
+
+
+@pytest.mark.parametrize("name", ["byte-level", "plain batch"])
+def test_a_call_that_nobody_waits_for_ends_with_the_pass_that_it_is_in(
+    lms: dict[str, TransformersLM], name: str
+) -> None:
+    lm, passes, let_go = lms[name], [0], threading.Event()
+    done: list[Any] = []
+
+    def hold(*_: Any) -> None:
+        passes[0] += 1
+        let_go.wait(20)
+
+    request = Generate(FEW_SHOT, SamplingParams(max_tokens=50, min_tokens=50))
+    hook = lm.model.register_forward_hook(hold)
+    try:
+        assert not run_within(0.3, lambda: done.append(lm.generate([request])))
+        let_go.set()
+        asked = passes[0]
+        lm.score([])  # takes its turn after the call
+        assert passes[0] == asked == 1
+        assert not done
+    finally:
+        hook.remove()
+    assert len(samples(lm.generate([request]))) == 1

@@ -11,10 +11,18 @@ import numpy as np
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin
 
+from shared_core.errors import DeadlineError
 from shared_core.lm._hf.plan import Ids, common_prefix
+from shared_core.support.threads import given_up
 
 KeyValues = dict[int, tuple[torch.Tensor, torch.Tensor]]
 """For each layer that has a cache of its own keys and values, each (rows, heads, slots, width)."""
+
+
+def stop_if_given_up() -> None:
+    """Raise DeadlineError if nobody waits for this call any more: what answers in its stead needs the processor."""
+    if given_up():
+        raise DeadlineError("Nobody waits for this call any more.")
 
 
 class SlotLayer(CacheLayerMixin):  # type: ignore[misc]  # transformers is not typed
@@ -40,6 +48,7 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]  # transformers is not t
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
+        stop_if_given_up()  # in each layer: one pass over many long prompts takes seconds
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         end = self.length + key_states.shape[-2]

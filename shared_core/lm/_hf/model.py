@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 
-from shared_core.errors import CapabilityError, GenerationError, InputError, LanguageModelError
+from shared_core.errors import CapabilityError, DeadlineError, GenerationError, InputError, LanguageModelError
+from shared_core.lm._hf.cache import stop_if_given_up
 from shared_core.lm._hf.plan import Cost
 
 Tap = tuple[int, str]
@@ -70,6 +71,7 @@ class Runner:
 
         Raises:
             GenerationError: the model failed, in whatever way.
+            DeadlineError: nobody waits for the result any more.
         """
         keep = list(columns) or [0]  # a prefill wants none, but the output layer takes at least one
         everything = len(keep) == ids.shape[1] and bool(columns)
@@ -87,12 +89,13 @@ class Runner:
 
     def run(self, **arguments: Any) -> torch.Tensor:
         """Return the model's logits for its own arguments; GenerationError whatever it raises."""
+        stop_if_given_up()
         self.forwards += 1
         self._shape = tuple(arguments["input_ids"].shape)
         try:
             logits: torch.Tensor = self.model(**arguments).logits
             return logits
-        except LanguageModelError:  # of our own hooks
+        except (LanguageModelError, DeadlineError):  # of our own hooks and cache
             raise
         except Exception as error:
             raise GenerationError(
