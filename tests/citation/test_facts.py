@@ -135,6 +135,8 @@ def test_a_name_that_a_pronoun_stands_for_is_not_replaced_by_another() -> None:
 
 def test_the_same_subject_without_a_name() -> None:
     assert compare_claim("The lamp was lit in 1871.", "The lamp was lit in 1950.").same_subject
+    assert not compare_claim("The lamp was lit in 1871.", "A second lamp was lit in 1950.").same_subject
+    assert not compare_claim("The lamp was lit in 1871.", "The electric lamp was lit in 1950.").same_subject
     census = compare_claim("The census of 1811 counted 23,704 people.", "The census of 2011 counted 96,430 people.")
     assert census.refuted
     assert not census.same_subject

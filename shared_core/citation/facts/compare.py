@@ -85,8 +85,8 @@ class Comparison:
 
     Attributes:
         mismatches: in order of the claim's sentences.
-        same_subject: the sentence of the evidence nearest to the claim holds all of its names, or nearly all of its
-            words if it has none: what differs is said of the same thing, not of another one of its kind.
+        same_subject: the sentence of the evidence nearest to the claim holds all of its names; if it has none, nearly
+            all of its words, and hardly any others: what differs is said of the same thing, not of another of its kind.
 
     >>> from shared_core.citation import compare_claim
     >>> found = compare_claim("Rufus Hathe built the bridge in 1878.", "Lavinia Hathe built the bridge in 1877.")
@@ -165,7 +165,7 @@ class _Scope:
         self.quantities = [*quantities_of(evidence), *quantities_of(around)]
 
     def names_all_near(self, claim: Sentence) -> bool:
-        """Whether the sentence nearest to the claim holds all of its names; without any, nearly all of its words."""
+        """Whether the sentence nearest to the claim holds all of its names; without any, its words and no others."""
         names = {t.key for t in naming.names_of(claim, self.held, self.context)}
         nearest = self._nearest(claim, self.held)
         if names:
@@ -174,7 +174,10 @@ class _Scope:
         others = [q for q in said if q.is_year and not any(same_quantity(q, h) for h in has)]
         if others and len(said) > 1:
             return False  # what was counted in another year is another count
-        return self._share(claim, nearest.keys) >= _VERBATIM
+        if any(h.ordinal and not any(same_quantity(q, h) for q in said) for h in has):
+            return False  # "a second lamp"
+        # and the other way round: "the electric lamp" may be another one
+        return min(self._share(claim, nearest.keys), self._share(nearest, claim.keys)) >= _VERBATIM
 
     def _nearest(self, claim: Sentence, among: Sequence[Sentence]) -> Sentence:
         return max(among, key=lambda s: self._share(claim, s.keys) + _overlap(claim, s))

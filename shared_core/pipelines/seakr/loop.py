@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from shared_core.errors import LimitError
 from shared_core.lm.base import Prompt
+from shared_core.pipelines.competing import reconsider
 from shared_core.pipelines.confidence import Weighed
 from shared_core.pipelines.decision.decide import DecisionRequest, decide
 from shared_core.pipelines.decision.question_run import QuestionRun
@@ -34,7 +35,6 @@ from shared_core.pipelines.gating.choose import (
 from shared_core.pipelines.gating.measure import Measurement, measure
 from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, STEP_STOPS, demonstrations, step_prompt
 from shared_core.pipelines.gating.query import decide_retrieval, formulate
-from shared_core.pipelines.reconsidering import reconsider
 from shared_core.pipelines.rerank import least_uncertain
 from shared_core.pipelines.seakr.answer import Ground, answer_claim, cite_answer, conclude, weigh_answer
 from shared_core.runtime.flow import Flow, Report, Retrieve
