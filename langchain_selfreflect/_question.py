@@ -103,6 +103,7 @@ def _listed(value: object) -> Sequence[Any]:
 def _messages(given: Sequence[Any]) -> list[BaseMessage]:
     try:
         return convert_to_messages(given)
+    # All of these come from there: unknown roles, kinds that it does not convert, missing keys, None for a message.
     except (ValueError, NotImplementedError, TypeError, LookupError, AttributeError) as error:
         said = next(iter(str(error).splitlines()), "")
         raise QuestionError(

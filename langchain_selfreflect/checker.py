@@ -37,7 +37,7 @@ from shared_core.pipelines.decision.wording import OnUnsupported, treat_unsuppor
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer, Finished, Passage
 
-Checkable = str | BaseMessage | dict[str, Any]
+Checkable = str | BaseMessage | Mapping[str, Any]
 _ANSWERS = ("answer", "output", "result", "response")
 _QUESTIONS = ("question", "input", "query")
 _CONTEXTS = ("context", "documents", "source_documents")
@@ -224,7 +224,7 @@ class SelfReflectChecker(Strict, RunnableSerializable[Checkable, Any]):
         if not given.key:
             return made
         shown: Any = answer.text if isinstance(given.answer, str) else made
-        return {**cast("dict[str, Any]", input), given.key: shown, _messages.NAMESPACE: answer.to_dict()}
+        return {**cast("Mapping[str, Any]", input), given.key: shown, _messages.NAMESPACE: answer.to_dict()}
 
 
 def _untouched(input: Checkable) -> Any:

@@ -7,7 +7,6 @@ from typing import Any
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.tools import QueryEngineTool, ToolMetadata, ToolOutput
 
-from llamaindex_selfreflect._base import ReflectiveQueryEngine
 from llamaindex_selfreflect._response import SelfReflectResponse
 from shared_core.errors import InputError
 from shared_core.pipelines.decision.wording import tool_text
@@ -28,7 +27,7 @@ class SelfReflectTool(QueryEngineTool):
     'NO ANSWER: No passage of the documents matches the question.'
 
     Args:
-        query_engine: of ours.
+        query_engine: of ours, or one that passes on what ours returns.
         name, description: for the agent's model.
         nearest: keep the nearest quotes that an abstention shows.
         return_direct: the agent returns the result as its own.
@@ -40,7 +39,7 @@ class SelfReflectTool(QueryEngineTool):
 
     def __init__(
         self,
-        query_engine: ReflectiveQueryEngine,
+        query_engine: BaseQueryEngine,
         name: str = _NAME,
         description: str = _DESCRIPTION,
         *,
@@ -69,7 +68,7 @@ class SelfReflectTool(QueryEngineTool):
     ) -> SelfReflectTool:
         """Create a tool with the arguments of ``QueryEngineTool.from_defaults``."""
         return cls(
-            query_engine,  # type: ignore[arg-type]  # refused there, if it is none of ours
+            query_engine,
             name or _NAME,
             description or _DESCRIPTION,
             nearest=nearest,

@@ -222,7 +222,8 @@ _ONLY_TIME = re.compile(
 _PLACED = re.compile(
     r"\b(?:in|at|on|onto|near|from|to|into|off|over|outside|inside|beside|between|along|behind|above|below|beneath|under|"
     r"opposite|around|across|through|throughout|within|beyond|towards?|of|north|south|east|west|here|there|home|abroad|"
-    r"upstairs|downstairs|where\w*)\b(?!\W+(?:(?:the|early|late|mid)\W+)?(?:\d|january|february|march|april|may|june|july|"
+    r"upstairs|downstairs|online|behind|next|ahead|by (?:the|an?)|via|\w*where\w*)\b"
+    r"(?!\W+(?:(?:the|early|late|mid)\W+)?(?:\d|january|february|march|april|may|june|july|"
     r"august|september|october|november|december|spring|summer|autumn|winter|\w+days?\b|"
     r"(?:most|all|some|every) \w+s\b))"
     r"|/|\.\w+\b|:",

@@ -31,7 +31,7 @@ _USAGE = 2
 """Options in brackets from which on a line is a command's usage."""
 _ASKS_WHAT_TO_DO = re.compile(
     r"\bwhat (?:will |would )?happens?\b|\bwhat (?:should|do|can|must) (?:i|we|you|one) do\b|\bwhat to do\b"
-    r"|\bhow (?:do|can|should|to|is)\b|\bwhat (?:does|do|will|would) .+ do\b",
+    r"|\bhow (?:do|can|should|to)\b|\bwhat (?:does|do|will|would) .+ do\b",
     re.IGNORECASE,
 )
 _LABEL = 5

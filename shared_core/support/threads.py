@@ -24,19 +24,18 @@ T = TypeVar("T")
 FATAL = (KeyboardInterrupt, SystemExit, GeneratorExit)
 """What is no failure of a call, and is never made one."""
 
-_GIVEN_UP: contextvars.ContextVar[threading.Event | None] = contextvars.ContextVar("given up", default=None)
+_GIVEN_UP: contextvars.ContextVar[tuple[threading.Event, ...]] = contextvars.ContextVar("given up", default=())
 
 
 def given_up() -> bool:
-    """Return whether nobody waits any more for the call that this runs in, so that it may as well end."""
-    event = _GIVEN_UP.get()
-    return event is not None and event.is_set()
+    """Return whether nobody waits any more for a call that this runs in, so that it may as well end."""
+    return any(event.is_set() for event in _GIVEN_UP.get())
 
 
 def _watched() -> tuple[contextvars.Context, threading.Event]:
     """Copy the caller's context, with an event that tells what runs in the copy that it was given up."""
     context, event = contextvars.copy_context(), threading.Event()
-    context.run(_GIVEN_UP.set, event)
+    context.run(_GIVEN_UP.set, (*_GIVEN_UP.get(), event))
     return context, event
 
 

@@ -64,7 +64,7 @@ LAKE = (
     "The greatest depth of Lake Ivenmere is 83 metres. The lake was stocked with trout in 1902, and lies west of Mount "
     "Ormund. The Lake Board meets there on Tuesdays. It was rejected by 34 votes to 27. A book of ten tickets costs as "
     "much as eight. Lake Ivenmere is 83 metres deep. It was mapped in 1902 by Ada Brandt. Lake Ivenmere lies in the "
-    "hills of Tarn."
+    "hills of Tarn. Lake Ivenmere is shown online."
 )
 
 
@@ -89,6 +89,7 @@ def cited(sentence: str, short: str = "", passage: str = LAKE) -> Answer:
         ("Where is Lake Ivenmere?", "Lake Ivenmere is 83 metres deep.", "83 metres", "a place"),
         ("Where was Lake Ivenmere mapped?", "It was mapped in 1902 by Ada Brandt.", "Ada Brandt", "a place"),
         ("Where is Lake Ivenmere?", "Lake Ivenmere lies in the hills of Tarn.", "Tarn", ""),
+        ("Where is Lake Ivenmere shown?", "Lake Ivenmere is shown online.", "online", ""),
         ("How wide is Lake Ivenmere?", "Lake Ivenmere is 83 metres deep.", "83 metres", "that size"),
         ("How much does a ticket cost?", "A book of ten tickets costs as much as eight.", "ten", "a price"),
     ],

@@ -15,7 +15,7 @@ from shared_core.lm.base import GenerateResult, Prompt
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.runtime import flow as flows
 from shared_core.runtime.flow import Embed, Flow, Generate, Report, Resources, Retrieve, Together
-from shared_core.support.threads import given_up
+from shared_core.support.threads import given_up, run_within
 from shared_core.types import Decided, Decision, Passage
 
 SOON = 0.4
@@ -251,3 +251,21 @@ def test_a_call_left_behind_is_told_so_and_one_that_is_waited_for_is_not(driver:
     assert ended.wait(LONG)
     assert told[0] is False
     assert told[-1] is True
+
+
+def test_a_call_within_one_that_is_left_behind_is_told_so() -> None:
+    told: list[bool] = []
+    asked, over = threading.Event(), threading.Event()
+
+    def inner() -> None:
+        asked.wait(5)
+        told.append(given_up())
+        over.set()
+
+    def outer() -> None:
+        run_within(10, inner)
+
+    assert not run_within(0.05, outer)
+    asked.set()
+    assert over.wait(5)
+    assert told == [True]

@@ -210,7 +210,7 @@ async def test_what_stands_behind_a_stream_of_sources_gets_the_whole() -> None:
     given = {"question": QUESTION, "context": "the user's", "answer": "the user's", "message": 1}
     whole = made.invoke(given)
     assert all(isinstance(d, Document) for d in whole["context"])
-    checked: Any = made | SelfReflectChecker() | (lambda found: found["answer"])  # type: ignore[operator]
+    checked: Any = made | SelfReflectChecker() | (lambda found: found["answer"])
     for behind in (checked, made | (lambda found: found), made.assign(n=lambda found: 1)):
         expected = behind.invoke(given)
         assert add(list(behind.stream(given, {"callbacks": [ear]}))) == expected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import itertools
 import math
 import re
@@ -80,8 +81,9 @@ def test_figures_that_the_model_does_not_give_as_promised_are_unknown(gate: Any,
     numbers = itertools.count()
 
     def reply(request: Generate) -> list[Sample]:  # every other sample, none of the drafts
-        told = [{"tokens": (" In",), "logprobs": (-0.1,)} if next(numbers) % 2 else {} for _ in range(request.params.n)]
-        return [Sample(" In 1871.\n", **fields) for fields in told]  # type: ignore[arg-type]
+        silent = Sample(" In 1871.\n")
+        told = dataclasses.replace(silent, tokens=(" In",), logprobs=(-0.1,))
+        return [told if next(numbers) % 2 else silent for _ in range(request.params.n)]
 
     lm = ScriptedLM(reply, capabilities=Capabilities(token_logprobs=True))
     result = GatedRetriever(Shelf(), lm, made(estimator=estimator), gate=gate).ask(QUESTION)

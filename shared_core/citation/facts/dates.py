@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -106,7 +107,7 @@ def dates_of(text: str) -> tuple[Date, ...]:
 
 
 @lru_cache(maxsize=512)
-def weekdays_of(text: str) -> dict[int, str]:
+def weekdays_of(text: str) -> Mapping[int, str]:
     """Map the weekdays that a text names (0 for Monday), alone, in a range or as weekdays and weekends, to its words.
 
     "Daily" and "every day" name none: they exclude none either (``is_every_day``).
