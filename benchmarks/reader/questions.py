@@ -5,13 +5,16 @@
 ``questions.jsonl.gz`` has the questions with their answers, and a hash of the passage that each was written on, but no
 passages: those belong to others. ``--sources`` is a folder with a checkout of every repository of ``SOURCES`` (of
 what is behind a colon, only that folder) in a folder named like its key; ``man`` is a copy of a system's manual pages.
-``--out`` gets three folders:
+``--out`` gets four folders:
 
 - ``files``: questions as users type them on handbooks, by-laws, minutes, terms, recipes and manuals, two in five of
   which their passage does not answer, though it has a plausible wrong answer;
 - ``adversarial``: questions on SQuAD 1.1's paragraphs, reviews and forum comments that these do not answer, written
   after SQuAD 2.0's unanswerable questions (Rajpurkar et al., ACL 2018);
-- ``shifts``: SQuADShifts' questions on reviews, comments and Wikipedia (Miller et al., ICML 2020), as published.
+- ``shifts``: SQuADShifts' questions on reviews, comments and Wikipedia (Miller et al., ICML 2020), as published;
+- ``pairs``: 17,400 unanswerable questions of SQuAD 2.0's train set, each with the answerable one that it resembles, as
+  paired by Zhu et al. ("Learning to Ask Unanswerable Questions", ACL 2019), on SQuAD 1.1's paragraphs. What they call
+  their test part is left out: it is of the development set, which others are measured with.
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ import argparse
 import gzip
 import hashlib
 import json
+import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,6 +32,7 @@ from typing import Any
 from benchmarks.reader.data import read_lines
 from shared_core.documents import DocumentIndex
 from shared_core.errors import InputError
+from shared_core.reading.features import STOP_WORDS
 
 FILE = Path(__file__).with_name("questions.jsonl.gz")
 SOURCES: Mapping[str, str] = {
@@ -47,11 +53,21 @@ SOURCES: Mapping[str, str] = {
     "octo": "OctoPrint/OctoPrint@744c8359:docs",
     "man": "manual pages of Debian 12, as /usr/share/man",
     "shifts": "albertvillanova/squadshifts-website@b7cc4d50",
+    "pairs": "haichao592/UnAnsQ@2400c753",
 }
 """Where the passages come from: GitHub repositories at a commit."""
 SHIFTS = ("amazon_reviews", "reddit", "new_wiki")
 _ADVERSARIAL = ("squad1", "shifts")
 _LEAST = 150  # characters of a passage
+_PAIRS = ("train", "dev")
+_NOT_PASSAGES = ("shifts", "pairs")
+_WORD = re.compile(r"[^\W\d_]+")
+_JOINED = (  # undo the tokenization of the paired questions
+    (re.compile(r"(?<=\d) , (?=\d{3}\b)"), ","),
+    (re.compile(r"(?<=\w) ([-–/]) (?=\w)"), r"\1"),
+    (re.compile(r" (?=[?.,!;:%)\]]|n['’]t\b|['’](?:s|re|ve|ll|d|m)\b)"), ""),
+    (re.compile(r"(?<=[(\[$£€]) "), ""),
+)
 
 
 def fingerprint(text: str) -> str:
@@ -91,14 +107,43 @@ def shifts_of(folder: Path) -> tuple[dict[str, dict[str, str]], list[dict[str, A
     return passages, questions
 
 
+def pairs_of(
+    folder: Path, asked: Sequence[Mapping[str, Any]], passages: Mapping[str, Mapping[str, str]]
+) -> list[dict[str, Any]]:
+    """Pair unanswerable questions with those of SQuAD 1.1 that they resemble; both get the latter's paragraph.
+
+    Args:
+        folder: a checkout of the pairs.
+        asked: SQuAD 1.1's questions. A pair whose answerable question is not among them, or is asked of several
+            paragraphs, is left out.
+        passages: SQuAD 1.1's paragraphs by id.
+    """
+    everywhere = _spellings(p["text"] for p in passages.values())
+    by_letters: dict[str, list[Mapping[str, Any]]] = {}
+    for row in asked:
+        by_letters.setdefault(_letters(row["question"]), []).append(row)
+    rows = []
+    for part in _PAIRS:
+        sides = (_pair_file(folder, part, kind).read_text("utf-8").splitlines() for kind in ("", "un"))
+        for answerable, unanswerable in zip(*sides, strict=True):
+            found = by_letters.get(_letters(answerable.split("\t")[1]), [])
+            if len(found) == 1:
+                row = dict(found[0])
+                here = _spellings([passages[row["passage_id"]]["text"], row["question"]])
+                question = _joined(unanswerable.split("\t")[1], everywhere | here)
+                rows += [row, _row(question, row["passage_id"], [])]
+    return rows
+
+
 def make(data: Path, sources: Path, out: Path) -> dict[str, tuple[int, int]]:
-    """Write the three folders; returns, for each, the questions written and those whose passage was not found.
+    """Write the folders; returns, for each, the questions written and those whose passage was not found.
 
     Raises:
         InputError: a folder or file of a source is missing.
     """
-    needed = [sources / name for name in SOURCES if name != "shifts"]
+    needed = [sources / name for name in SOURCES if name not in _NOT_PASSAGES]
     needed += [_shifts_file(sources / "shifts", name) for name in SHIFTS]
+    needed += [_pair_file(sources / "pairs", part, kind) for part in _PAIRS for kind in ("", "un")]
     missing = [str(path) for path in needed if not path.exists()]
     if missing:
         raise InputError(
@@ -111,10 +156,11 @@ def make(data: Path, sources: Path, out: Path) -> dict[str, tuple[int, int]]:
     known = {
         name: passages_of(sources / name, {r["file"] for r in asked if r["of"] == name})
         for name in SOURCES
-        if name != "shifts"
+        if name not in _NOT_PASSAGES
     }
     known |= {"shifts": of_shifts, "squad1": squad}
-    rows: dict[str, list[dict[str, Any]]] = {"files": [], "adversarial": [], "shifts": shifts}
+    pairs = pairs_of(sources / "pairs", read_lines(data / "reading/squad1_train.jsonl.gz"), squad)
+    rows: dict[str, list[dict[str, Any]]] = {"files": [], "adversarial": [], "shifts": shifts, "pairs": pairs}
     lost = dict.fromkeys(rows, 0)
     for row in asked:
         passage = known[row["of"]].get(row["passage"])
@@ -125,11 +171,16 @@ def make(data: Path, sources: Path, out: Path) -> dict[str, tuple[int, int]]:
         answer = row["answer"]
         spans = [(answer, passage["text"].index(answer))] if answer else []
         rows[folder].append(_row(row["question"], passage["id"], spans))
-    used = {r["passage_id"] for r in rows["adversarial"]}
+
+    def used(name: str) -> list[dict[str, str]]:
+        ids = {r["passage_id"] for r in rows[name]}
+        return [p for some in (squad, of_shifts) for p in some.values() if p["id"] in ids]
+
     passages = {
         "files": [p for name, some in known.items() if name not in _ADVERSARIAL for p in some.values()],
-        "adversarial": [p for some in (squad, of_shifts) for p in some.values() if p["id"] in used],
+        "adversarial": used("adversarial"),
         "shifts": list(of_shifts.values()),
+        "pairs": used("pairs"),
     }
     for name, questions in rows.items():
         _write(out / name / "passages.jsonl.gz", passages[name])
@@ -139,6 +190,30 @@ def make(data: Path, sources: Path, out: Path) -> dict[str, tuple[int, int]]:
 
 def _shifts_file(folder: Path, name: str) -> Path:
     return folder / f"datasets/{name}_v1.0.json"
+
+
+def _pair_file(folder: Path, part: str, kind: str) -> Path:
+    return folder / f"QG/{part}-{kind}answerable-questions.txt"
+
+
+def _letters(question: str) -> str:
+    return re.sub(r"[\W_]+", "", question.lower())
+
+
+def _spellings(texts: Iterable[str]) -> dict[str, str]:
+    """Map each word in lower case to the form it occurs in most often; the questions' capitals are lost."""
+    counts: dict[str, Counter[str]] = {}
+    for text in texts:
+        for word in _WORD.findall(text):
+            counts.setdefault(word.lower(), Counter())[word] += 1
+    return {word: word if word in STOP_WORDS else forms.most_common(1)[0][0] for word, forms in counts.items()}
+
+
+def _joined(question: str, spellings: Mapping[str, str]) -> str:
+    for pattern, new in _JOINED:
+        question = pattern.sub(new, question)
+    question = _WORD.sub(lambda word: spellings.get(word.group(), word.group()), question)
+    return question[:1].upper() + question[1:]
 
 
 def _row(question: str, passage: str, spans: Sequence[tuple[str, int]]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ RULES = (
     "# Rules\n\nThe desk opens at nine on weekdays, and stays closed on the first Monday of a month. "
     "Guests may borrow two chairs, which they bring back before the evening of the same day.\n"
 )
+PARAGRAPH = "The choir sang without Ada Byng from then, 1950, on."
 REVIEW = "The zip broke after a week. The straps are soft."
 
 
@@ -43,9 +44,27 @@ def material(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         file = tmp_path / f"sources/shifts/datasets/{name}_v1.0.json"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps({"data": [article]}))
-    _lines(
-        tmp_path / "data/reading/squad1_train_passages.jsonl.gz", [{"id": "s/1", "title": "T", "text": "A paragraph."}]
-    )
+    reading = tmp_path / "data/reading"
+    _lines(reading / "squad1_train_passages.jsonl.gz", [{"id": "s/1", "title": "T", "text": PARAGRAPH}])
+    rows_of_squad = [
+        {
+            "question": q,
+            "passage_id": "s/1",
+            "answers": ["1950"],
+            "starts": [[PARAGRAPH.index("1950")]],
+            "answerable": True,
+        }
+        for q in ("When didn't Ada Byng sing?", "Twice?", "Twice?")
+    ]
+    _lines(reading / "squad1_train.jsonl.gz", rows_of_squad)
+    for part, question in (
+        ("train", "when did n't ada byng sing ?"),
+        ("dev", "twice ?"),
+        ("test", "of the other set ?"),
+    ):
+        (tmp_path / "sources/pairs/QG").mkdir(parents=True, exist_ok=True)
+        for kind, asked in (("answerable", question), ("unanswerable", "did the ada byng choir cost $ 1 , 200 ?")):
+            (tmp_path / f"sources/pairs/QG/{part}-{kind}-questions.txt").write_text(f"id\t{asked}\t1\t2\n")
     (key,) = passages_of(tmp_path / "sources/club", {"rules.md"})
     rows: list[dict[str, Any]] = [
         {"of": "club", "file": "rules.md", "passage": key, "question": "opening time?", "answer": "at nine"},
@@ -56,24 +75,32 @@ def material(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ]
     _lines(tmp_path / "questions.jsonl.gz", rows)
     monkeypatch.setattr(questions, "FILE", tmp_path / "questions.jsonl.gz")
-    monkeypatch.setattr(questions, "SOURCES", {"club": "", "shifts": ""})
+    monkeypatch.setattr(questions, "SOURCES", {"club": "", "shifts": "", "pairs": ""})
     return tmp_path
 
 
 def test_questions_are_found_again_and_lost_ones_are_counted(material: Path) -> None:
     counts = make(material / "data", material / "sources", material / "out")
-    assert counts == {"files": (2, 1), "adversarial": (2, 0), "shifts": (1, 0)}
+    assert counts == {"files": (2, 1), "adversarial": (2, 0), "shifts": (1, 0), "pairs": (2, 0)}
     passages, rows = More(material / "out/files").read()
     assert [r.question for r in rows] == ["opening time?", "On Sundays?"]
     (start, end), text = rows[0].spans[0], passages[rows[0].passage].text
     assert text[start:end] == "at nine"
     assert rows[1].spans == ()
     passages, rows = More(material / "out/adversarial").read()
-    assert {passages[r.passage].text for r in rows} == {"A paragraph.", f"reddit: {REVIEW}"}
+    assert {passages[r.passage].text for r in rows} == {PARAGRAPH, f"reddit: {REVIEW}"}
     passages, (row,) = More(material / "out/shifts").read()
     assert len(passages) == 3
     (start, end), text = row.spans[0], passages[row.passage].text
     assert (row.question, text[start:end]) == ("What broke?", "The zip")
+
+
+def test_a_paired_question_gets_the_paragraph_of_the_one_it_resembles_and_capitals(material: Path) -> None:
+    make(material / "data", material / "sources", material / "out")
+    _, (answerable, unanswerable) = More(material / "out/pairs").read()
+    assert (answerable.question, answerable.spans) == ("When didn't Ada Byng sing?", ((43, 47),))
+    assert (unanswerable.question, unanswerable.spans) == ("Did the Ada Byng choir cost $1,200?", ())
+    assert unanswerable.passage == answerable.passage == "s/1"  # "Twice?" is asked twice, so its pair is left out
 
 
 def test_a_source_that_is_missing_is_named(material: Path) -> None:
