@@ -107,3 +107,28 @@ def test_what_says_the_same_is_not(evidence: str, claim: str) -> None:
 def test_no_sentence_contradicts_the_text_that_it_is_in(pair: tuple[str, str]) -> None:
     text, sentence = pair
     assert not compare_claim(sentence, text).mismatches
+
+
+@pytest.mark.parametrize(("evidence", "claim"), [
+    ("The council gave the museum a grant.", "The museum gave the council a grant."),
+    ("The tenant must give the landlord two months' notice.", "The landlord must give the tenant two months' notice."),
+    ("The river flows from the lake into the sea.", "The river flows from the sea into the lake."),
+    ("Keep the raw fish above the salad leaves.", "Keep the salad leaves above the raw fish."),
+    ("Helm Ltd was bought by Arno AG in 1990.", "Helm Ltd bought Arno AG in 1990."),
+    ("The inspector trained the keeper.", "The inspector was trained by the keeper."),
+])  # fmt: skip
+def test_things_that_changed_places_are_refuted_once(evidence: str, claim: str) -> None:
+    assert [m.kind for m in compare_claim(claim, evidence).mismatches] == ["role"]
+
+
+@pytest.mark.parametrize(("evidence", "claim"), [
+    ("Tours in the garden start in the morning.", "Tours in the morning start in the garden."),
+    ("The barn stands beside the mill.", "The mill stands beside the barn."),
+    ("Bring pears and apples.", "Bring apples and pears."),
+    ("The winner is the captain.", "The captain is the winner."),
+    ("Helm Ltd was bought by Arno AG in 1990.", "Arno AG bought Helm Ltd in 1990."),
+    ("Members vote before guests speak.", "Guests speak after members vote."),
+    ("Brenk is larger than Tolm.", "Tolm is smaller than Brenk."),
+])  # fmt: skip
+def test_the_same_from_the_other_side_is_not_refuted(evidence: str, claim: str) -> None:
+    assert not compare_claim(claim, evidence).refuted

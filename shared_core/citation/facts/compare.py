@@ -204,9 +204,10 @@ class _Scope:
             yield Mismatch("opposite", *words)
         if alike >= _ALIKE and (words := opposites.overstated(claim, nearest)):
             yield Mismatch("opposite", *words)
-        if alike >= _SAME and (roles := naming.swapped(claim, nearest)):
-            yield Mismatch("role", *roles)
-        if alike >= _ALIKE and (roles := opposites.conversed(claim, nearest)):
+        roles = naming.swapped(claim, nearest) if alike >= _SAME else None
+        for find in (opposites.conversed, opposites.exchanged_things, opposites.changed_voice):
+            roles = roles or (find(claim, nearest) if alike >= _ALIKE else None)
+        if roles:
             yield Mismatch("role", *roles)
         yield from self._additions(claim)
 

@@ -131,9 +131,19 @@ _SHARE = re.compile(
 )
 _CUT = re.compile(r"[,;:](?!\d)|\b(?:and|but|while|whereas)\b")
 _OF = ("of them", "of these", "of those", "of which")
+_ORDERS = ("before", "after")
+_ARTICLES = ("a", "an", "the")
+_BE = ("is", "are", "was", "were", "be", "been", "being")
+_NO_ORDER = frozenset(
+    """and or nor with between both beside near alongside like unlike per versus equal equals meet meets met border
+    borders bordering adjoin adjoins match matches resemble resembles differ differs same together either each other
+    alternately""".split()
+)
+"""Words that say the same with the things around them exchanged."""
 _JOINED = re.compile(r"\W*(?:(?:and|or|to)\b)?\W*")
 _ALIKE = 0.6
 _REACH = 6  # tokens
+_LONGEST = 3  # words that name a thing
 
 
 def opposed(claim: Sentence, held: Sequence[Sentence], known: Set[str]) -> tuple[str, str] | None:
@@ -165,9 +175,27 @@ def opposed(claim: Sentence, held: Sequence[Sentence], known: Set[str]) -> tuple
             own = next((t for t in sentence.tokens if _is_same(token, t)), None)
             if own is not None and (part.holds(rest) < len(rest) or _are_joined(own, other, sentence)):
                 continue  # a sentence of both must say all the rest with the other one
-            if _is_name(token) == _is_name(other):
+            if _is_name(token) == _is_name(other) and not _is_converse(claim, token, sentence, other):
                 return token.text, other.text
     return None
+
+
+def _is_converse(claim: Sentence, token: Token, held: Sentence, other: Token) -> bool:
+    """Whether "A is smaller than B" meets "B is larger than A", or "A after B" meets "B before A"."""
+    (before, behind), (held_before, held_behind) = _content_around(claim, token), _content_around(held, other)
+    compares = fold(token.text) in _ORDERS or "than" in (_next_word(claim, token), _next_word(held, other))
+    turned = before <= held_behind and behind <= held_before
+    return compares and turned and bool(before and behind) and not before <= held_before
+
+
+def _content_around(sentence: Sentence, token: Token) -> tuple[set[str], set[str]]:
+    """Return the keys of the words with content before a token and behind it."""
+    words = [t for t in sentence.tokens if t.is_content and t is not token]
+    return {t.key for t in words if t.start < token.start}, {t.key for t in words if t.start > token.start}
+
+
+def _next_word(sentence: Sentence, token: Token) -> str:
+    return next((fold(t.text) for t in sentence.tokens if t.start > token.start), "")
 
 
 def _is_same(token: Token, other: Token) -> bool:
@@ -251,6 +279,59 @@ def conversed(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
         if doing and doing <= did:
             return _until(claim, token), _until(nearest, nearest.tokens[at])
     return None
+
+
+def exchanged_things(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
+    """Find "the pump feeds the boiler" where the evidence, in the same words, has "the boiler feeds the pump".
+
+    Only these two things may have changed places, something must be said between them, and not in phrases that may
+    stand anywhere ("tours start in the garden in the morning").
+    """
+    a, b = ([t for t in s.tokens if fold(t.text) not in _ARTICLES] for s in (claim, nearest))
+    keys, held = [t.key for t in a], [t.key for t in b]
+    if len(a) != len(b) or keys == held or sorted(keys) != sorted(held) or {fold(t.text) for t in a} & _NO_ORDER:
+        return None
+    differ = [i for i, (one, other) in enumerate(zip(keys, held)) if one != other]
+    first, end = differ[0], differ[-1] + 1
+    for one, two in itertools.product(range(1, _LONGEST + 1), repeat=2):
+        left, right = a[first : first + one], a[end - two : end]
+        between = a[first + one : end - two]
+        turned = [t.key for t in (*right, *between, *left)]
+        if between and turned == held[first:end] and all(t.is_content for t in (*left, *right)):
+            says = any(fold(t.text) not in _BE for t in between)
+            alike = first > 0 and a[first - 1].is_function_word and a[first - 1].key == between[-1].key
+            return (claim.text.strip(), nearest.text.strip()) if says and not alike else None
+    return None
+
+
+def changed_voice(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
+    """Find "A bought B" where the evidence has "A was bought by B", or the other way round."""
+    passive = [(s, i) for s in (claim, nearest) if (i := _passive_at(s)) is not None]
+    if len(passive) != 1 or any(t.is_negation for t in (*claim.tokens, *nearest.tokens)):
+        return None
+    (acted_on, at) = passive[0]
+    active = nearest if acted_on is claim else claim
+    verb = next((i for i, t in enumerate(active.tokens) if t.key == acted_on.tokens[at].key), None)
+    by = next(i for i, t in enumerate(acted_on.tokens) if i > at and fold(t.text) == "by")
+    if verb is None or any(fold(t.text) == "by" for t in active.tokens):
+        return None
+    subject, own = ({t.key for t in tokens if t.is_content} for tokens in (acted_on.tokens[:at], active.tokens[:verb]))
+    agent = {t.key for t in itertools.takewhile(_names_thing, acted_on.tokens[by + 1 :]) if t.is_content}
+    thing = {t.key for t in itertools.takewhile(_names_thing, active.tokens[verb + 1 :]) if t.is_content}
+    if subject and subject == own and agent and agent == thing and not agent & own:
+        return claim.text.strip(), nearest.text.strip()
+    return None
+
+
+def _passive_at(sentence: Sentence) -> int | None:
+    """Return the place of the participle in "was bought … by"; ``None`` if there is none."""
+    words = [fold(t.text) for t in sentence.tokens]
+    found = (i for i in range(1, len(words)) if words[i - 1] in _BE and "by" in words[i + 1 :])
+    return next((i for i in found if sentence.tokens[i].is_content), None)
+
+
+def _names_thing(token: Token) -> bool:
+    return token.is_content or fold(token.text) in _ARTICLES
 
 
 def _until(sentence: Sentence, token: Token) -> str:
