@@ -8,8 +8,9 @@
 ``ood/policyqa_*.jsonl.gz`` and ``support/train.jsonl.gz``. A few hours on two cores; an interrupted run continues from
 ``--kept`` (by default beside ``--out``). A FOLDER of ``--more`` holds questions of other sources, as
 ``questions.jsonl.gz`` and ``passages.jsonl.gz`` with the fields of SQuAD 1.1's files, which occur 4 times for each of
-its questions. Then ``python -m benchmarks.reader.quantise`` makes the files that ship, and
-``python -m benchmarks.reader.calibrate`` fits the probabilities.
+its questions; ``claims.jsonl.gz`` there, if any, are questions with answers right and wrong. Then
+``python -m benchmarks.reader.quantise`` makes the files that ship, and ``python -m benchmarks.reader.calibrate`` fits
+the probabilities.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import Any
 
 from benchmarks.reader.base import base_parameters
 from benchmarks.reader.batches import Examples, Recipe, batches
-from benchmarks.reader.claims import ClaimRow, from_questions, labelled_by_people
+from benchmarks.reader.claims import ClaimRow, from_pairs, from_questions, labelled_by_people
 from benchmarks.reader.data import Corpus, QuestionRow, rarities, read_lines, replaced, rows_of, swapped
 from benchmarks.reader.export import NETWORK, read, write
 from benchmarks.reader.learn import train
@@ -72,6 +73,11 @@ class More:
         texts = {r["id"]: Passage(r["id"], r["text"], r.get("title", "")) for r in lines}
         return texts, rows_of(read_lines(self.folder / "questions.jsonl.gz"), texts)
 
+    def claims(self, passages: Mapping[str, Passage], rng: random.Random) -> list[ClaimRow]:
+        """Make claims of the questions with answers right and wrong, if the folder has such."""
+        file = self.folder / "claims.jsonl.gz"
+        return from_pairs(read_lines(file), passages, rng) if file.exists() else []
+
 
 def gather(data: Path, recipe: Recipe, cache: Path | None = None, more: Sequence[More] = ()) -> Material:
     """Read the data and make the rows of examples; ``cache`` keeps retrieval results between runs."""
@@ -101,6 +107,8 @@ def gather(data: Path, recipe: Recipe, cache: Path | None = None, more: Sequence
         everything |= texts
     shown = {i: p if hide.random() > 0.3 else Passage(p.id, p.text) for i, p in everything.items()}
     claims = from_questions(rows1, [*swaps, *changed], squad1, near, random.Random(recipe.seed + 5))
+    for other, (texts, _) in zip(more, others):
+        claims += other.claims(texts, random.Random(recipe.seed + 7))
     labelled = labelled_by_people(read_lines(data / "support/train.jsonl.gz"), SUPPORT)
     print(
         f"{len(rows1)} questions of SQuAD 1.1, {len(swaps)} + {len(changed)} changed, {len(rows2)} of SQuAD 2.0, "

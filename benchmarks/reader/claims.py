@@ -88,6 +88,22 @@ def from_questions(
     return out
 
 
+def from_pairs(
+    rows: Sequence[Mapping[str, Any]], passages: Mapping[str, Passage], rng: random.Random
+) -> list[ClaimRow]:
+    """Make a claim of each question and its ``answer``, which is right only where ``right`` says so.
+
+    The wrong ones are by people: an unanswerable question, and the answer that looks right in its paragraph.
+    """
+    out = []
+    for r in rows:
+        passage, answer, start = passages[r["passage_id"]], r["answer"], r["start"]
+        row = QuestionRow(r["question"], passage.id, (answer,), ((start, start + len(answer)),))
+        claim = _stated(row, answer, passage, rng)
+        out.append(_beside(claim, row, passage, SUPPORTED if r["right"] else NOT_SUPPORTED, rng))
+    return out
+
+
 def _stated(row: QuestionRow, answer: str, passage: Passage, rng: random.Random) -> str:
     if rng.random() < _AS_PAIR:
         return f"{row.question} {answer}"

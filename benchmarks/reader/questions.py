@@ -14,7 +14,8 @@ what is behind a colon, only that folder) in a folder named like its key; ``man`
 - ``shifts``: SQuADShifts' questions on reviews, comments and Wikipedia (Miller et al., ICML 2020), as published;
 - ``pairs``: 17,400 unanswerable questions of SQuAD 2.0's train set, each with the answerable one that it resembles, as
   paired by Zhu et al. ("Learning to Ask Unanswerable Questions", ACL 2019), on SQuAD 1.1's paragraphs. What they call
-  their test part is left out: it is of the development set, which others are measured with.
+  their test part is left out: it is of the development set, which others are measured with. ``claims.jsonl.gz`` there
+  has every question with the answer of the answerable one, which looks right for the other.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -185,6 +186,7 @@ def make(data: Path, sources: Path, out: Path) -> dict[str, tuple[int, int]]:
     for name, questions in rows.items():
         _write(out / name / "passages.jsonl.gz", passages[name])
         _write(out / name / "questions.jsonl.gz", questions)
+    _write(out / "pairs/claims.jsonl.gz", _claims(pairs))
     return {name: (len(questions), lost[name]) for name, questions in rows.items()}
 
 
@@ -198,6 +200,14 @@ def _pair_file(folder: Path, part: str, kind: str) -> Path:
 
 def _letters(question: str) -> str:
     return re.sub(r"[\W_]+", "", question.lower())
+
+
+def _claims(pairs: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Give both questions of a pair the answerable one's answer."""
+    for held, other in zip(pairs[::2], pairs[1::2], strict=True):
+        answer = {"passage_id": held["passage_id"], "answer": held["answers"][0], "start": held["starts"][0][0]}
+        for row in (held, other):
+            yield {"question": row["question"], **answer, "right": row is held}
 
 
 def _spellings(texts: Iterable[str]) -> dict[str, str]:

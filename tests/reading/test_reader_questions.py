@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,11 @@ import pytest
 pytest.importorskip("torch")
 from benchmarks.reader import questions
 from benchmarks.reader.build import More
+from benchmarks.reader.claims import NOT_SUPPORTED
 from benchmarks.reader.data import read_lines
 from benchmarks.reader.questions import fingerprint, make, passages_of
 from shared_core.errors import InputError
+from shared_core.reading.network import SUPPORTED
 
 RULES = (
     "# Rules\n\nThe desk opens at nine on weekdays, and stays closed on the first Monday of a month. "
@@ -101,6 +104,17 @@ def test_a_paired_question_gets_the_paragraph_of_the_one_it_resembles_and_capita
     assert (answerable.question, answerable.spans) == ("When didn't Ada Byng sing?", ((43, 47),))
     assert (unanswerable.question, unanswerable.spans) == ("Did the Ada Byng choir cost $1,200?", ())
     assert unanswerable.passage == answerable.passage == "s/1"  # "Twice?" is asked twice, so its pair is left out
+
+
+def test_claims_of_a_pair_are_right_and_wrong_beside_the_sentence_of_the_answer(material: Path) -> None:
+    make(material / "data", material / "sources", material / "out")
+    pairs = More(material / "out/pairs")
+    passages, _ = pairs.read()
+    right, wrong = pairs.claims(passages, random.Random(0))
+    assert (right.label, wrong.label) == (SUPPORTED, NOT_SUPPORTED)
+    assert all("1950" in row.claim for row in (right, wrong))
+    assert all((row.evidence or passages[row.passage].text) == PARAGRAPH for row in (right, wrong))
+    assert More(material / "out/files").claims({}, random.Random(0)) == []
 
 
 def test_a_source_that_is_missing_is_named(material: Path) -> None:
