@@ -8,11 +8,15 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from langchain_core.caches import BaseCache
+from langchain_core.globals import get_llm_cache
 from langchain_core.language_models import BaseChatModel
 from langchain_core.language_models.llms import BaseLLM
-from langchain_core.runnables import Runnable
+from langchain_core.runnables import Runnable, RunnableSerializable, RunnableWithFallbacks
 
 _LOG = logging.getLogger(__name__)
+_INNER = ("bound", "runnable", "default")
+"""Where ``bind``, ``with_retry``, ``with_fallbacks`` and ``configurable_fields`` hold what they wrap."""
 _NAMES: Mapping[str, tuple[str, ...]] = {
     "temperature": ("temperature",),
     "max_tokens": (
@@ -115,14 +119,29 @@ def innermost(runnable: Any) -> Any:
     """Unwrap the model inside ``bind``, ``with_retry``, ``with_fallbacks``, ``configurable_fields``."""
     for _ in range(16):
         inner = next(
-            (i for i in (getattr(runnable, n, None) for n in ("bound", "runnable", "default"))
-             if isinstance(i, Runnable)),
+            (i for i in (getattr(runnable, n, None) for n in _INNER) if isinstance(i, Runnable)),
             None,
         )  # fmt: skip
         if isinstance(runnable, (BaseChatModel, BaseLLM)) or inner is None:
             break
         runnable = inner
     return runnable
+
+
+def without_cache(runnable: Runnable[Any, Any]) -> Runnable[Any, Any]:
+    """Return the model, or a copy of it, that answers each call anew: from a cache all samples would be the first."""
+    if isinstance(runnable, (BaseChatModel, BaseLLM)):
+        cached = isinstance(runnable.cache, BaseCache) or (runnable.cache is not False and get_llm_cache() is not None)
+        return runnable.model_copy(update={"cache": False}) if cached else runnable
+    if not isinstance(runnable, RunnableSerializable):
+        return runnable
+    held = {name: i for name in _INNER if isinstance(i := getattr(runnable, name, None), Runnable)}
+    anew = {name: without_cache(inner) for name, inner in held.items()}
+    update: dict[str, Any] = {name: inner for name, inner in anew.items() if inner is not held[name]}
+    if isinstance(runnable, RunnableWithFallbacks):
+        others = [without_cache(other) for other in runnable.fallbacks]
+        update |= {"fallbacks": others} if any(a is not b for a, b in zip(others, runnable.fallbacks)) else {}
+    return runnable.model_copy(update=update) if update else runnable
 
 
 def _mentions(text: str, names: tuple[str, ...]) -> bool:

@@ -11,7 +11,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import merge_configs
 
 from langchain_selfreflect._caller import caller_of
-from langchain_selfreflect._lm_options import Options, innermost
+from langchain_selfreflect._lm_options import Options, innermost, without_cache
 from shared_core.errors import CapabilityError, InputError, MissingDependencyError, ResponseError
 from shared_core.facades.arguments import no_language_model
 from shared_core.lm.base import BaseLanguageModel, LanguageModel
@@ -47,8 +47,8 @@ class LangChainLM(ChatAdapter):
 
     Control strings in untrusted text are neutralised on the way in and restored on the way out. Thoughts, an echoed
     prompt and code fences around the whole reply are removed. Every call keeps the callbacks, tags and metadata of its
-    caller's run, and is tagged with ``INNER_TAGS``. Samples are separate concurrent calls. Temperature, seed and limits
-    are set if the model accepts them; otherwise its own values apply.
+    caller's run, and is tagged with ``INNER_TAGS``. Samples are separate concurrent calls, and none comes from a cache
+    of LangChain. Temperature, seed and limits are set if the model accepts them; otherwise its own values apply.
 
     Args:
         chat_model: a ``BaseChatModel``, a model that completes text (``HuggingFacePipeline``), or a runnable around
@@ -144,8 +144,8 @@ class LangChainLM(ChatAdapter):
     def _model(self, ask: Ask, sent: Mapping[str, Any]) -> tuple[Runnable[Any, Any], dict[str, Any]]:
         model, keywords = self._options.apply(sent)
         if ask.completes and self.can_complete():
-            return self._inner.llm, {k: v for k, v in keywords.items() if k == "stop"}
-        return model, keywords
+            model, keywords = self._inner.llm, {k: v for k, v in keywords.items() if k == "stop"}
+        return without_cache(model) if ask.params.temperature > 0 else model, keywords
 
     def _text_only(self, ask: Ask) -> bool:
         return ask.completes or isinstance(self._inner, BaseLLM)

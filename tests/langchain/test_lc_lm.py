@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import math
 import threading
 from typing import Any
 
 import pytest
+from langchain_core.caches import InMemoryCache
+from langchain_core.globals import set_llm_cache
 from langchain_core.language_models import FakeListChatModel, GenericFakeChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableLambda
@@ -140,6 +143,25 @@ def test_an_error_that_only_names_an_option_is_not_taken_for_a_refusal() -> None
 
 
 # --- ends ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wrap", ["plain", "own cache", "retry", "fallbacks"])
+async def test_samples_do_not_come_from_a_cache_of_langchain(wrap: str) -> None:
+    """All of them would be the first one, and a model that guesses would seem certain."""
+    count = itertools.count()
+    model, other = (TunableModel(reply=lambda prompt: f"Guess {next(count)}.") for _ in range(2))
+    cached: Any = model.model_copy(update={"cache": InMemoryCache()}) if wrap == "own cache" else model
+    cached = {"retry": model.with_retry(), "fallbacks": model.with_fallbacks([other])}.get(wrap, cached)
+    lm = LangChainLM(cached, max_concurrency=1)
+    if wrap != "own cache":
+        set_llm_cache(InMemoryCache())
+    try:
+        for [result] in (lm.generate([ask(n=3, temperature=1.0)]), await lm.agenerate([ask(n=3, temperature=1.0)])):
+            assert isinstance(result, Generation), result
+            assert len({sample.text for sample in result.samples}) == 3
+        assert one(lm, ask("Greedy?")).text == one(lm, ask("Greedy?")).text, "what is not drawn may be cached"
+    finally:
+        set_llm_cache(None)
 
 
 def test_stop_strings_are_passed_on_and_cut_here_too() -> None:
