@@ -167,11 +167,15 @@ class OpenAICompatibleLM(Remade, BaseLanguageModel):
     def probe(self, *, fresh: bool = False) -> Abilities:
         """Return the server's abilities in detail; asked once. Raises as ``capabilities``.
 
+        Of a server that went away they are the last known ones, at once: only requests for text wait for it.
+
         Args:
             fresh: ask again, whatever is known: the server may have been started with other flags.
         """
         if fresh:
             self._planner, self._fresh = None, True
+        elif (known := self._planner) is not None:
+            return known.able
         return _value(self._run(self._guarded(self._planned(Deadline(self._deadline))))).able
 
     def generate(self, requests: Sequence[Generate]) -> list[GenerateResult]:
@@ -286,10 +290,9 @@ class OpenAICompatibleLM(Remade, BaseLanguageModel):
             return error
 
     async def _planned(self, deadline: Deadline) -> Planner:
-        """Probe once for all who wait; a failed probe is not kept, nor one from before the server went away."""
-        if self._endpoint.lost and self._probing is None:
-            self._planner = None  # it may come back as another model; abilities kept on disk make asking cheap
-        if self._planner is None:
+        """Probe once for all who wait; a failed probe, or one from before the server went away, does not count."""
+        # It may come back as another model; abilities kept on disk make asking cheap.
+        if self._planner is None or self._endpoint.lost or self._probing is not None:
             if self._probing is None:
                 self._probing = asyncio.ensure_future(self._probe(deadline))
             task = self._probing
@@ -302,7 +305,11 @@ class OpenAICompatibleLM(Remade, BaseLanguageModel):
 
     async def _probe(self, deadline: Deadline) -> Planner:
         self._endpoint.lost = False
-        able, self._sampler.kept = await probe(self._endpoint, self._model, self._api, deadline, fresh=self._fresh)
+        try:
+            able, self._sampler.kept = await probe(self._endpoint, self._model, self._api, deadline, fresh=self._fresh)
+        except BaseException:
+            self._endpoint.lost = True  # what is known is of before
+            raise
         self._fresh = False
         for route in (able.chat, able.completions):
             if route is not None and route.left_out:

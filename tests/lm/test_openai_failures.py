@@ -191,6 +191,23 @@ def test_a_server_that_is_down(connect: Connect) -> None:
     assert isinstance(lm.score([Score(RAW, (RAW,))])[0], BackendUnavailableError)
 
 
+def test_nobody_waits_for_the_abilities_of_a_server_that_went_away(connect: Connect) -> None:
+    """Engines read them for each question, on the event loop too: a server that hangs would stop the whole program."""
+    with FakeServer() as server:
+        lm = connect(server)
+        known = lm.capabilities
+        server.script = lambda body, chat: (0, None)  # the connection is closed without an answer
+        for _ in range(2):
+            assert isinstance(one(lm), BackendUnavailableError)
+            asked = len(server.requests)
+            assert (lm.capabilities, lm.name) == (known, "tiny")
+            assert len(server.requests) == asked
+        server.script, server.features = None, server.features - {"grammar"}
+        assert isinstance(one(lm), Generation)
+        assert known.grammar
+        assert not lm.capabilities.grammar, "it came back with other flags"
+
+
 @pytest.mark.parametrize(
     ("body", "needed", "available"),
     [
