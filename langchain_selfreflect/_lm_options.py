@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import logging
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +12,8 @@ from langchain_core.globals import get_llm_cache
 from langchain_core.language_models import BaseChatModel
 from langchain_core.language_models.llms import BaseLLM
 from langchain_core.runnables import Runnable, RunnableSerializable, RunnableWithFallbacks
+
+from shared_core.lm.chat import refused_options
 
 _LOG = logging.getLogger(__name__)
 _INNER = ("bound", "runnable", "default")
@@ -30,12 +31,6 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
     "logprobs": ("logprobs", "top_logprobs"),
 }  # fmt: skip
 """What providers' classes call each option."""
-
-_REFUSAL = re.compile(
-    r"unexpected keyword|unsupported|not support|does ?n[o']t support|not permitted|not allowed|unrecognized|"
-    r"unknown|deprecated|extra inputs|extra fields|only the default|cannot both|not available",
-    re.IGNORECASE,
-)
 
 
 class Options:
@@ -92,10 +87,7 @@ class Options:
                 it for all; each of the others still has to be tried again. A call that is tried again sends fewer
                 options each time, so that the trying ends.
         """
-        text = str(error)
-        if not (isinstance(error, TypeError) or _REFUSAL.search(text)):
-            return False
-        named = {o for o in sent if _mentions(text, _NAMES[o])}
+        named = refused_options(error, {option: _NAMES[option] for option in sent})
         for option in sorted(named - self.refused):
             _LOG.warning("%s does not take %s; going on without it", type(self._inner).__name__, option)
         self.refused |= named
@@ -142,7 +134,3 @@ def without_cache(runnable: Runnable[Any, Any]) -> Runnable[Any, Any]:
         others = [without_cache(other) for other in runnable.fallbacks]
         update |= {"fallbacks": others} if any(a is not b for a, b in zip(others, runnable.fallbacks)) else {}
     return runnable.model_copy(update=update) if update else runnable
-
-
-def _mentions(text: str, names: tuple[str, ...]) -> bool:
-    return any(re.search(rf"(?<![A-Za-z]){re.escape(n)}(?![A-Za-z])", text) for n in names)

@@ -16,7 +16,7 @@ import pickle
 import re
 import sys
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from shared_core.errors import (
@@ -74,6 +74,12 @@ _NO_TEMPLATE = re.compile(
     r"(?:no|not have a|without a|does not have a) (?:default )?chat[_ ]template|"
     r"does not support (?:chat|chat completions)|not a chat model",
     re.IGNORECASE | re.DOTALL,
+)
+
+_NOT_TAKEN = re.compile(
+    r"unexpected keyword|unsupported|not support|does ?n[o']t support|not permitted|not allowed|unrecognized|"
+    r"unknown|deprecated|extra inputs|extra fields|only the default|cannot both|not available",
+    re.IGNORECASE,
 )
 
 
@@ -232,6 +238,19 @@ def _text(error: BaseException) -> str:
 def needs_chat_template(error: BaseException) -> bool:
     """Return whether a model refuses a chat for lack of a template: a base model, which can complete text."""
     return _NO_TEMPLATE.search(_text(error)) is not None
+
+
+def refused_options(error: Exception, sent: Mapping[str, Sequence[str]]) -> set[str]:
+    """Return the options that an error refuses, so that the call may do without them.
+
+    Args:
+        error: raised by a call.
+        sent: the call's options, each with the names that providers have for it.
+    """
+    text = _text(error)
+    if not (isinstance(error, TypeError) or _NOT_TAKEN.search(text)):
+        return set()
+    return {o for o, names in sent.items() if re.search(rf"(?<![A-Za-z])(?:{'|'.join(names)})(?![A-Za-z])", text)}
 
 
 E = TypeVar("E", bound=SelfReflectError)
