@@ -167,6 +167,7 @@ def test_kinds() -> None:
     ("The tower, which was built by Mira Dorn in 1911, is for all who are at home on the coast.", True),
     ("¿Quién fue el primer emperador?", False), ("Qui est Napoléon ?", False), ("Bu kuleyi kim inşa etti?", False),
     ("Кто построил маяк?", False), ("灯台は誰が建てましたか", False),
+    ("Material: Aluminium; Finish: matt; Tolerance: ±0.1 mm", True), ("Cogito ergo sum.", False),
 ])  # fmt: skip
 def test_english_or_not(text: str, english: bool) -> None:
     assert is_english(text) is english
