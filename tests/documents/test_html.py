@@ -116,6 +116,20 @@ def test_rows_carry_the_names_of_their_columns() -> None:
     assert table("<tr><td>North</td><td>gas</td></tr>", corner) == "North; Oil: gas"
 
 
+def test_a_cell_that_spans_rows_is_named_in_each() -> None:
+    head = "<table><tr><th>Pier</th><th>Boat</th><th>Fee</th></tr>"
+    rows = "<tr><td rowspan=2>North</td><td>small</td><td>£1</td></tr><tr><td>large</td><td>£2</td></tr>"
+    last = "<tr><td>South</td><td>small</td><td rowspan=0>£3</td></tr><tr><td>West</td><td>large</td></tr></table>"
+    assert text(head + rows + last).splitlines() == [
+        "Pier: North; Boat: small; Fee: £1",
+        "Pier: North; Boat: large; Fee: £2",
+        "Pier: South; Boat: small; Fee: £3",
+        "Fee: £3; Pier: West; Boat: large",
+    ]
+    long = "<tr><td rowspan=2>" + "word " * 30 + "</td><td>small</td><td>£1</td></tr><tr><td>large</td><td>£2</td></tr>"
+    assert text(head + long + "</table>").endswith("\nBoat: large; Fee: £2")
+
+
 @pytest.mark.parametrize(
     ("rows", "read_as"),
     [

@@ -1,15 +1,16 @@
 """Name the columns in each row of a table, if its header cells (``<th>``) or its first row give the names.
 
-"Flag: -v; Meaning: verbose" can be found, read and quoted alone. Office documents and many pages do not mark header
-rows. A first row is taken for one if all rows are as wide as it is, at least three columns; its cells are short, differ
-and have no digits; and some column has digits in each row below.
+"Flag: -v; Meaning: verbose" can be found, read and quoted alone, so a cell that spans several rows is written in each
+of them. Office documents and many pages do not mark header rows. A first row is taken for one if all rows are as wide
+as it is, at least three columns; its cells are short, differ and have no digits; and some column has digits in each
+row below.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from shared_core.documents.loaders.extracted import one_line
 from shared_core.documents.loaders.runs import TextRun
@@ -17,6 +18,7 @@ from shared_core.documents.loaders.runs import TextRun
 CELLS = frozenset(("td", "th"))
 _CELL_LETTERS = 600  # a longer cell belongs to the page's layout rather than to a table
 _LONGEST_NAME = 40  # characters of a column's name
+_LONGEST_REPEATED, _MOST_REPEATED = 80, 8  # letters of a cell that spans rows; such cells in a row
 _LEAST_COLUMNS, _LEAST_ROWS = 2, 2
 _LEAST_UNMARKED = 3  # columns, and rows, of a table whose header row is not marked
 _SENTENCE = re.compile(r"[.!?](?:\s|$)")
@@ -51,12 +53,19 @@ def _is_plain(runs: Sequence[TextRun], first: int, end: int) -> bool:
 
 @dataclass(slots=True)
 class _Cell:
-    """A cell with the runs ``runs[first:end]``."""
+    """A cell with the runs ``runs[first:end]``; ``repeated`` if it began in a row above and spans this one, too."""
 
     first: int
     end: int
     header: bool
-    wide: bool
+    columns: int
+    rows: int
+    repeated: bool = False
+
+    @property
+    def wide(self) -> bool:
+        """Whether it spans several columns."""
+        return self.columns > 1
 
 
 @dataclass(slots=True)
@@ -70,8 +79,8 @@ class Table:
     def start_cell(self, tag: str, attributes: Mapping[str, str], at: int) -> None:
         """Begin a cell of the last row, before the run ``at``."""
         if self.rows:
-            wide = attributes.get("colspan", "1").strip() not in {"", "1"}
-            self.rows[-1].append(_Cell(at, at, tag == "th", wide))
+            columns, rows = _spanned(attributes.get("colspan")), _spanned(attributes.get("rowspan"))
+            self.rows[-1].append(_Cell(at, at, tag == "th", columns, rows))
 
     def end_cell(self, at: int) -> None:
         """End the last cell."""
@@ -84,17 +93,20 @@ class Table:
         If the rows hold prose, the first cell of each heads a section of this level, as a term does; headings are
         numbered from ``number`` on.
         """
-        rows = [row for row in self.rows if any(cell.end > cell.first for cell in row)]
-        names = [] if self.holds_tables else _column_names(rows, runs)
+        rows = [] if self.holds_tables else _with_spanning(self.rows, runs)
+        rows = [row for row in rows if any(cell.end > cell.first and not cell.repeated for cell in row)]
+        names = _column_names(rows, runs)
         fits = [_can_name(row, len(names), runs) for row in rows[1:]] if names else []
         if not any(fits):
             return []
         prefixes: dict[int, str] = {}
         prose = all(row[0].end > row[0].first and any(map(_SENTENCE.search, _texts(row[1:], runs))) for row in rows[1:])
         for row in (row for row, fit in zip(rows[1:], fits) if fit):
-            filled = [(name, cell.first) for name, cell in zip(names, row) if cell.end > cell.first]
-            prefixes |= {at: "; " * (i > 0) + f"{name}: " * bool(name) for i, (name, at) in enumerate(filled)}
-            for run in runs[row[0].first : row[0].end] if prose else ():
+            filled = [(f"{name}: " * bool(name), cell) for name, cell in zip(names, row) if cell.end > cell.first]
+            above = "".join(f"{name}{_texts([cell], runs)[0]}; " for name, cell in filled if cell.repeated)
+            own = [(name, cell.first) for name, cell in filled if not cell.repeated]
+            prefixes |= {at: ("; " if i else above) + name for i, (name, at) in enumerate(own)}
+            for run in runs[row[0].first : row[0].end] if prose and not row[0].repeated else ():
                 run.level, run.heading = level, number + len(prefixes)
         start, stop = rows[0][0].first, rows[0][-1].end
         # If some row could not take the names, the row of names stays, so that nothing is lost.
@@ -111,6 +123,35 @@ class Table:
             if i not in dropped:
                 out.append(run)
         return out
+
+
+def _spanned(number: str | None) -> int:
+    """Return how many rows or columns a cell spans; 0 stands for all that follow."""
+    number = (number or "").strip()
+    return (int(number) or 10**5) if number.isdecimal() and len(number) < 6 else 1
+
+
+def _with_spanning(rows: Sequence[Sequence[_Cell]], runs: Sequence[TextRun]) -> list[list[_Cell]]:
+    """Return the rows, in each also the cells that began above and span it, if they are few; long ones are empty."""
+    found: list[list[_Cell]] = []
+    spanning: dict[int, tuple[_Cell, int]] = {}  # by column: a cell, and the rows below that it spans
+    for row in rows:
+        own, full, column = list(reversed(row)), [], 0
+        below = {at: (cell, left - 1) for at, (cell, left) in spanning.items() if left > 1}
+        while own or column in spanning:
+            if column in spanning:
+                cell = spanning[column][0]
+            else:
+                cell = own.pop()
+                if cell.rows > 1:
+                    short = sum(len(run.text) for run in runs[cell.first : cell.end]) <= _LONGEST_REPEATED
+                    end = cell.end if short else cell.first
+                    below[column] = replace(cell, end=end, repeated=True), cell.rows - 1
+            full.append(cell)
+            column += cell.columns
+        found.append(full)
+        spanning = below if len(below) <= _MOST_REPEATED else {}
+    return found
 
 
 def _column_names(rows: Sequence[Sequence[_Cell]], runs: Sequence[TextRun]) -> list[str]:
