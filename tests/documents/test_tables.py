@@ -171,6 +171,10 @@ def test_json_lists_of_objects_are_tables_and_other_json_is_text() -> None:
     assert read('[{"q": "a b"}]', "d.json").format == "code"
     assert read('[{"q": "a b"}]', "d.json", text_column="q").text == "a b"
     assert read("[" * 100_000, "e.json").format == "code"
+    people = [{"name": "Ana Vos", "since": 2011, "ship": {"name": "Marrow"}}, {"name": "Bo Lund", "since": None}]
+    lines = "\n".join(map(json.dumps, people))
+    assert read(json.dumps(people), "f.json").text == read(lines, "f.jsonl").text
+    assert read('[{"x": 1}, {"x": 2}]', "g.json").format == "code"
 
 
 @pytest.mark.parametrize(

@@ -184,7 +184,9 @@ def load_jsonl(data: bytes, fallback: str | None, text_column: str | None, budge
 
 
 def load_json(data: bytes, fallback: str | None, text_column: str | None) -> Extracted | None:
-    """Read a JSON file that is a list of objects with a text column, as a table; ``None`` for any other JSON.
+    """Read a JSON file that is a list of objects as a table, as JSON Lines are; ``None`` for any other JSON.
+
+    Without a text column they must be two or more, with words in their values.
 
     Raises:
         DocumentError: the user named a text column, and the list has none of that name.
@@ -194,9 +196,11 @@ def load_json(data: bytes, fallback: str | None, text_column: str | None) -> Ext
     if not isinstance(value, list) or not value or not all(isinstance(entry, dict) for entry in value):
         return None
     columns = list(dict.fromkeys(name for entry in value for name in entry))
-    if text_column is None and not {name.lower() for name in columns} & set(TEXT_COLUMNS):
+    rows = list(enumerate(value, 1))
+    has_texts = text_column is not None or not {name.lower() for name in columns}.isdisjoint(TEXT_COLUMNS)
+    if not has_texts and (len(rows) < 2 or not _has_no_texts(rows, columns)):
         return None
-    return _as_text(list(enumerate(value, 1)), columns, text_column, [], "entry")
+    return _as_text(rows, columns, text_column, [], "entry")
 
 
 def _json(text: str) -> tuple[object, str]:
