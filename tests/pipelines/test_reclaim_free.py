@@ -63,6 +63,12 @@ def test_a_free_quote_is_found_and_says_how() -> None:
     assert holds(answer)
 
 
+@pytest.mark.parametrize("reference", ["S2-S1", "S2–1", "2 - 1"])
+def test_a_range_may_be_written_from_its_end(reference: str) -> None:
+    answer = ask(lm([f"<reference>{reference}</reference><claim>It was lit in 1871.</claim>"]))
+    assert [s.text for s in answer.numbered_spans()] == ["The lamp was lit in 1871.", "It burned whale oil."]
+
+
 def test_an_invented_quote_is_asked_for_again_and_then_dropped() -> None:
     bad = "<reference>The lamp was painted green by sailors.</reference><claim>It was green.</claim>"
     model = lm([bad, bad, bad])

@@ -322,7 +322,7 @@ def _resolve(
 def _by_number(reference: str, sentences: Sequence[Span]) -> tuple[Citation | None, str]:
     numbers: list[int] = []
     for match in _NUMBER.finditer(reference):
-        first, last = int(match[1]), int(match[2] or match[1])
+        first, last = sorted((int(match[1]), int(match[2] or match[1])))  # "S4-S2" is a range, too
         numbers.extend(range(first, min(last, first + 20) + 1))  # "S2-S9999" must not make a list of that length
     unknown = [n for n in numbers if not 1 <= n <= len(sentences)]
     if unknown:
