@@ -57,8 +57,8 @@ def cited_spans(claim: Claim) -> list[Span]:
 
 
 def quote_of(claim: Claim) -> str:
-    """Return all that a claim quotes, as one text."""
-    return " ".join(citation.quote for citation in claim.citations)
+    """Return all that a claim quotes, as one text: the passages' words, also where a model wrote a quote otherwise."""
+    return " ".join(span.text for span in cited_spans(claim))
 
 
 def known_probability(value: float | None) -> float | None:

@@ -69,6 +69,50 @@ def test_a_range_may_be_written_from_its_end(reference: str) -> None:
     assert [s.text for s in answer.numbered_spans()] == ["The lamp was lit in 1871.", "It burned whale oil."]
 
 
+@pytest.mark.parametrize(
+    ("quote", "whole"),
+    [
+        ("open the main valve", "Before that, do not open the main valve."),
+        ("It weighs 12", "It weighs 1200 kilograms."),  # a part of a word as well
+        ("the main valve", "Before that, do not open the main valve."),  # of two, that with more of the claim's words
+    ],
+)
+def test_a_part_of_a_sentence_is_cited_and_judged_with_all_of_it(quote: str, whole: str) -> None:
+    boiler = Passage(
+        "boiler", "Look at the main valve. Before that, do not open the main valve. It weighs 1200 kilograms."
+    )
+    claim = "It weighs 12 kilograms." if "weighs" in quote else "Open the main valve."
+    (parsed,) = parse_reply(f"<reference>{quote}</reference><claim>{claim}</claim>", CitationIndex([boiler]), [boiler])
+    assert parsed.citation is not None
+    assert [s.text for s in parsed.citation.spans] == [whole]
+    assert (parsed.citation.match, parsed.citation.quote) == ("verbatim", whole)
+
+
+def test_a_misquote_is_judged_by_what_the_passage_says() -> None:
+    judged: list[tuple[str, str]] = []
+
+    class Nli:
+        name = "nli"
+
+        def score(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
+            judged.extend(pairs)
+            return [0.9] * len(pairs)
+
+    reply = "<reference>The lamp was lit in 1899.</reference><claim>The lamp was lit in 1899.</claim>"
+    made = SelfReflectSettings(pipeline="reclaim", retry_short_answer=False)
+    answer = SelfReflectEngine(Shelf(), lm([reply]), made, reader=FirstSentenceReader(), judge=Nli()).answer(QUESTION)
+    assert answer.claims[-1].citations[0].match == "fuzzy"
+    assert ("The lamp was lit in 1871.", "The lamp was lit in 1899.") in judged
+    assert [c.text for c in answer.kept_claims] == ["The lamp was lit in 1871."]  # the reader's own quote
+
+
+def test_a_label_before_a_quote_leaves_it_verbatim() -> None:
+    answer = ask(
+        lm(["<reference>S1: The lamp was lit in 1871. It burned whale oil.</reference><claim>In 1871.</claim>"])
+    )
+    assert [c.citations[0].match for c in answer.kept_claims] == ["verbatim"]
+
+
 def test_an_invented_quote_is_asked_for_again_and_then_dropped() -> None:
     bad = "<reference>The lamp was painted green by sailors.</reference><claim>It was green.</claim>"
     model = lm([bad, bad, bad])
@@ -298,6 +342,16 @@ def test_claims_can_be_written_from_their_quotes_alone() -> None:
     assert len(seen) == 2
     assert all(QUESTION not in text for text in seen)  # neither the question
     assert not any("whale oil" in text for text in seen[:1])  # nor what is not quoted
+
+
+def test_a_claim_is_written_from_the_passages_words_and_not_from_a_misquote() -> None:
+    misquoted = "<reference>The lamp was lit in 1899.</reference><claim>It was lit in 1899.</claim>"
+    model = lm([misquoted, "It was lit in 1871."])
+    answer = ask(model, isolate_claims=True)
+    assert answer.text == "It was lit in 1871. [1]"
+    prompts = [r.prompt.text for r in model.requests if isinstance(r, Generate)]
+    (isolated,) = [p for p in prompts if "State in one sentence" in p]
+    assert "Reference: The lamp was lit in 1871." in isolated
 
 
 @pytest.mark.parametrize("isolate", [False, True])

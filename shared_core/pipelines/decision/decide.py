@@ -83,7 +83,8 @@ def standing(claims: Sequence[Claim], eligible: Collection[int] | None = None) -
 
 def _is_quote(claim: Claim) -> bool:
     """Return whether the claim is its own quote: a sentence of a document is shown as it is, pronouns and all."""
-    return any(one_line(c.quote) == one_line(claim.text) for c in claim.citations)
+    # The passages' words: a model's own may differ from them (``match``).
+    return any(one_line(" ".join(s.text for s in c.primary)) == one_line(claim.text) for c in claim.citations)
 
 
 # --- drift and guarantees ------------------------------------------------------------------------------------------

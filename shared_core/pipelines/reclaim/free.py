@@ -23,7 +23,7 @@ from shared_core.pipelines.decision.reasons import DECLINED, is_refusal
 from shared_core.pipelines.extractive import UnusableReplies
 from shared_core.pipelines.reclaim.prompts import isolated_prompt, numbered_prompt
 from shared_core.runtime.flow import Flow, Generate
-from shared_core.types import Citation, Claim, Passage, Span
+from shared_core.types import Citation, Claim, MatchKind, Passage, Span
 
 # Tags of any name, and bold and code of Markdown: none of them is part of a claim.
 _TAGS = re.compile(r"</?\s*\w+\s*/?>|\*\*|`+")
@@ -133,6 +133,7 @@ _NUMBERS = re.compile(rf"\s*+{_ONE}(?:\s*+(?:,|;|and|-|–)?+\s*+{_ONE})*+\s*+\.
 # The second group is the end of a range: "S2-S4".
 _NUMBER = re.compile(r"S?\s*(\d+)(?:\s*[-–]\s*S?\s*(\d+))?", re.IGNORECASE)
 _NO_ANSWER = re.compile(r"\bno[ _]answer\b", re.IGNORECASE)
+_LADDER: tuple[MatchKind, ...] = ("verbatim", "normalised", "fuzzy")
 _SHARED = 0.6
 """Share of a prose sentence's content words that its quote must hold; what is missing, the judges will notice."""
 _FEWEST = 2
@@ -227,7 +228,8 @@ def _isolate(pairs: Sequence[Parsed], run: QuestionRun) -> Flow[list[Parsed]]:
         # From ``out``: earlier claims as they have been written anew.
         before = [p.claim for p in out[:i] if p.citation is not None]
         try:
-            prompt = isolated_prompt(before, pair.citation.quote, options.style)
+            quoted = " ".join(span.text for span in pair.citation.primary)  # not as the model wrote it
+            prompt = isolated_prompt(before, quoted, options.style)
             written: Generation = yield Generate(prompt, params, model="claim")
         except LimitError as error:
             yield run.note("write", "claims not isolated", error.message, claims=len(pairs) - i)
@@ -261,7 +263,7 @@ def parse_reply(text: str, index: CitationIndex, passages: Sequence[Passage], th
     for match in _PAIR.finditer(text):
         claim = tidy(match["claim"], titles)
         if claim and not is_placeholder(claim) and not _NO_ANSWER.fullmatch(claim.strip(" .")):
-            citation, problem = _resolve(match["reference"].strip(), index, passages, threshold)
+            citation, problem = _resolve(match["reference"].strip(), claim, index, passages, threshold)
             found.append(Parsed(claim, citation, problem))
     return found
 
@@ -298,25 +300,49 @@ def _content(text: str) -> frozenset[str]:
 
 
 def _resolve(
-    reference: str, index: CitationIndex, passages: Sequence[Passage], threshold: float
+    reference: str, claim: str, index: CitationIndex, passages: Sequence[Passage], threshold: float
 ) -> tuple[Citation | None, str]:
-    """Resolve a reference to a citation, or say what is wrong with it."""
+    """Resolve the reference of a claim to a citation, or say what is wrong with it."""
     if len(reference) < 200 and _NUMBERS.fullmatch(reference):
         # The list that the prompt numbered: of any other, the numbers would mean other sentences.
         return _by_number(reference, quotable(index.sentences))
     # Labels come off a quote too ("S3: It burned oil."), but the quote as it was written has the first word.
-    for quote in dict.fromkeys(q.strip(" \t\r\n\"“”'‘’«»") for q in (reference, tidy(reference))):
-        if not quote:
-            continue
-        # Whole sentences, also of several places, else the ladder: exact, normalised, fuzzy.
-        citation = index.resolve(quote) or align_quote(quote, passages, threshold=threshold)
-        if citation is not None and all(is_heading(s.text) for s in citation.spans):
-            return None, f"“{quote[:80]}” is a heading, which states nothing."
-        if citation is not None:
-            return citation, ""
+    quotes = dict.fromkeys(q.strip(" \t\r\n\"“”'‘’«»") for q in (reference, tidy(reference)))
+    # Whole sentences, also of several places, else the ladder: exact, normalised, fuzzy.
+    found = [index.resolve(q) or align_quote(q, passages, threshold=threshold) for q in quotes if q]
+    best = min((c for c in found if c is not None), key=lambda c: _LADDER.index(c.match), default=None)
+    if best is not None:
+        citation = _whole_sentences(best, claim, index)
+        if all(is_heading(s.text) for s in citation.spans):
+            return None, f"“{best.quote[:80]}” is a heading, which states nothing."
+        return citation, ""
     if not reference:
         return None, "A reference is empty."
     return None, f"The quote “{reference[:80]}” is not in the passages."
+
+
+def _whole_sentences(found: Citation, claim: str, index: CitationIndex) -> Citation:
+    """Widen a citation to whole sentences: "open the valve" must not lose the "do not" before it.
+
+    Of several sentences with the same part, that with most of the claim's words is cited.
+    """
+    wanted = _content(claim)
+    spans: dict[Span, None] = {}
+    for part in found.primary:
+        places = [_widened(s, index) for s in found.spans if s.text == part.text]
+        # max takes the first of equals, which is of the better ranked passage.
+        best = max(places, key=lambda s: (not is_heading(s.text), len(wanted & _content(s.text))))
+        spans.update(dict.fromkeys(s for s in places if s.text == best.text))
+    quote = "" if found.match == "verbatim" else found.quote
+    return Citation(tuple(spans), found.match, found.ambiguous and len(spans) > 1, quote)
+
+
+def _widened(span: Span, index: CitationIndex) -> Span:
+    """Return the sentences that a span overlaps, with what stands between them."""
+    near = [s for s in index.sentences if s.passage_id == span.passage_id]
+    held = [s for s in near if s.start < span.end and span.start < s.end]
+    passage = next(p for p in index.passages if p.id == span.passage_id)
+    return passage.span(held[0].start, held[-1].end)
 
 
 def _by_number(reference: str, sentences: Sequence[Span]) -> tuple[Citation | None, str]:
