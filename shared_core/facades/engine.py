@@ -178,7 +178,7 @@ class SelfReflectEngine:
         return compares_meanings(self.settings, self.context)
 
     @property
-    def calibration_binding(self) -> dict[str, str | int | None]:
+    def calibration_binding(self) -> dict[str, BindingValue]:
         """Configuration that a calibration of the confidence is bound to; the documents are not part of it."""
         lm = self.resources.models.get("default")
         reader = self.resources.reader.name if lm is None and self.resources.reader is not None else None
@@ -187,6 +187,7 @@ class SelfReflectEngine:
             "model": identity_of(lm) if lm is not None else None,
             "reader": reader,
             "top_k": self.settings.top_k,
+            **self._changed("expected_answerable"),  # the prior shifts every score
         }
 
     @property

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shared_core import SelfReflectEngine
+from shared_core import SelfReflectEngine, SelfReflectSettings
 from shared_core.calibration import fit_calibration, fit_stack
 from shared_core.calibration import io as calibration_io
 from shared_core.calibration.held_out import find_shortfall
@@ -64,6 +64,16 @@ def test_confidence_that_is_right_already_is_left_alone() -> None:
 def test_confidence_that_is_off_is_replaced() -> None:
     made = fit("confidence", SelfReflectEngine(lamps.Lamps(), reader=FirstSentenceReader()), lamps.QUESTIONS)
     assert made.shortfall == ""
+
+
+def test_a_confidence_holds_for_the_prior_it_was_fitted_at(tmp_path: Path) -> None:
+    plain = SelfReflectEngine(lamps.Lamps(), reader=FirstSentenceReader())
+    calibration_io.save(tmp_path / "c.json", {"confidence": fit("confidence", plain, lamps.QUESTIONS).calibration})
+    settings = SelfReflectSettings(calibration=tmp_path / "c.json")
+    assert SelfReflectEngine(lamps.Lamps(), settings=settings, reader=FirstSentenceReader()).context.calibrations
+    for other in ({"expected_answerable": 0.1}, {"top_k": 3}):
+        with pytest.raises(CalibrationError, match=f"fitted for {next(iter(other))}"):
+            SelfReflectEngine(lamps.Lamps(), settings=settings.replace(**other), reader=FirstSentenceReader())
 
 
 def test_a_stack_is_compared_with_the_support_that_it_replaces() -> None:
