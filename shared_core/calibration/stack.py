@@ -119,7 +119,7 @@ class Stack(Bound):
         try:
             lists = {name: tuple(data[key]) for name, key in _LISTS.items()}
             return cls(**{name: value for name, value in data.items() if name != "silent"} | lists)
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CalibrationError(f"Not a calibration of claims: {error}.", hint=_REFIT) from error
 
 

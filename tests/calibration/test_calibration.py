@@ -243,12 +243,14 @@ def test_file_round_trip(tmp_path: Path, fitted: Calibration) -> None:
 
 
 HEAD = '{"format": "selfreflect-calibrations", "version": '
+CLAIMS = '1, "calibrations": {"claims": {"names": ["a"], "weights": [1], "silent": [0], "intercept": 0, %s}}}'
 
 
 @pytest.mark.parametrize(
     "text",
     ["", "[]", "{", '{"a": 1}', HEAD + "2}", HEAD + "1}", HEAD + '1, "calibrations": {"x": 3}}',
-     HEAD + '1, "calibrations": {"x": {}}}'],
+     HEAD + '1, "calibrations": {"x": {}}}',
+     HEAD + CLAIMS % '"signals": null', HEAD + CLAIMS % '"metrics": "x"'],
 )  # fmt: skip
 def test_files_that_are_none(tmp_path: Path, text: str) -> None:
     path = tmp_path / "c.json"
