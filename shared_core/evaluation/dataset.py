@@ -60,8 +60,9 @@ def read_questions(path: str | Path) -> list[Question]:
 
     Fields: ``question`` (or ``query``); ``answers`` or ``answer`` (a text or a list; in csv several are separated by
     ``|`` or written as a JSON list); ``answerable``, or its reverse ``is_impossible``; ``id`` (or ``_id``, ``qid``,
-    ``question_id``). JSON holds a list of objects, or one object with such a list under ``questions`` or ``data``;
-    SQuAD's files (articles, paragraphs, questions) are read as published. CSV may be separated by semicolons.
+    ``question_id``), with any capitals. JSON holds a list of objects, or one object with such a list under
+    ``questions`` or ``data``; SQuAD's files (articles, paragraphs, questions) are read as published. CSV may be
+    separated by semicolons.
 
     Raises:
         DocumentError: (an InputError) the file cannot be read, or has an unknown format.
@@ -113,7 +114,9 @@ def line_rows(path: Path, text: str, kind: str, shape: str = _SHAPE) -> Iterator
             for row in reader:
                 if None in row:
                     raise InputError(f"{path}, line {reader.line_num}: more fields than the header has.")
-                yield f"line {reader.line_num}", {k: v for k, v in row.items() if v not in (None, "")}
+                values = {k: v for k, v in row.items() if v not in (None, "")}
+                if values:  # spreadsheets end in rows of separators alone
+                    yield f"line {reader.line_num}", values
         except csv.Error as error:
             raise InputError(f"{path}, line {reader.line_num}: {error}.", hint="Check the quotes.") from error
         return
@@ -161,7 +164,11 @@ def _names(row: Mapping[str, Any]) -> str:
 def _question(where: str, row: Any, number: int) -> Question:
     if not isinstance(row, Mapping):
         raise InputError(f"{where}: not an object with fields.", hint=_SHAPE)
-    used = {name: next((n for n in names if row.get(n) is not None), None) for name, names in _NAMES.items()}
+    # A name as it is written here goes before one with other capitals, or blanks around it.
+    keys = {**{str(key).strip().casefold(): key for key in row}, **{key: key for key in row}}
+    used = {
+        name: next((keys[n] for n in names if row.get(keys.get(n)) is not None), None) for name, names in _NAMES.items()
+    }
     values = {name: row[key] for name, key in used.items() if key is not None}
     text = values.get("question")
     if not isinstance(text, str) or not text.strip():

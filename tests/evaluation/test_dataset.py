@@ -107,3 +107,12 @@ def test_the_fields_seen_are_named_where_none_is_a_question(tmp_path: Path) -> N
             read_questions(write(tmp_path, name, text))
     with pytest.raises(InputError, match="'items'"):
         read_questions(write(tmp_path, "q.json", '{"items": []}'))
+
+
+def test_headers_and_rows_as_spreadsheets_write_them(tmp_path: Path) -> None:
+    text = "\ufeffQuestion,  Answers ,Answerable,Topic\nWho?,Mira,,lamps\nWhen?,,FALSE,\n,,,\n"
+    who, when = read_questions(write(tmp_path, "q.csv", text))
+    assert (who.question, who.answers, who.metadata) == ("Who?", ("Mira",), {"Topic": "lamps"})
+    assert (when.question, when.answerable) == ("When?", False)
+    (both,) = read_questions(write(tmp_path, "q.jsonl", '{"Question": "Part 1", "question": "Who?"}'))
+    assert (both.question, both.metadata) == ("Who?", {"Question": "Part 1"})
