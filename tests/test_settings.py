@@ -156,3 +156,11 @@ def test_replacing_keeps_what_was_chosen() -> None:
     made = SelfReflectSettings(seakr=SeakrSettings(published={"layer": 3})).replace(top_k=2)
     assert made.model_fields_set == {"seakr", "top_k"}
     assert made.seakr.published.layer == 3
+
+
+def test_an_argument_that_is_a_setting_is_named_as_one() -> None:
+    from shared_core.facades.arguments import unknown_argument
+
+    error = unknown_argument("calibration", ["calibrations", "settings"], "SelfReflectChain")
+    assert error.hint == "settings=SelfReflectSettings(calibration=…)"
+    assert "Did you mean calibrations?" in unknown_argument("calibration", ["calibrations"], "f").hint

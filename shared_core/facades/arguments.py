@@ -26,6 +26,10 @@ def no_language_model(given: object, hint: str) -> InputError:
 def unknown_argument(name: str, known: Iterable[str], owner: str) -> ArgumentError:
     """Create the error for an argument that ``owner`` (a class or function) does not have."""
     names = sorted(known)
+    if name in SelfReflectSettings.model_fields and "settings" in names:
+        return ArgumentError(
+            f"There is no argument {name!r}; it is a setting.", hint=f"settings=SelfReflectSettings({name}=…)"
+        )
     return ArgumentError(
         f"There is no argument {name!r}.", hint=f"{did_you_mean(name, names)}{owner} takes: {', '.join(names)}."
     )
