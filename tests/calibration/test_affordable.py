@@ -215,7 +215,9 @@ def test_questions_that_cannot_be_judged_are_counted(caplog: pytest.LogCaptureFi
         fit("claims", lamps.engine(), lamps.QUESTIONS)
         assert "cannot be judged" not in caplog.text
         fit("claims", lamps.engine(), some)
+        fit("guarantee", lamps.engine(), some)
     assert 'claims: 20 of 60 questions cannot be judged and are not asked. Give rows with "answers"' in caplog.text
+    assert "guarantee: 20 of 60 questions cannot be judged and are not asked." in caplog.text
 
 
 def test_a_fit_takes_the_users_labels_and_asks_nothing_again(tmp_path: Path) -> None:

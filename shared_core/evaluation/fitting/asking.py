@@ -235,8 +235,8 @@ def check_questions(purpose: str, questions: Sequence[Question], options: FitOpt
     if purpose == "support":
         _check_claims(options.claims)
         return 0
-    if purpose in ("self_evaluation", "guarantee"):  # labelled claims may do without answers
-        return 0
+    if purpose in ("self_evaluation", "guarantee"):  # how many they need, only the fit can tell
+        return sum(not can_be_judged(q) for q in questions)
     of_model = purpose in ("gate", "answer")
     labels = options.labels if of_model else "gold"
     known = [q for q in questions if (q.judgeable if of_model else can_be_judged(q))]
