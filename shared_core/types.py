@@ -9,12 +9,12 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
 
-from shared_core.errors import InputError
+from shared_core.errors import InputError, PassageError
 from shared_core.evidence import (
     Citation,
     Critique,
@@ -331,3 +331,16 @@ def iter_spans(claims: tuple[Claim, ...]) -> Iterator[Span]:
     for claim in claims:
         for citation in claim.citations:
             yield from citation.spans
+
+
+def check_passages(passages: Iterable[Passage]) -> tuple[Passage, ...]:
+    """Return the passages without repetitions; PassageError where two of one id differ or one is no passage."""
+    seen: dict[str, Passage] = {}
+    for passage in passages:
+        if not isinstance(passage, Passage):
+            raise PassageError(f"Expected a Passage, not {type(passage).__name__}.", hint="Passage(id=…, text=…)")
+        if seen.setdefault(passage.id, passage).text != passage.text:
+            raise PassageError(
+                f"Two passages have the id {passage.id!r} and different texts.", hint="Ids must be unique."
+            )
+    return tuple(seen.values())

@@ -20,10 +20,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from shared_core.citation.index import check_passages, find_all
+from shared_core.citation.index import find_all
 from shared_core.citation.sentences import split_sentences
 from shared_core.errors import InputError
-from shared_core.types import Citation, MatchKind, MetadataValue, Passage, Span
+from shared_core.types import Citation, MatchKind, MetadataValue, Passage, Span, check_passages
 
 __all__ = ["align_quote"]
 

@@ -10,11 +10,11 @@ from typing import Literal
 from shared_core.citation import grammar as rules
 from shared_core.citation.grammar import AnswerFormat, Run
 from shared_core.citation.sentences import SentenceSplitter, split_sentences
-from shared_core.errors import GrammarError, InputError, PassageError
+from shared_core.errors import GrammarError, InputError
 from shared_core.lm.requests import Grammar
-from shared_core.types import Citation, Passage, Span
+from shared_core.types import Citation, Passage, Span, check_passages
 
-__all__ = ["CitationIndex", "check_passages", "find_all"]
+__all__ = ["CitationIndex", "find_all"]
 
 Mode = Literal["sentence", "span"]
 _MOST_SENTENCES = 64
@@ -286,19 +286,6 @@ def find_all(quote: str, text: str) -> Iterator[int]:
     while at >= 0:
         yield at
         at = text.find(quote, at + 1)
-
-
-def check_passages(passages: Iterable[Passage]) -> tuple[Passage, ...]:
-    """The passages without repetitions; PassageError where two of one id differ or one is no passage."""
-    seen: dict[str, Passage] = {}
-    for passage in passages:
-        if not isinstance(passage, Passage):
-            raise PassageError(f"Expected a Passage, not {type(passage).__name__}.", hint="Passage(id=…, text=…)")
-        if seen.setdefault(passage.id, passage).text != passage.text:
-            raise PassageError(
-                f"Two passages have the id {passage.id!r} and different texts.", hint="Ids must be unique."
-            )
-    return tuple(seen.values())
 
 
 def _spans(passage: Passage, splitter: SentenceSplitter) -> list[Span]:

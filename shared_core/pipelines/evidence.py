@@ -7,12 +7,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from shared_core.citation.index import check_passages
 from shared_core.citation.sentences import split_sentences
 from shared_core.lm.base import Prompt
 from shared_core.retrieval.bm25 import BM25Retriever
 from shared_core.retrieval.tokenizer import Tokenizer
-from shared_core.types import Claim, Passage, Span
+from shared_core.types import Claim, Passage, Span, check_passages
 
 WINDOW = 900
 """Code points of a window at most (a longer sentence is a window of its own): about as much as a judge reads well."""

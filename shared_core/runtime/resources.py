@@ -23,7 +23,7 @@ from shared_core.reading.base import Judge, PassageRater, Rate, Read, Reader, Su
 from shared_core.retrieval.base import Embedder, Retriever
 from shared_core.runtime.requests import Embed, LeafRequest, Retrieve
 from shared_core.support.threads import given_up, in_thread, run_within
-from shared_core.types import Passage
+from shared_core.types import Passage, check_passages
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
@@ -231,7 +231,7 @@ def _retrieve_all(retriever: Any, group: list[Retrieve]) -> list[Any]:
     if len(group) > 1 and hasattr(retriever, "retrieve_many") and len({(r.k, repr(r.where)) for r in group}) == 1:
         try:
             found = retriever.retrieve_many([r.query for r in group], **_keywords(group[0]))
-            return [tuple(passages) for passages in found]
+            return [check_passages(passages) for passages in found]
         except Exception:  # most likely of one query: retrieve each alone, so that only that one fails
             logger.warning(
                 "%s.retrieve_many failed for %d queries; each is retrieved separately.",
@@ -242,7 +242,7 @@ def _retrieve_all(retriever: Any, group: list[Retrieve]) -> list[Any]:
     results: list[Any] = []
     for request in group:
         try:
-            results.append(tuple(retriever.retrieve(request.query, **_keywords(request))))
+            results.append(check_passages(retriever.retrieve(request.query, **_keywords(request))))
         except Exception as error:
             results.append(_retrieval_error(request.query, error))
     return results
@@ -250,7 +250,7 @@ def _retrieve_all(retriever: Any, group: list[Retrieve]) -> list[Any]:
 
 async def _aretrieve(retriever: Any, request: Retrieve) -> tuple[Passage, ...] | Exception:
     try:
-        return tuple(await retriever.aretrieve(request.query, **_keywords(request)))
+        return check_passages(await retriever.aretrieve(request.query, **_keywords(request)))
     except Exception as error:
         return _retrieval_error(request.query, error)
 
