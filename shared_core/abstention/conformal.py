@@ -11,7 +11,7 @@ threshold is +inf and no guarantee is claimed.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import groupby
@@ -28,6 +28,13 @@ _CONDITIONS = (
     "kind of questions and documents, scores fixed before calibration. {average}, not for a single question or "
     "subgroup."
 )
+_NEEDED: Mapping[GuaranteeKind, Callable[[Fraction, Fraction], int]] = {
+    "conformal_factuality": lambda rho, alpha: math.ceil((1 - alpha) / alpha),
+    "conformal_risk_control": lambda rho, alpha: math.ceil(rho / (1 - rho)),
+    # Even a risk of 0 must pass the test.
+    "learn_then_test": lambda rho, alpha: math.ceil(math.log(alpha) / math.log(rho) - 1e-9),
+}
+"""Fewest calibration answers, of ρ* and α."""
 _MARGINAL = "It is an average over calibration sets and questions"
 
 
@@ -117,6 +124,22 @@ def _r(claims: list[tuple[float, bool]], accuracy: Fraction) -> float:
     return -math.inf
 
 
+def answers_needed(kind: GuaranteeKind, target_accuracy: float, alpha: float) -> int:
+    """Return how many calibration answers a guarantee needs at least, whatever their scores.
+
+    >>> answers_needed("conformal_factuality", 0.5, 0.1), answers_needed("learn_then_test", 0.9, 0.1)
+    (9, 22)
+
+    Args:
+        kind: of the guarantee.
+        target_accuracy, alpha: ρ* and α, in (0, 1).
+
+    Raises:
+        SettingsError: ρ* or α out of range.
+    """
+    return _NEEDED[kind](read_level(target_accuracy, "target_accuracy"), read_level(alpha, "alpha"))
+
+
 def conformal_factuality_threshold(
     scores: Sequence[Sequence[float | None]],
     labels: Sequence[Sequence[bool]],
@@ -148,7 +171,7 @@ def conformal_factuality_threshold(
     """
     exact_alpha = read_level(alpha, "alpha")
     r = sorted(factuality_scores(scores, labels, accuracy))
-    n, needed = len(r), math.ceil((1 - exact_alpha) / exact_alpha)
+    n, needed = len(r), _NEEDED["conformal_factuality"](Fraction(1), exact_alpha)
     k = math.ceil((n + 1) * (1 - exact_alpha))
     promise = (
         f"With probability at least {float(1 - exact_alpha):.4g} a new answer's kept claims are true to at least "
@@ -178,7 +201,7 @@ def risk_control_threshold(
     """
     rho = read_level(target_accuracy, "target_accuracy")
     answers = scored_answers(scores, labels)
-    n, needed = len(answers), math.ceil(rho / (1 - rho))
+    n, needed = len(answers), _NEEDED["conformal_risk_control"](rho, 1 - rho)
     threshold = _lowest_threshold(answers, (1 - rho) * (n + 1) - 1)
     promise = (
         f"The expected false share among a new answer's kept claims is at most {float(1 - rho):.4g} "
@@ -249,7 +272,7 @@ def learn_then_test_threshold(
     if not grid or not all(map(math.isfinite, grid)):
         raise InputError("The grid of thresholds must hold finite numbers, and at least one.")
     n, risk = len(answers), float(1 - rho)
-    needed = math.ceil(math.log(1 - sure) / math.log(rho) - 1e-9)  # even a risk of 0 must pass the test
+    needed = _NEEDED["learn_then_test"](rho, 1 - sure)
     means = np.mean([_false_shares(claims, grid) for claims in answers], axis=0)
     p_values = compute_hoeffding_bentkus_p_value(means, n, risk)[:, 0]
     passed: Any = control_fwer(p_values, float(1 - sure), "fixed_sequence")

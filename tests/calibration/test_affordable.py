@@ -220,6 +220,15 @@ def test_questions_that_cannot_be_judged_are_counted(caplog: pytest.LogCaptureFi
     assert "guarantee: 20 of 60 questions cannot be judged and are not asked." in caplog.text
 
 
+@pytest.mark.parametrize(("kind", "needed"), [("conformal_factuality", 9), ("learn_then_test", 4)])
+def test_too_few_questions_for_a_guarantee_are_refused_before_any_is_asked(kind: Any, needed: int) -> None:
+    engine = lamps.engine()
+    some = [*lamps.QUESTIONS[: needed - 1], Question("x", "Which cannot be judged?")]
+    with pytest.raises(CalibrationInputError, match=f"{needed - 1} questions are too few for {kind}: it takes {needed}"):
+        fit("guarantee", engine, some, FitOptions(guarantee=kind))
+    assert asked(engine) == 0
+
+
 def test_a_fit_takes_the_users_labels_and_asks_nothing_again(tmp_path: Path) -> None:
     log, engine = RunLog(tmp_path / "rows"), lamps.engine()
     bare = [Question(q.id, q.question) for q in lamps.QUESTIONS]

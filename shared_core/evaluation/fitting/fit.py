@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from shared_core.abstention.conformal import answers_needed
 from shared_core.calibration.binding import question_digest
 from shared_core.calibration.calibration import Calibration, held_out
 from shared_core.calibration.guarantees import FittedGuarantee
@@ -257,6 +258,12 @@ def _check(purpose: str, job: FitJob) -> int:
     check_choice("purpose", purpose, tuple(PURPOSES))
     left = check_questions(purpose, job.questions, job.options)
     check_engine(purpose, job.engine)
+    if purpose == "guarantee":
+        kind, settings = job.options.guarantee, job.engine.settings
+        needed = answers_needed(kind, settings.target_accuracy, settings.guarantee_alpha)
+        usable = len(job.questions) - (0 if job.options.label else left)
+        if usable < needed:
+            raise CalibrationInputError(f"{usable} questions are too few for {kind}: it takes {needed}.", hint=GIVE)
     return left
 
 
