@@ -281,10 +281,12 @@ def _extract(kind: str, data: bytes, options: LoadOptions, budget: Budget) -> tu
         from shared_core.documents.loaders.markdown import load_markdown
 
         return kind, load_markdown(data, options.encoding, budget)
-    if kind in ("text", "rst", "code"):
+    if kind in ("text", "rst", "code", "subtitles"):
         from shared_core.documents.loaders import text
 
-        load = {"text": text.load_text, "rst": text.load_rst, "code": text.load_code}
+        load = {
+            "text": text.load_text, "rst": text.load_rst, "code": text.load_code, "subtitles": text.load_subtitles,
+        }  # fmt: skip
         return kind, load[kind](data, options.encoding)
     if kind == "html":
         from shared_core.documents.loaders.html import load_html

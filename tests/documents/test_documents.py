@@ -144,6 +144,72 @@ def test_other_texts(name: str) -> None:
     assert read("Some text.\n", name).format == "text"
 
 
+RST_TABLES = {
+    "simple": "=====  =====\nMode   Watts\n=====  =====\neco    40\nboost  900,\n       loud\n=====  =====\n",
+    "grid": (
+        "+-------+-------+\n| Mode  | Watts |\n+=======+=======+\n| eco   | 40    |\n+-------+-------+\n"
+        "| boost | 900,  |\n|       | loud  |\n+-------+-------+\n"
+    ),
+    "list": (
+        ".. list-table::\n   :header-rows: 1\n\n   * - Mode\n     - Watts\n   * - eco\n     - 40\n"
+        "   * - boost\n     - 900,\n       loud\n"
+    ),
+    "csv": '.. csv-table::\n   :header: "Mode", "Watts"\n\n   eco, 40\n   boost, "900, loud"\n',
+}
+
+
+@pytest.mark.parametrize("kind", RST_TABLES)
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_rst_tables_name_the_columns_in_each_row(kind: str, end: str) -> None:
+    text = f"Use\n===\n\n{RST_TABLES[kind]}\nAfter it.\n"
+    document = read(text.replace("\n", end).encode(), "a.rst")
+    assert [line.strip() for line in document.text.splitlines() if line.strip()] == [
+        "Use",
+        "===",
+        "Mode: eco; Watts: 40",
+        "Mode: boost; Watts: 900, loud",
+        "After it.",
+    ]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "=====  =====\neco    40\n=====  =====\n",
+        "+-------+-------+\n| spans both    |\n+=======+=======+\n| eco   | 40    |\n+-------+-------+\n",
+        ".. list-table:: Modes\n\n   * - eco\n     - 40\n",
+        '.. csv-table:: Modes\n   :header: "Mode", "Watts"\n\n   eco, 40, 41\n',
+    ],
+)
+def test_rst_tables_without_names_or_with_spanning_cells_stay(table: str) -> None:
+    assert table in read(f"Text.\n\n{table}\nMore.\n".encode(), "a.rst").text
+
+
+def test_the_title_of_an_rst_table_is_kept() -> None:
+    text = ".. csv-table:: Power by mode\n   :header: Mode, Watts\n\n   eco, 40\n\nMore.\n"
+    document = read(text.encode(), "a.rst")
+    assert document.text == "Power by mode\n\nMode: eco; Watts: 40\n\nMore.\n"
+
+
+def test_sentences_of_subtitles_are_whole() -> None:
+    srt = (
+        "1\n00:00:01,000 --> 00:00:04,000\nThe lighthouse was built\n\n2\n00:00:04,000 --> 00:00:07,000\n"
+        "in 1871 by <i>Mr. Hale</i>.\n\n3\n00:00:12,000 --> 00:00:14,000\nIt burned oil.\n"
+    )
+    for text in (srt, srt.replace("\n", "\r\n")):
+        assert read(text.encode(), "a.srt").text == "The lighthouse was built in 1871 by Mr. Hale.\n\nIt burned oil."
+
+
+def test_a_transcript_names_its_speakers() -> None:
+    vtt = (
+        "WEBVTT\n\n00:01.000 --> 00:04.000 align:start\n<v Ann Lee>The budget is\ntwo million.\n\n"
+        "00:04.000 --> 00:05.000\n<v Ann Lee>Any questions?\n\nNOTE not said\n\n"
+        "end\n01:00:05.000 --> 01:00:09.000\n<v Bo>No.\n"
+    )
+    assert read(vtt.encode(), "a.vtt").text == "Ann Lee: The budget is two million. Any questions?\n\nBo: No."
+    assert read(b"WEBVTT without a cue", "b.vtt").text == "WEBVTT without a cue"
+
+
 def test_rst_sections(tmp_path: Path) -> None:
     text = (
         "=====\nTitle\n=====\n\nText.\n\nOne\n---\n\nText\nmore text\n-----\n\n::\n\n    indented\n    --------\n\n"

@@ -15,13 +15,13 @@ _CODE = (
     ".cpp", ".cxx", ".hpp", ".cs", ".m", ".swift", ".go", ".rs", ".rb", ".php", ".pl", ".pm", ".lua", ".r", ".jl",
     ".hs", ".ml", ".ex", ".exs", ".erl", ".clj", ".el", ".lisp", ".dart", ".zig", ".f90", ".sh", ".bash", ".zsh",
     ".fish", ".ps1", ".bat", ".sql", ".graphql", ".css", ".scss", ".less", ".vue", ".svelte", ".cmake", ".mk",
-    ".gradle", ".dockerfile", ".xml", ".xsd", ".diff", ".patch", ".bib", ".srt", ".vtt", ".po",
+    ".gradle", ".dockerfile", ".xml", ".xsd", ".diff", ".patch", ".bib", ".po",
 )  # fmt: skip
 SUFFIXES = {
     **dict.fromkeys(_TEXT, "text"),
     **dict.fromkeys((".tex", ".adoc", ".asciidoc", ".org", ".textile", ".wiki"), "text"), ".man": "man",
     ".md": "markdown", ".markdown": "markdown", ".mdx": "markdown", ".rst": "rst",
-    ".html": "html", ".htm": "html", ".xhtml": "html",
+    ".srt": "subtitles", ".vtt": "subtitles", ".html": "html", ".htm": "html", ".xhtml": "html",
     ".pdf": "pdf", ".docx": "docx", ".docm": "docx", ".pptx": "pptx", ".epub": "epub",
     ".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".ipynb": "notebook",
     **dict.fromkeys(_CODE, "code"),

@@ -8,11 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from shared_core.documents.loaders.extracted import TERM_LEVEL, Extracted, Heading, Segment, blanked, decode, one_line
+from shared_core.documents.loaders.extracted import Extracted, Heading, Segment, blanked, decode, one_line
 from shared_core.documents.loaders.html import read_html
 from shared_core.documents.loaders.limits import Budget
-from shared_core.documents.loaders.named_rows import Table
-from shared_core.documents.loaders.runs import CELL_GAP, LINE_GAP, TextRun, join_runs
+from shared_core.documents.loaders.named_rows import replace_tables
 
 _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})")
 _ATX = re.compile(r" {0,3}(#{1,6})(?=[ \t\r\n]|$)")
@@ -84,22 +83,7 @@ def read_markdown(text: str, start: int = 0) -> tuple[str, list[Heading]]:
     'Flag: -v; Meaning: verbose'
     """
     text = _without_unseen(text, start)
-    pieces: list[str] = []
-    terms: list[Heading] = []
-    length = last = 0
-    for match in _TABLE_OR_CODE.finditer(text, start):
-        named, found = ("", []) if match["fence"] else _named(match["header"], match["rule"], match["rows"])
-        if not named:
-            continue
-        before = text[last : match.start()]
-        before += "\n" if before.strip() and not before.endswith(("\n\n", "\n\r\n")) else ""
-        length += len(before)
-        terms += [h._replace(start=h.start + length, end=h.end + length) for h in found]
-        named += "\n" * match["rows"].endswith("\n")
-        length, last = length + len(named), match.end()
-        terms += [Heading(length, length, TERM_LEVEL, "")] if found else []
-        pieces += before, named
-    text = "".join(pieces) + text[last:]
+    text, terms = replace_tables(text, _TABLE_OR_CODE.finditer(text, start), _rows)
     return text, sorted([*terms, *_headings(text, start)])
 
 
@@ -119,23 +103,11 @@ def _is_mostly_html(text: str, headings: Sequence[Heading]) -> bool:
     return tags > _MOSTLY_TAGS * (len(text) - code)
 
 
-def _named(header: str, rule: str, lines: str) -> tuple[str, list[Heading]]:
-    """Return the named rows of a table, and the headings that rows of prose have; nothing if it stays as it is."""
-    names = [name.strip("*_`") for name in _cells(header)]
-    rows = [names, *map(_cells, lines.rstrip("\n").split("\n"))]
-    if len(names) != len(_cells(rule)) or max(map(len, rows)) > len(names):
-        return "", []
-    runs: list[TextRun] = []
-    table = Table(0)
-    for number, row in enumerate(rows):
-        table.rows.append([])
-        for place, cell in enumerate([*row, *[""] * (len(names) - len(row))]):
-            table.start_cell("td" if number else "th", {}, len(runs))
-            if cell:
-                runs.append(TextRun(CELL_GAP if place else LINE_GAP, cell))
-            table.end_cell(len(runs))
-    named = table.named(runs, TERM_LEVEL, 0)
-    return join_runs(named, [True] * len(named))
+def _rows(table: re.Match[str]) -> list[list[str]]:
+    names = [] if table["fence"] else [name.strip("*_`") for name in _cells(table["header"])]
+    if not names or len(names) != len(_cells(table["rule"])):
+        return []
+    return [names, *map(_cells, table["rows"].rstrip("\n").split("\n"))]
 
 
 def _cells(line: str) -> list[str]:

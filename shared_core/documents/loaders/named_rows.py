@@ -9,11 +9,11 @@ row below.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from shared_core.documents.loaders.extracted import one_line
-from shared_core.documents.loaders.runs import TextRun
+from shared_core.documents.loaders.extracted import TERM_LEVEL, Heading, one_line
+from shared_core.documents.loaders.runs import CELL_GAP, LINE_GAP, TextRun, join_runs
 
 CELLS = frozenset(("td", "th"))
 _CELL_LETTERS = 600  # a longer cell belongs to the page's layout rather than to a table
@@ -183,3 +183,50 @@ def _texts(row: Sequence[_Cell], runs: Sequence[TextRun]) -> list[str]:
 def _can_name(row: Sequence[_Cell], columns: int, runs: Sequence[TextRun]) -> bool:
     """Return whether a row has one plain cell for each column."""
     return len(row) == columns and all(not c.wide and _is_plain(runs, c.first, c.end) for c in row)
+
+
+def replace_tables(
+    text: str, found: Iterable[re.Match[str]], rows_of: Callable[[re.Match[str]], Sequence[Sequence[str]]]
+) -> tuple[str, list[Heading]]:
+    """Return the text with named rows in place of tables, and the headings that rows of prose have.
+
+    Args:
+        text: of a file.
+        found: tables, each with the line break behind it, if there is one; a group ``title`` is kept above the rows.
+        rows_of: returns the rows of cells of such a table, the names of its columns first; none to leave it as it is.
+    """
+    pieces: list[str] = []
+    terms: list[Heading] = []
+    length = last = 0
+    for match in found:
+        named, headings = _name_rows(rows_of(match))
+        if not named:
+            continue
+        before = text[last : match.start()]
+        before += "\n" if before.strip() and not before.endswith(("\n\n", "\n\r\n")) else ""
+        title = match.groupdict().get("title")
+        before += f"{title.strip()}\n\n" if title and title.strip() else ""
+        length += len(before)
+        terms += [h._replace(start=h.start + length, end=h.end + length) for h in headings]
+        named += "\n" * match[0].endswith("\n")
+        length, last = length + len(named), match.end()
+        terms += [Heading(length, length, TERM_LEVEL, "")] if headings else []
+        pieces += before, named
+    return "".join(pieces) + text[last:], terms
+
+
+def _name_rows(rows: Sequence[Sequence[str]]) -> tuple[str, list[Heading]]:
+    """Return rows of cells with the names in the first, and their headings; nothing if they cannot be named."""
+    if len(rows) < _LEAST_ROWS or max(map(len, rows)) > len(rows[0]):
+        return "", []
+    runs: list[TextRun] = []
+    table = Table(0)
+    for number, row in enumerate(rows):
+        table.rows.append([])
+        for place, cell in enumerate([*row, *[""] * (len(rows[0]) - len(row))]):
+            table.start_cell("td" if number else "th", {}, len(runs))
+            if cell:
+                runs.append(TextRun(CELL_GAP if place else LINE_GAP, cell))
+            table.end_cell(len(runs))
+    named = table.named(runs, TERM_LEVEL, 0)
+    return join_runs(named, [True] * len(named))
