@@ -23,7 +23,8 @@ LICENCE = "CC-BY-SA-4.0"
 SOURCES = [
     "all-MiniLM-L6-v2 (Apache-2.0): the layers are trained on from its own",
     "SQuAD 1.1, train part (Rajpurkar et al. 2016; CC BY-SA 4.0)",
-    "SQuAD 2.0, train and tune parts of its dev set (Rajpurkar et al. 2018; CC BY-SA 4.0)",
+    "SQuAD 2.0, train and tune parts of its dev set, and 17,400 unanswerable questions of its train set, as paired with "
+    "answerable ones by Zhu et al. 2019 (Rajpurkar et al. 2018; CC BY-SA 4.0)",
     "PolicyQA, parts of its questions (Ahmad et al. 2020; MIT)",
     "BEGIN (Dziri et al. 2022; Apache-2.0), FoolMeTwice (Eisenschlos et al. 2021; Apache-2.0)",
     "SQuADShifts' reviews, comments and Wikipedia (Miller et al. 2020; CC BY 4.0)",
@@ -31,7 +32,7 @@ SOURCES = [
     "licences in NOTICE (benchmarks/reader/questions.jsonl.gz)",
     "calibration only: 2WikiMultiHopQA (Apache-2.0), Natural Questions (CC BY-SA 3.0), COVID-QA (Apache-2.0), SubjQA, "
     "SciTail, Climate-FEVER, RTE and WikiQA (research), SNLI (CC BY-SA 4.0), plain-text Wikipedia (CC BY-SA 3.0)",
-    "calibration only: 190 questions of our own on files of others (benchmarks/reader/files.json)",
+    "calibration only: 288 questions of our own on files of others (benchmarks/reader/files.json)",
 ]
 SETTINGS: dict[str, float] = {"span_share": 0.3, "rank_prior": 0.5, "together": 6}
 
