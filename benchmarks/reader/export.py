@@ -23,8 +23,8 @@ LICENCE = "CC-BY-SA-4.0"
 SOURCES = [
     "all-MiniLM-L6-v2 (Apache-2.0): the layers are trained on from its own",
     "SQuAD 1.1, train part (Rajpurkar et al. 2016; CC BY-SA 4.0)",
-    "SQuAD 2.0, train and tune parts of its dev set, and 17,400 unanswerable questions of its train set, as paired with "
-    "answerable ones by Zhu et al. 2019 (Rajpurkar et al. 2018; CC BY-SA 4.0)",
+    "SQuAD 2.0, train and tune parts of its dev set, and 17,400 unanswerable questions of its train set, as paired "
+    "with answerable ones by Zhu et al. 2019 (Rajpurkar et al. 2018; CC BY-SA 4.0)",
     "PolicyQA, parts of its questions (Ahmad et al. 2020; MIT)",
     "BEGIN (Dziri et al. 2022; Apache-2.0), FoolMeTwice (Eisenschlos et al. 2021; Apache-2.0)",
     "SQuADShifts' reviews, comments and Wikipedia (Miller et al. 2020; CC BY 4.0)",

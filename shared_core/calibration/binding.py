@@ -92,4 +92,9 @@ def require_same(
         for name, ours, theirs in different
     )
     notes = (_BY_NAME if older else "") + (_OLD_SETTINGS if before.keys() != bound_to.keys() else "")
+    settings = [
+        f"{n}={ours!r}" for n, ours, _ in different if n in SelfReflectSettings.model_fields and ours is not None
+    ]
+    if len(settings) == len(different):
+        hint = f"{hint}; or use the settings that it was fitted for: {', '.join(settings)}"
     raise CalibrationError(f"{what} was fitted for {told}.{notes}", hint=hint)

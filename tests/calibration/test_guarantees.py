@@ -135,6 +135,16 @@ def test_another_configuration_is_named() -> None:
         made.require(model="b", top_k=5)
 
 
+def test_settings_that_differ_can_be_set_back() -> None:
+    fitted = fit(bound_to={"pipeline": "composed", "top_k": 5})
+    with pytest.raises(CalibrationError) as found:
+        fitted.require(pipeline="composed", top_k=1000)
+    assert "settings that it was fitted for: top_k=5" in str(found.value)
+    with pytest.raises(CalibrationError) as found:
+        fitted.require(pipeline="composed", top_k=1000, model="another")
+    assert "settings that it was fitted for" not in str(found.value)
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_a_higher_bar_never_breaks_the_promise_on_the_calibration_answers(data: Any) -> None:
