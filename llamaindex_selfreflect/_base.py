@@ -35,6 +35,7 @@ from shared_core.lm.base import LanguageModel
 from shared_core.pipelines.decision.wording import rename_markers
 from shared_core.retrieval.base import Retriever
 from shared_core.settings import SelfReflectSettings
+from shared_core.support.threads import in_thread
 from shared_core.types import Answer, Decided, Decision, Event, Finished
 
 
@@ -249,7 +250,8 @@ class ReflectiveQueryEngine(BaseQueryEngine):
         answer: Answer | None = None
         with in_words_of(self, lm="llm"):
             self._tell_all([asked.note])
-            async for event in self._engine(source).astream(asked):
+            engine = await in_thread(self._engine, source)  # it may ask a model again what it can do
+            async for event in engine.astream(asked):
                 answer = self._tell(event) or answer
         return self._finish(answer, asked, source)
 
