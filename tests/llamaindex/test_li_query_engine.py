@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import json
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -334,3 +336,24 @@ async def test_a_filter_reaches_a_retriever_of_our_own() -> None:
     settings = SelfReflectSettings(where={"lang": "en"})
     made = SelfReflectQueryEngine(Filtering(), settings=settings, reader=FirstSentenceReader(0.9))
     assert str(made.query(QUESTION)) == str(await made.aquery(QUESTION)) == ANSWER
+
+
+class SlowToTell(ScriptedLM):
+    """A model whose abilities are known only once the event loop has gone on."""
+
+    slow, waited = False, True
+    went_on = threading.Event()
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "capabilities" and self.slow:
+            self.waited = self.went_on.wait(5) and self.waited
+        return super().__getattribute__(name)
+
+
+async def test_the_event_loop_is_free_while_a_model_is_asked_what_it_can_do() -> None:
+    lm = SlowToTell(lambda request: "NO ANSWER")
+    made = SelfReflectQueryEngine.from_args(NodeShelf(), llm=lm, reader=FirstSentenceReader(0.9))
+    lm.slow = True
+    asyncio.get_running_loop().call_later(0.01, lm.went_on.set)
+    await made.aquery(QUESTION)
+    assert lm.waited
