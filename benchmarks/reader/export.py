@@ -1,16 +1,21 @@
-"""Write weights and the JSON file beside them, also for an unfinished run."""
+"""Write weights and the JSON file beside them, also for an unfinished run; average networks.
+
+python -m benchmarks.reader.export NETWORK NETWORK… --out FILE    # the mean of their weights
+"""
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from benchmarks.reader.confidence import identity
+from shared_core.errors import InputError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -67,3 +72,35 @@ def describe(out: Path, about: Mapping[str, Any]) -> None:
         **about,
     } | {"sha256": digest}
     out.with_suffix(".json").write_text(json.dumps(whole, indent=1) + "\n", "utf-8")
+
+
+def average(files: Sequence[Path], out: Path) -> None:
+    """Write the mean of networks' weights to ``out``: of one before and after a further training, for example.
+
+    Source: Wortsman et al., "Model soups", ICML 2022. The table of rarities is the first one's.
+
+    Raises:
+        InputError: they have different shapes.
+    """
+    import torch
+    from safetensors.torch import load_file
+
+    networks = [read(file) for file in files]
+    shapes = [{name: value.shape for name, value in network.items()} for network in networks]
+    if any(shape != shapes[0] for shape in shapes):
+        raise InputError(f"{', '.join(map(str, files))} are networks of different shapes.", hint="Average alike ones.")
+    mean = {name: torch.stack([network[name] for network in networks]).mean(0) for name in networks[0]}
+    write(out, mean, load_file(files[0])["rarity"].numpy().astype(np.float32), 1)
+
+
+def main() -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.reader.export", description=average.__doc__)
+    parser.add_argument("networks", type=Path, nargs="+")
+    parser.add_argument("--out", type=Path, required=True)
+    options = parser.parse_args()
+    average(options.networks, options.out)
+
+
+if __name__ == "__main__":
+    main()

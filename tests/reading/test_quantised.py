@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.reader.export import NETWORK
+from benchmarks.reader.export import NETWORK, average, read, write
 from benchmarks.reader.network import Inputs, forward, read_apart, score_cheaply
+from shared_core.errors import InputError
 from shared_core.reading.features import QUESTION_FEATURES, TOKEN_FEATURES, Surface
 from shared_core.reading.loading import load_network
 from shared_core.reading.model import ReadingModel
@@ -97,3 +98,13 @@ print(*sys.modules)
     assert run.returncode == 0, run.stderr
     loaded = {name.split(".")[0] for name in run.stdout.split()}
     assert sorted(loaded & HEAVY) == []
+
+
+def test_networks_are_averaged_and_others_refused(tmp_path: Path) -> None:
+    rarity = np.array([3, 5], dtype=np.float32)
+    for name, weights in (("a", torch.ones(2, 2)), ("b", torch.zeros(2, 2)), ("c", torch.zeros(3))):
+        write(tmp_path / name, {"w": weights}, rarity, 1)
+    average([tmp_path / "a", tmp_path / "b"], tmp_path / "out")
+    assert read(tmp_path / "out")["w"].tolist() == [[0.5, 0.5], [0.5, 0.5]]
+    with pytest.raises(InputError, match="different shapes"):
+        average([tmp_path / "a", tmp_path / "c"], tmp_path / "out")
