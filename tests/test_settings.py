@@ -149,7 +149,7 @@ def test_a_binding_of_0_1_0_is_recognised_or_refused_as_such() -> None:
     require_same("It", {"top_k": 5, "witnesses": "auto", "second_reading": "steps"}, now, hint="Again.")
     with pytest.raises(CalibrationError, match=r"signals 'support_only', not 'all'\. .*version 0\.1\.0") as caught:
         require_same("It", {"top_k": 5, "witnesses": "judge", "second_reading": "steps"}, now, hint="Again.")
-    assert caught.value.hint == "Again."
+    assert caught.value.hint == "Again; or use the settings that it was fitted for: signals='support_only'"
 
 
 def test_replacing_keeps_what_was_chosen() -> None:

@@ -96,5 +96,5 @@ def require_same(
         f"{n}={ours!r}" for n, ours, _ in different if n in SelfReflectSettings.model_fields and ours is not None
     ]
     if len(settings) == len(different):
-        hint = f"{hint}; or use the settings that it was fitted for: {', '.join(settings)}"
+        hint = f"{hint.rstrip('.')}; or use the settings that it was fitted for: {', '.join(settings)}"
     raise CalibrationError(f"{what} was fitted for {told}.{notes}", hint=hint)

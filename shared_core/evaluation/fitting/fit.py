@@ -262,8 +262,9 @@ def _check(purpose: str, job: FitJob) -> int:
         kind, settings = job.options.guarantee, job.engine.settings
         needed = answers_needed(kind, settings.target_accuracy, settings.guarantee_alpha)
         usable = len(job.questions) - (0 if job.options.label else left)
-        if usable < needed:
-            raise CalibrationInputError(f"{usable} questions are too few for {kind}: it takes {needed}.", hint=GIVE)
+        if 0 < usable < needed:
+            few = f"{usable} questions are too few for {kind}: at least {needed} are needed."
+            raise CalibrationInputError(few, hint=GIVE)
     return left
 
 
