@@ -14,7 +14,7 @@ from shared_core.citation import CitationIndex
 from shared_core.errors import SettingsError
 from shared_core.lm.base import Capabilities, Generate, Sample
 from shared_core.lm.scripted import ScriptedLM
-from shared_core.pipelines.reclaim.free import _NUMBERS, parse_reply
+from shared_core.pipelines.reclaim.free import _NUMBERS, keep_negations, parse_reply
 from shared_core.settings import ReclaimSettings, SelfReflectSettings
 from shared_core.types import Answer, Passage
 from tests.fakes import PASSAGES, FirstSentenceReader, Shelf, published
@@ -86,6 +86,46 @@ def test_a_part_of_a_sentence_is_cited_and_judged_with_all_of_it(quote: str, who
     assert parsed.citation is not None
     assert [s.text for s in parsed.citation.spans] == [whole]
     assert (parsed.citation.match, parsed.citation.quote) == ("verbatim", whole)
+
+
+@pytest.mark.parametrize(
+    ("part", "cited"),
+    [
+        ("open the main valve", "Before that, do not open the main valve."),
+        ("do not open the main valve", "do not open the main valve"),
+        ("the main valve", "the main valve\nBefore that, do not open the main valve."),  # in two sentences
+        ("It weighs 1200", "It weighs 1200"),
+    ],
+)
+def test_a_part_of_a_sentence_does_not_lose_its_negation(part: str, cited: str) -> None:
+    boiler = Passage(
+        "boiler", "Look at the main valve. Before that, do not open the main valve. It weighs 1200 kilograms."
+    )
+    index = CitationIndex([boiler])
+    found = index.resolve(part)
+    assert found is not None
+    kept = keep_negations(found, index)
+    assert "\n".join(s.text for s in kept.primary) == cited
+    assert all(boiler.text[s.start : s.end] == s.text for s in kept.spans)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "<reference>S1</reference><claim>The lamp was lit in 1871.</claim>\n<reference>S2</refer",
+        "<reference>S1</reference><claim>The lamp was lit in 1871.</claim><reference>S2</reference><claim>It burned",
+        "<reference>S1</reference><claim>The lamp was lit in 1871. It burned whale",
+        "The lamp was lit in 1871. The lamp burned whale oil",
+        "<reference>S1</reference><claim>The lamp was lit in",
+    ],
+)
+def test_what_a_limit_cuts_off_is_no_claim(written: str) -> None:
+    def reply(request: Generate) -> Sample:
+        judged = "Reply with the number only" in request.prompt.text
+        return Sample("90") if judged else Sample(written, finish_reason="length")
+
+    claims = [c.text for c in ask(ScriptedLM(reply)).claims]
+    assert claims == (["The lamp was lit in 1871."] if "1871." in written else [])
 
 
 def test_a_misquote_is_judged_by_what_the_passage_says() -> None:

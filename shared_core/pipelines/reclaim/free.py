@@ -15,11 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shared_core.citation import CitationIndex, align_quote, split_sentences
+from shared_core.citation.facts.tokens import tokens_of
 from shared_core.errors import LimitError
 from shared_core.lm.base import Generation, SamplingParams
 from shared_core.lm.chat.thoughts import find_own_words
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.decision.reasons import DECLINED, is_refusal
+from shared_core.pipelines.evidence import complete_sentences
 from shared_core.pipelines.extractive import UnusableReplies
 from shared_core.pipelines.reclaim.prompts import isolated_prompt, numbered_prompt
 from shared_core.runtime.flow import Flow, Generate
@@ -179,6 +181,8 @@ def write_freely(
             break
         # Framework models have their echo taken off; whatever else completes text may repeat the prompt as well.
         text = reply.text[find_own_words(reply.text, [prompt.text], prompt.text) :]
+        if reply.samples[0].finish_reason == "length":
+            text = _without_cut(text)
         parsed = parse_reply(text, index, passages, options.fuzzy_threshold)[: options.max_pairs]
         if not parsed and (_NO_ANSWER.search(text) or is_refusal(text)):
             yield run.note("write", DECLINED, "the model says the passages do not answer", attempt=attempt + 1)
@@ -206,6 +210,12 @@ def write_freely(
     if options.published.isolate_claims:
         pairs = yield from _isolate(pairs, run)
     return [_claim(p) for p in pairs]
+
+
+def _without_cut(text: str) -> str:
+    """Leave out the sentence that a limit cut off: what it lacks may be "except on Sundays"."""
+    before, tag, last = text.rpartition(">")
+    return before + tag + complete_sentences(last)
 
 
 def quotable(sentences: Sequence[Span]) -> list[Span]:
@@ -337,12 +347,23 @@ def _whole_sentences(found: Citation, claim: str, index: CitationIndex) -> Citat
     return Citation(tuple(spans), found.match, found.ambiguous and len(spans) > 1, quote)
 
 
+def keep_negations(found: Citation, index: CitationIndex) -> Citation:
+    """Widen parts of sentences to whole ones where only these are negated: "never open it" is no "open it"."""
+    spans = [(span, _widened(span, index)) for span in found.spans]
+    kept = (whole if _is_negated(whole.text) and not _is_negated(span.text) else span for span, whole in spans)
+    return dataclasses.replace(found, spans=tuple(dict.fromkeys(kept)), quote="")
+
+
+def _is_negated(text: str) -> bool:
+    return any(token.is_negation for token in tokens_of(text))
+
+
 def _widened(span: Span, index: CitationIndex) -> Span:
     """Return the sentences that a span overlaps, with what stands between them."""
     near = [s for s in index.sentences if s.passage_id == span.passage_id]
     held = [s for s in near if s.start < span.end and span.start < s.end]
     passage = next(p for p in index.passages if p.id == span.passage_id)
-    return passage.span(held[0].start, held[-1].end)
+    return passage.span(held[0].start, held[-1].end) if held else span
 
 
 def _by_number(reference: str, sentences: Sequence[Span]) -> tuple[Citation | None, str]:

@@ -20,7 +20,7 @@ from shared_core.pipelines.decision.decide import merge_duplicates
 from shared_core.pipelines.decision.question_run import QuestionRun, leave_out
 from shared_core.pipelines.evidence import complete_sentences
 from shared_core.pipelines.extractive import UnusableReplies, answer_without_model
-from shared_core.pipelines.reclaim.free import is_placeholder, quotable, tidy, write_freely
+from shared_core.pipelines.reclaim.free import is_placeholder, keep_negations, quotable, tidy, write_freely
 from shared_core.pipelines.reclaim.prompts import (
     CLAIM_END,
     CLAIM_LEAD,
@@ -99,6 +99,11 @@ class _Draft:
     @property
     def options(self) -> ReclaimSettings:
         return self.run.settings.reclaim
+
+    def resolve(self, quote: str) -> Citation | None:
+        """Resolve a quote to its places."""
+        found = self.index.resolve(quote)
+        return found if found is None else keep_negations(found, self.index)
 
 
 def write(question: str, passages: Sequence[Passage], run: QuestionRun) -> Flow[list[Claim]]:
@@ -202,13 +207,13 @@ def _write_reference(draft: _Draft) -> Flow[Citation | None]:
         quote = text.removeprefix(REFERENCE_LEAD.strip()).strip()
         # The grammar lets nothing but sentences of the passages in, so the quote resolves to its places exactly.
         if text.endswith(REFERENCE_END.strip()):
-            return draft.index.resolve(quote.removesuffix(REFERENCE_END.strip()))
+            return draft.resolve(quote.removesuffix(REFERENCE_END.strip()))
         if block.samples[0].finish_reason != "length":
             return None  # ended
         cut = _cut_reference(quote, draft.index, options)
         if isinstance(cut, Citation):
             yield run.note("write", "reference cut at its last whole sentence", _too_long(options))
-            return cut
+            return keep_negations(cut, draft.index)
         draft.too_long |= cut
         yield run.note("write", f"{len(cut)} sentences left out", _too_long(options))
         # Nothing more would be excluded, so that the next try would be the same, for ever.
@@ -348,7 +353,7 @@ def _write_at_once(draft: _Draft) -> Flow[None]:
         draft.too_long |= cut
         yield draft.run.note("write", f"{len(cut)} sentences left out", f"no reference of them ends in {limit} tokens")
     for match in matches:
-        citation = index.resolve(match["reference"])
+        citation = draft.resolve(match["reference"])
         claim = tidy(match["claim"])
         if citation is not None and claim and not is_placeholder(claim):
             draft.claims.append(Claim(claim, None, (citation,)))
