@@ -126,7 +126,7 @@ def find_shortfall(metrics: Mapping[str, float], *, ranks_only: bool = False) ->
     """
     if ranks_only:
         area = metrics.get("auroc", math.nan)
-        return f"its AUROC is {area:.3f}, no better than chance (.5)" if area <= 0.5 else ""
+        return "" if area > 0.5 else f"its AUROC is {area:.3f}, no better than chance (.5)"
     before, after = metrics.get("brier_before"), metrics.get("brier")
     if before is None or after is None or after < before:
         return ""
