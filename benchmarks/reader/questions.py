@@ -5,7 +5,7 @@
 ``questions.jsonl.gz`` has the questions with their answers, and a hash of the passage that each was written on, but no
 passages: those belong to others. ``--sources`` is a folder with a checkout of every repository of ``SOURCES`` (of
 what is behind a colon, only that folder) in a folder named like its key; ``man`` is a copy of a system's manual pages.
-``--out`` gets four folders:
+``--out`` gets five folders:
 
 - ``files``: questions as users type them on handbooks, by-laws, minutes, terms, recipes and manuals, two in five of
   which their passage does not answer, though it has a plausible wrong answer;
@@ -15,7 +15,9 @@ what is behind a colon, only that folder) in a folder named like its key; ``man`
 - ``pairs``: 17,400 unanswerable questions of SQuAD 2.0's train set, each with the answerable one that it resembles, as
   paired by Zhu et al. ("Learning to Ask Unanswerable Questions", ACL 2019), on SQuAD 1.1's paragraphs. What they call
   their test part is left out: it is of the development set, which others are measured with. ``claims.jsonl.gz`` there
-  has every question with the answer of the answerable one, which looks right for the other.
+  has every question with the answer of the answerable one, which looks right for the other;
+- ``natural``: 6,654 questions of Natural Questions' train set with the paragraph that answers them, as chosen for QED
+  (Lamm et al., TACL 2021), beside SQuAD 1.1's paragraphs, which may look as if they did.
 """
 
 from __future__ import annotations
@@ -55,15 +57,21 @@ SOURCES: Mapping[str, str] = {
     "man": "manual pages of Debian 12, as /usr/share/man",
     "shifts": "albertvillanova/squadshifts-website@b7cc4d50",
     "pairs": "haichao592/UnAnsQ@2400c753",
+    "natural": "google-research-datasets/QED@71e19e08",
 }
 """Where the passages come from: GitHub repositories at a commit."""
 SHIFTS = ("amazon_reviews", "reddit", "new_wiki")
 _ADVERSARIAL = ("squad1", "shifts")
 _LEAST = 150  # characters of a passage
 _PAIRS = ("train", "dev")
-_NOT_PASSAGES = ("shifts", "pairs")
+_NOT_PASSAGES = ("shifts", "pairs", "natural")
+_QED = tuple(f"nq-train-{part:02}-qed.jsonlines" for part in range(6))
+_MOST = 4000  # characters of a paragraph; longer ones are tables
+_LONGEST = 120  # characters of an answer
 _WORD = re.compile(r"[^\W\d_]+")
-_JOINED = (  # undo the tokenization of the paired questions
+_JOINED = (  # undo the tokenization of public questions and paragraphs
+    (re.compile(r"`` ?| ?''"), '"'),
+    (re.compile(r" -- "), " – "),
     (re.compile(r"(?<=\d) , (?=\d{3}\b)"), ","),
     (re.compile(r"(?<=\w) ([-–/]) (?=\w)"), r"\1"),
     (re.compile(r" (?=[?.,!;:%)\]]|n['’]t\b|['’](?:s|re|ve|ll|d|m)\b)"), ""),
@@ -136,6 +144,32 @@ def pairs_of(
     return rows
 
 
+def natural_of(folder: Path, asked: Collection[str]) -> tuple[dict[str, dict[str, str]], list[dict[str, Any]]]:
+    """Read QED's questions of Natural Questions' train set; returns the passages by ``fingerprint``, and the questions.
+
+    Args:
+        folder: a checkout of QED.
+        asked: questions to leave out, since they are measured with.
+    """
+    passages: dict[str, dict[str, str]] = {}
+    questions = []
+    left_out = {_letters(question) for question in asked}
+    for name in _QED:
+        for line in (folder / name).read_text("utf-8").splitlines():
+            row = json.loads(line)
+            whole = row["paragraph_text"]
+            text = _untokenized(whole)
+            answers = [(_untokenized(whole[a:b].lstrip(" .,;:")), a / len(whole)) for a, b in row["answer_spans"]]
+            spans = [(answer, _nearest(text, answer, share)) for answer, share in answers]
+            usable = len(text) <= _MOST and all(at >= 0 and len(answer) <= _LONGEST for answer, at in spans)
+            if not usable or _letters(row["question_text"]) in left_out:
+                continue
+            key = fingerprint(text)
+            passages[key] = {"id": f"natural/{key}", "title": row["title_text"], "text": text}
+            questions.append(_row(row["question_text"], f"natural/{key}", spans))
+    return passages, questions
+
+
 def make(data: Path, sources: Path, out: Path) -> dict[str, tuple[int, int]]:
     """Write the folders; returns, for each, the questions written and those whose passage was not found.
 
@@ -145,6 +179,7 @@ def make(data: Path, sources: Path, out: Path) -> dict[str, tuple[int, int]]:
     needed = [sources / name for name in SOURCES if name not in _NOT_PASSAGES]
     needed += [_shifts_file(sources / "shifts", name) for name in SHIFTS]
     needed += [_pair_file(sources / "pairs", part, kind) for part in _PAIRS for kind in ("", "un")]
+    needed += [sources / "natural" / name for name in _QED]
     missing = [str(path) for path in needed if not path.exists()]
     if missing:
         raise InputError(
@@ -161,7 +196,10 @@ def make(data: Path, sources: Path, out: Path) -> dict[str, tuple[int, int]]:
     }
     known |= {"shifts": of_shifts, "squad1": squad}
     pairs = pairs_of(sources / "pairs", read_lines(data / "reading/squad1_train.jsonl.gz"), squad)
-    rows: dict[str, list[dict[str, Any]]] = {"files": [], "adversarial": [], "shifts": shifts, "pairs": pairs}
+    measured = [r["question"] for r in read_lines(data / "rag/nq_gold_passage.jsonl.gz")]
+    of_natural, natural = natural_of(sources / "natural", measured)
+    rows: dict[str, list[dict[str, Any]]] = {"files": [], "adversarial": []}
+    rows |= {"shifts": shifts, "pairs": pairs, "natural": natural}
     lost = dict.fromkeys(rows, 0)
     for row in asked:
         passage = known[row["of"]].get(row["passage"])
@@ -182,6 +220,7 @@ def make(data: Path, sources: Path, out: Path) -> dict[str, tuple[int, int]]:
         "adversarial": used("adversarial"),
         "shifts": list(of_shifts.values()),
         "pairs": used("pairs"),
+        "natural": [*of_natural.values(), *squad.values()],
     }
     for name, questions in rows.items():
         _write(out / name / "passages.jsonl.gz", passages[name])
@@ -219,10 +258,20 @@ def _spellings(texts: Iterable[str]) -> dict[str, str]:
     return {word: word if word in STOP_WORDS else forms.most_common(1)[0][0] for word, forms in counts.items()}
 
 
-def _joined(question: str, spellings: Mapping[str, str]) -> str:
+def _untokenized(text: str) -> str:
     for pattern, new in _JOINED:
-        question = pattern.sub(new, question)
-    question = _WORD.sub(lambda word: spellings.get(word.group(), word.group()), question)
+        text = pattern.sub(new, text)
+    return text.strip()
+
+
+def _nearest(text: str, answer: str, share: float) -> int:
+    """Return where the answer begins, nearest to this share of the text; -1 if the text lacks it."""
+    places = [m.start() for m in re.finditer(re.escape(answer), text)] if answer else []
+    return min(places, key=lambda at: abs(at - share * len(text)), default=-1)
+
+
+def _joined(question: str, spellings: Mapping[str, str]) -> str:
+    question = _WORD.sub(lambda word: spellings.get(word.group(), word.group()), _untokenized(question))
     return question[:1].upper() + question[1:]
 
 

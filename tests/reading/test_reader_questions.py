@@ -34,6 +34,12 @@ def _lines(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
         out.writelines(json.dumps(row) + "\n" for row in rows)
 
 
+def _natural(question: str, text: str, at: int) -> dict[str, Any]:
+    """Make a row of QED; the answer is "Ada Byng" with what stands before it, from ``at`` on."""
+    span = [at, text.index("Ada Byng", at) + 8]
+    return {"question_text": question, "paragraph_text": text, "title_text": "Choir", "answer_spans": [span]}
+
+
 @pytest.fixture
 def material(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Sources with one file, one article of reviews and one paragraph of SQuAD, and five questions on them."""
@@ -69,6 +75,16 @@ def material(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for kind, asked in (("answerable", question), ("unanswerable", "did the ada byng choir cost $ 1 , 200 ?")):
             (tmp_path / f"sources/pairs/QG/{part}-{kind}-questions.txt").write_text(f"id\t{asked}\t1\t2\n")
     (key,) = passages_of(tmp_path / "sources/club", {"rules.md"})
+    of_natural = [_natural("who sang in 1950", "Ada Byng , who `` sang '' , left . Ada Byng sang .", 34)]
+    of_natural += [
+        _natural("Measured with ?", "Ada Byng sang .", 0),
+        _natural("who sang", "x " * 2100 + "Ada Byng", 4200),
+    ]
+    for number, name in enumerate(questions._QED):
+        file = tmp_path / "sources/natural" / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("".join(json.dumps(row) + "\n" for row in of_natural) if number == 3 else "")
+    _lines(tmp_path / "data/rag/nq_gold_passage.jsonl.gz", [{"question": "measured with"}])
     rows: list[dict[str, Any]] = [
         {"of": "club", "file": "rules.md", "passage": key, "question": "opening time?", "answer": "at nine"},
         {"of": "club", "file": "rules.md", "passage": key, "question": "On Sundays?", "answer": None},
@@ -78,13 +94,13 @@ def material(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ]
     _lines(tmp_path / "questions.jsonl.gz", rows)
     monkeypatch.setattr(questions, "FILE", tmp_path / "questions.jsonl.gz")
-    monkeypatch.setattr(questions, "SOURCES", {"club": "", "shifts": "", "pairs": ""})
+    monkeypatch.setattr(questions, "SOURCES", dict.fromkeys(("club", "shifts", "pairs", "natural"), ""))
     return tmp_path
 
 
 def test_questions_are_found_again_and_lost_ones_are_counted(material: Path) -> None:
     counts = make(material / "data", material / "sources", material / "out")
-    assert counts == {"files": (2, 1), "adversarial": (2, 0), "shifts": (1, 0), "pairs": (2, 0)}
+    assert counts == {"files": (2, 1), "adversarial": (2, 0), "shifts": (1, 0), "pairs": (2, 0), "natural": (1, 0)}
     passages, rows = More(material / "out/files").read()
     assert [r.question for r in rows] == ["opening time?", "On Sundays?"]
     (start, end), text = rows[0].spans[0], passages[rows[0].passage].text
@@ -104,6 +120,17 @@ def test_a_paired_question_gets_the_paragraph_of_the_one_it_resembles_and_capita
     assert (answerable.question, answerable.spans) == ("When didn't Ada Byng sing?", ((43, 47),))
     assert (unanswerable.question, unanswerable.spans) == ("Did the Ada Byng choir cost $1,200?", ())
     assert unanswerable.passage == answerable.passage == "s/1"  # "Twice?" is asked twice, so its pair is left out
+
+
+def test_a_question_of_qed_gets_its_paragraph_as_people_write_it_and_the_answer_nearest_to_its_place(
+    material: Path,
+) -> None:
+    make(material / "data", material / "sources", material / "out")
+    passages, (row,) = More(material / "out/natural").read()
+    text = passages[row.passage].text
+    assert (row.question, text) == ("who sang in 1950", 'Ada Byng, who "sang", left. Ada Byng sang.')
+    assert row.spans == ((text.rindex("Ada"), text.rindex("Ada") + 8),)
+    assert {p.text for p in passages.values()} == {text, PARAGRAPH}  # SQuAD's paragraphs do not answer
 
 
 def test_claims_of_a_pair_are_right_and_wrong_beside_the_sentence_of_the_answer(material: Path) -> None:
