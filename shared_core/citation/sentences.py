@@ -135,6 +135,21 @@ _BLOCK_START = re.compile(
 )
 _UNIT = re.compile(r"\d[\s\u202f][a-z]\Z")  # "3.40 m": a measure, no initial
 _FIELD = re.compile(r"[^\W\d_][^:;\n]{0,39}: ")
+_STAMP = re.compile(  # with which an entry of a log or a message of a chat begins: when, how serious, or by whom
+    r"""[\[(]{0,2}(?:
+      (?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,?[ ])?
+      (?:(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*[ ]{1,2}\d{1,2},?[ ](?:\d{4},?[ ])?
+        |(?:\d{8}|\d{1,4}[-/.]\d{1,2}(?:[-/.]\d{1,4})?)(?:[T_]|[ ,-]{1,3}))?\d{1,2}:\d\d\b
+      |[ ]*\d{1,9}\.\d{6}\]
+      |(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL|SEVERE)\b
+      |[IWEF]\d{4}[ ]\d\d:\d\d
+      |<[\w@+-]{1,30}>[ ]
+      |(?:time|ts|timestamp)=)
+    |(?:\S{1,60}[ ]{1,4}){1,3}\[?(?:\d{4}-\d\d-\d\d[T ]|\d{1,2}/[A-Z][a-z]{2}/\d{4}:)\d\d:\d\d
+    |\{"(?=[^\n]*\}[ \t\r,]*$)""",
+    re.VERBOSE | re.MULTILINE,
+)
+_KEY = re.compile(r"(?:- +)?[\w./\\\"'{}-]+:(?=\s|\Z)")  # of YAML, JSON or a mail's head
 _LONG, _SHORTEST = 400, 60
 _SEMICOLON = re.compile(r";(?=\s)|；")
 _UNDERLINE = re.compile(r"(?:={3,}|-{3,}|~{3,})\s*\Z")
@@ -325,17 +340,36 @@ def _block_cuts(text: str, lines: list[tuple[int, int]]) -> Iterator[int]:
     if len(lines) < 2:
         return
     width = max(60, *(end - start for start, end in lines))
+    begins, names = _entries(text, [line for line in lines if line[0] < line[1]])
     for (start, end), (next_start, next_end) in itertools.pairwise(lines):
         if _UNDERLINE.match(text, next_start, next_end):
             continue  # a heading and the rule under it stay together
+        if start in names:
+            continue
         if (
-            _BLOCK_START.match(text, next_start, min(next_end, next_start + 12))
+            next_start in begins
+            or _BLOCK_START.match(text, next_start, min(next_end, next_start + 12))
             or text.startswith("#", start)
             or _UNDERLINE.match(text, start, end)
             or _ended_on_purpose(text, end - start, next_start, next_end, width)
             or _same_field(text, start, next_start)
         ):
             yield end
+
+
+def _entries(text: str, lines: list[tuple[int, int]]) -> tuple[set[int], set[int]]:
+    """Starts of the lines that begin an entry of a log, of a chat or of a configuration, and of those that only name
+    what follows ("server {", "ports:")."""
+    begins = {start for start, end in lines if _STAMP.match(text, start, end)}
+    if len(begins) < 2:
+        begins = set()
+    keys = {start for start, end in lines if _KEY.match(text, start, end)}
+    ended = {start for start, end in lines if text[end - 1] in ";{}"}
+    if 2 * len(keys | ended) <= sum(text[start] not in "{}[]()" for start, _ in lines):
+        return begins, set()
+    names = {start for start, end in lines if text[end - 1] in "{[(" or (text[end - 1] == ":" and start in keys)}
+    begins |= keys | {after for (start, _), (after, _) in itertools.pairwise(lines) if start in ended}
+    return {start for start in begins if text[start] not in "}])"}, names
 
 
 def _ended_on_purpose(text: str, length: int, next_start: int, next_end: int, width: int) -> bool:

@@ -34,6 +34,14 @@ def pieces(text: str) -> list[str]:
     "It is at www.example.com today.|Write to a.b@c.org.|Thanks.",
     "1. First item.|\n2. Second item.|\n  a) third|\n- fourth|\n• fifth",
     "A Heading|\n\nSome text here.|\n\n## Another|\nMore text.",
+    "2024-01-02 10:15:02 WARN disk is full|\n2024-01-02 10:15:09 INFO retry\n\tat line 7|\n2024-01-02 10:16:00 INFO ok",
+    "Dec 10 06:55:46 host sshd[2]: check pass|\nDec 10 06:55:48 host sshd[2]: closed [preauth]",
+    '9.9.9.9 - - [10/Oct/2000:13:55:36] "GET /a" 200|\n9.9.9.9 - - [10/Oct/2000:13:55:37] "GET /b" 404',
+    '{"level": "info", "at": 3}|\n{"level": "warn", "at": 4}', "<anna> hi all|\n<ben> hello",
+    "db:\n  image: postgres|\n  ports:\n    - 5432|\nweb:\n  image: nginx|\n  ports:\n    - 8080",
+    'http {\n  timeout 65;|\n  server {\n    listen 443 ssl;|\n    name a.org;\n  }\n}',
+    '{\n  "info": {\n    "title": "Pets",|\n    "version": "1.2"\n  },|\n  "url": "http://a.org"\n}',
+    "It is agreed as\nfollows: the tenant pays, and the landlord, who lives\nabove, repairs.",
     "Setext heading\n==============|\nText under it goes here.",
     "Introduction|\nThis paragraph is one long line, as in most files, and longer than a heading.",
     "A paragraph that an editor wrapped at sixty or seventy columns, as the\nOld Testament was, stays.| Next.",
@@ -70,10 +78,13 @@ def test_spans_partition_what_is_not_white_space(text: str) -> None:
     assert not text[last:].strip()
 
 
-@pytest.mark.parametrize(
-    "unit",
-    [".", ". ", '."', "\n", "a\n", " ", "[1]", ".[1", "A. ", "a", "#", "\r\n", " ## ", ". .", "“", "- \n", "。", "1."],
-)
+UNITS = [
+    ".", ". ", '."', "\n", "a\n", " ", "[1]", ".[1", "A. ", "a", "#", "\r\n", " ## ", ". .", "“", "- \n", "。", "1.",
+    "a: b\n", "12:00 a\n", '{"', "a;\n", "{\n",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("unit", UNITS)
 def test_adversarial_input_takes_linear_work(unit: str) -> None:
     # Quadratic work on so many characters would not end within the run.
     text = unit * (400_000 // len(unit))
