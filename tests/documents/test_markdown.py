@@ -93,6 +93,12 @@ def test_what_is_struck_out_is_blank_but_not_in_code() -> None:
         assert text(own) == own
 
 
+def test_ids_of_headings_are_no_part_of_their_names() -> None:
+    content = "# A {#a}\n\n## B {.x key=v} ##\n\n## B2 ## {#b}\n\nC {#c}\n---\n\n## D {/* #d */}\n\n## {a}\n\n## {#e}"
+    labels = [h.label for h in read(content, "a.md").headings]
+    assert labels == ["A", "B", "B2", "C", "D", "{a}", "{#e}"]
+
+
 def test_front_matter_may_be_toml() -> None:
     content = '+++\n# Made by hand\ntitle = "Fees"\n[extra]\ntitle = "No"\n+++\n\nIt is 5.\n'
     document = read(content, "a.md")

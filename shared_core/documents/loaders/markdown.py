@@ -20,6 +20,8 @@ _FRONT_TITLE = re.compile(r"^title[ \t]*[:=][ \t]*(.+)$", re.MULTILINE | re.IGNO
 # Header fields, as in mail and package metadata: a name and a value, which may go on in indented lines.
 _FIELDS = re.compile(r"(?:[A-Za-z][\w-]*+:[ \t][^\n]*+\n(?:[ \t]++[^\n]*+\n)*+){3,}+(?=\r?\n)")
 _FIELD_TITLE = re.compile(r"^(?:title|subject|name)[ \t]*:[ \t]*(.+)$", re.MULTILINE | re.IGNORECASE)
+# An id of Pandoc, Hugo or Docusaurus behind a heading: {#specs}, {/* #specs */}.
+_ID = re.compile(r"\{:?[ \t]*(?:#|\.[A-Za-z]|/\*)[^{}\n]*\}\Z")
 _BLOCK_START = re.compile(r"[ \t]*([-*+>|#]|\d+[.)])")
 _FENCED = r"^[ ]{0,3}(?P<fence>`{3,}(?=[^`\n]*$)|~{3,}).*?(?:^[ ]{0,3}(?P=fence)[`~]*[ \t]*\r?$|\Z)"
 _TABLE_OR_CODE = re.compile(
@@ -133,12 +135,12 @@ def _headings(text: str, position: int) -> list[Heading]:
         elif opened:
             fence, fresh = opened.group(1), True
         elif atx := _ATX.match(line):
-            label, fresh = _without_closing_marks(line[atx.end() :].strip()), True
+            label, fresh = _without_id(_without_closing_marks(_without_id(line[atx.end() :].strip()))), True
             if label:
                 headings.append(Heading(position, end, len(atx.group(1)), one_line(label)))
         elif was_candidate and (underline := _SETEXT.match(line)):
             level, fresh = (1 if underline.group(1)[0] == "=" else 2), True
-            headings.append(Heading(was_candidate[0], end, level, one_line(text[slice(*was_candidate)])))
+            headings.append(Heading(was_candidate[0], end, level, one_line(_without_id(text[slice(*was_candidate)]))))
         elif not line.strip():
             fresh = True
         else:
@@ -147,6 +149,12 @@ def _headings(text: str, position: int) -> list[Heading]:
             fresh = False
         position = stop + 1
     return headings
+
+
+def _without_id(label: str) -> str:
+    label = label.rstrip()
+    brace = label.rfind("{") if label.endswith("}") else -1
+    return label[:brace].rstrip() if brace > 0 and _ID.match(label, brace) else label
 
 
 def _without_closing_marks(label: str) -> str:
