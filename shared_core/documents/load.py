@@ -264,14 +264,14 @@ def _extract(kind: str, data: bytes, options: LoadOptions, budget: Budget) -> tu
     """Return the actual format (JSON may be a table, a notebook or plain code) and the extracted text."""
     # Imported here, so that parsers of formats that are not used cost nothing.
     if kind in ("json", "notebook"):
-        from shared_core.documents.loaders.tables import load_json
+        from shared_core.documents.loaders.tables import load_json, load_other_json
         from shared_core.documents.loaders.text import load_notebook
 
         if kind == "json":
             found = load_json(data, options.encoding, options.text_column)
         else:
             found = load_notebook(data, options.encoding)
-        return (kind, found) if found is not None else _extract("code", data, options, budget)
+        return (kind, found) if found is not None else ("code", load_other_json(data, options.encoding))
     if kind == "man":
         from shared_core.documents.loaders.man import load_man
 

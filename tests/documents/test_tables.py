@@ -175,6 +175,24 @@ def test_json_lists_of_objects_are_tables_and_other_json_is_text() -> None:
     lines = "\n".join(map(json.dumps, people))
     assert read(json.dumps(people), "f.json").text == read(lines, "f.jsonl").text
     assert read('[{"x": 1}, {"x": 2}]', "g.json").format == "code"
+    document = read(json.dumps({"count": 2, "next": None, "results": people}), "h.json")
+    assert [text for text, _, _ in rows(document)] == [
+        "count: 2",
+        *(text for text, _, _ in rows(read(lines, "f.jsonl"))),
+    ]
+    assert read(json.dumps({"info": {"title": "T"}, "tags": people}), "i.json").format == "code"
+
+
+def test_json_without_line_breaks_is_broken_after_each_value() -> None:
+    written = (
+        '{"info":{"title":"Pets, {all}","version":1.10},"at":[1,2],"none":{},"tags":["a","b"],"url":"http://a.org/\\""}'
+    )
+    document = read(written, "a.json")
+    assert document.text.replace("\n", "") == written
+    assert '"title":"Pets, {all}",\n"version":1.10\n},\n"at":[1,2],\n"none":{},\n' in document.text
+    assert read('{"a": "b", "c": 1}', "b.json").text == '{"a": "b", "c": 1}'
+    broken = '{"a": "b", ' * 20
+    assert read(broken, "c.json").text == broken
 
 
 @pytest.mark.parametrize(

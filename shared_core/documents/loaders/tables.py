@@ -48,6 +48,9 @@ _INTEGER = re.compile(r"-?(0|[1-9]\d{0,17})$")
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})(\.\d+)?([eE][-+]?\d{1,3})?$")
 _OFTEN_A_CELL = frozenset(("article", "document", "description", "abstract", "summary", "answer"))
 _SHORT = 80  # characters: if the median value of a column is shorter, its values are cells rather than texts
+_JSON_BREAK = re.compile(  # strings and lists of numbers stay whole
+    r'"(?:[^"\\]|\\.)*+"|\[[^\[\]{}"]*+\]|\{\s*+\}|(?P<at>(?P<open>[{\[,])|(?P<close>[}\]]))'
+)
 _STORE_PREFIXES = ("chroma:", "selfreflect:")  # reserved by vector stores
 _ROW_BREAK = "\n\n"
 _MAX_INTEGER = 2**63
@@ -186,13 +189,14 @@ def load_jsonl(data: bytes, fallback: str | None, text_column: str | None, budge
 def load_json(data: bytes, fallback: str | None, text_column: str | None) -> Extracted | None:
     """Read a JSON file that is a list of objects as a table, as JSON Lines are; ``None`` for any other JSON.
 
-    Without a text column they must be two or more, with words in their values.
+    So is an object that holds two or more of them in a list, and else only single values, which are a text of their
+    own. Without a text column they must be two or more, with words in their values.
 
     Raises:
         DocumentError: the user named a text column, and the list has none of that name.
     """
     text = decode(data, fallback=fallback)
-    value = _json(text)[0] if text.lstrip().startswith("[") else None
+    value, beside = _listed(_json(text)[0])
     if not isinstance(value, list) or not value or not all(isinstance(entry, dict) for entry in value):
         return None
     columns = list(dict.fromkeys(name for entry in value for name in entry))
@@ -200,7 +204,26 @@ def load_json(data: bytes, fallback: str | None, text_column: str | None) -> Ext
     has_texts = text_column is not None or not {name.lower() for name in columns}.isdisjoint(TEXT_COLUMNS)
     if not has_texts and (len(rows) < 2 or not _has_no_texts(rows, columns)):
         return None
-    return _as_text(rows, columns, text_column, [], "entry")
+    return _below(_row_text(beside), _as_text(rows, columns, text_column, [], "entry"))
+
+
+def _listed(value: object) -> tuple[object, dict[str, Any]]:
+    """Return the list of objects that an object holds, and the values beside it; any other value as it is."""
+    if not isinstance(value, dict):
+        return value, {}
+    nested = [name for name, entry in value.items() if isinstance(entry, dict | list)]
+    entries = value[nested[0]] if len(nested) == 1 else None
+    if not isinstance(entries, list) or len(entries) < 2:
+        return value, {}
+    return entries, {name: entry for name, entry in value.items() if name != nested[0]}
+
+
+def load_other_json(data: bytes, fallback: str | None) -> Extracted:
+    """Read JSON that is no table: the file; one without line breaks is broken after each value."""
+    text = decode(data, fallback=fallback)
+    if len(text) < _SHORT or "\n" in text.strip() or _json(text)[1]:
+        return Extracted(text)
+    return Extracted(_JSON_BREAK.sub(lambda m: f"{m['open'] or ''}\n{m['close'] or ''}" if m["at"] else m[0], text))
 
 
 def _json(text: str) -> tuple[object, str]:
