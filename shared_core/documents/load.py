@@ -281,9 +281,11 @@ def _extract(kind: str, data: bytes, options: LoadOptions, budget: Budget) -> tu
         from shared_core.documents.loaders.markdown import load_markdown
 
         return kind, load_markdown(data, options.encoding, budget)
-    if kind in ("text", "rst", "code", "subtitles"):
+    if kind in ("text", "rst", "code", "subtitles", "tex", "adoc", "org", "textile", "wiki"):
         from shared_core.documents.loaders import text
 
+        if kind in text.MARKUP:
+            return kind, text.load_markup(data, options.encoding, kind)
         load = {
             "text": text.load_text, "rst": text.load_rst, "code": text.load_code, "subtitles": text.load_subtitles,
         }  # fmt: skip

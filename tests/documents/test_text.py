@@ -103,3 +103,32 @@ def test_comments_of_restructured_text_are_blank() -> None:
     document = read(shown + comments + end, "a.rst")
     assert document.text == shown + "".join("\n" if c == "\n" else " " for c in comments) + end
     assert read(".. It was 4.", "a.txt").text == ".. It was 4."
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.adoc", "= Fees\n\n== For cars == \r\nIt is 5.\n\n----\n== code\n----\n\n=== By day\nSix.\n"),
+        ("a.org", "#+title: Fees\n* Fees\n** TODO For cars :new:\nIt.\n#+begin_src x\n* no\n#+end_src\n*** By day\n6"),
+        ("a.tex", "\\section{Fees}\n\\subsection*{For \\emph{cars}}\nIt.\n% \\section{No}\n\\subsubsection{By day}\n6"),
+        ("a.textile", "h1. Fees\n\nh2(#a). For cars\n\nIt is 5.\n\nh3. By day\n\n6"),
+        ("a.wiki", "= Fees =\n== For cars ==\nIt is 5. a == b\n===By day===\n6"),
+    ],
+)  # fmt: skip
+def test_headings_of_other_markup_are_sections(name: str, content: str) -> None:
+    document = read(content, name)
+    assert (document.text, document.title) == (content, "Fees")
+    assert [h.label for h in document.headings] == ["Fees", "For cars", "By day"]
+    assert chunk_document(document)[-1].metadata["section"] == "Fees > For cars > By day"
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("a.adoc", "\n\n----"), ("a.adoc", "= "), ("a.adoc", "== a  "), ("a.org", "#+begin_a\n"), ("a.org", "* a :b"),
+        ("a.tex", "\\begin{verbatim}"), ("a.tex", "\\section{a{"), ("a.wiki", "= "), ("a.wiki", "=a"),
+        ("a.textile", "h1. a "),
+    ],
+)  # fmt: skip
+def test_other_markup_takes_linear_work(name: str, part: str) -> None:
+    read(part * 60_000, name)

@@ -19,7 +19,8 @@ _CODE = (
 )  # fmt: skip
 SUFFIXES = {
     **dict.fromkeys(_TEXT, "text"),
-    **dict.fromkeys((".tex", ".adoc", ".asciidoc", ".org", ".textile", ".wiki"), "text"), ".man": "man",
+    ".tex": "tex", ".adoc": "adoc", ".asciidoc": "adoc", ".org": "org", ".textile": "textile", ".wiki": "wiki",
+    ".man": "man",
     ".md": "markdown", ".markdown": "markdown", ".mdx": "markdown", ".rst": "rst",
     ".srt": "subtitles", ".vtt": "subtitles", ".html": "html", ".htm": "html", ".xhtml": "html",
     ".pdf": "pdf", ".docx": "docx", ".docm": "docx", ".pptx": "pptx", ".epub": "epub",

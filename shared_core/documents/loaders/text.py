@@ -50,6 +50,21 @@ _VOICE = re.compile(r"<v(?:\.[^ >]*)? ([^>]+)>")
 _STYLE = re.compile(r"<[^<>\n]*>|\{\\[^}\n]*\}")
 _SPEAKER = re.compile(r"(?:- ?|>> ?|[A-Z][\w.'’ -]{0,40}: )")
 _PAUSE = 3  # seconds after a sentence that begin a paragraph
+MARKUP = {  # blocks that are shown as they are, to the end if nothing closes them; else headings and their level's mark
+    "adoc": r"""(?:\A|(?<=\n\n)|(?<=\]\n)|(?<=\n\+\n))(?P<rule>([-.+/])\2{3,})[ \t]*\n(?:.*?^(?P=rule)[ \t]*$|.*+)
+        | ^(?P<mark>={1,6})[ \t]+(?P<label>\S[^\n]*+)""",
+    "org": r"""^[ \t]*+\#\+begin_(?P<block>\w+)(?:.*?^[ \t]*+\#\+end_(?P=block)|.*+)
+        | ^(?P<mark>\*+)[ \t]+(?:(?:TODO|DONE)[ \t]+)?(?:\[\#\w\][ \t]+)?(?P<label>\S[^\n]*+)""",
+    "tex": r"""\\begin\{(?P<block>verbatim|lstlisting)\}(?:.*?\\end\{(?P=block)\}|.*+)
+        | ^[ \t]*+\\(?P<mark>part|chapter|(?:sub){0,2}section|paragraph)\*?(?:\[[^]\n]*\])?
+          \{(?P<label>(?:[^{}\n]|\{[^{}\n]*\})++)\}""",
+    "textile": r"^h(?P<mark>[1-6])(?:\([^)\n]*\))?\.[ \t]+(?P<label>\S[^\n]*+)",
+    "wiki": r"^(?P<mark>={1,6})(?P<label>[^\n=][^\n]*=)[ \t]*$",
+}
+_ORG_TAGS = re.compile(r":[\w@:]+:")
+_MARKUP_TITLE = re.compile(r"^(?:#\+title:|\\title(?=\{))[ \t]*(.+)$", re.MULTILINE | re.IGNORECASE)
+_TEX_LEVELS = ("part", "chapter", "section", "subsection", "subsubsection", "paragraph")
+_TEX_COMMAND = re.compile(r"\\(?:label\{[^{}]*\}|[A-Za-z]+\*?|(?=\W))|(?<!\\)[{}~]")
 MAX_NOTEBOOK_CHARACTERS = 32 * 2**20
 
 
@@ -64,6 +79,32 @@ def _title(text: str, titles: list[Heading]) -> str:
     """Return the first title if it is above all others: not the newest release of a list of changes."""
     above = titles and all(heading.level > titles[0].level for heading in titles[1:])
     return titles[0].label if above else first_line_title(text)
+
+
+def load_markup(data: bytes, fallback: str | None, kind: str) -> Extracted:
+    """Read AsciiDoc, Org, LaTeX, Textile or MediaWiki: the file unchanged, with its headings."""
+    plain = load_text(data, fallback)
+    pattern = re.compile(MARKUP[kind], re.MULTILINE | re.DOTALL | re.IGNORECASE | re.VERBOSE)
+    found = [m for m in pattern.finditer(plain.text.replace("\r\n", " \n")) if m["mark"]]
+    titles = [Heading(m.start(), m.end(), _level(m["mark"]), _label(m["label"], kind)) for m in found]
+    named = _MARKUP_TITLE.search(plain.text)
+    title = _label(named[1], kind) if named else _title(plain.text, titles) if titles else plain.title
+    terms = [heading for heading in plain.headings if heading.level >= TERM_LEVEL or not titles]
+    return Extracted(plain.text, title, tuple(sorted([*titles, *terms])))
+
+
+def _level(mark: str) -> int:
+    if mark.isdigit():
+        return int(mark)
+    return _TEX_LEVELS.index(mark.lower()) + 1 if mark.isalpha() else len(mark)
+
+
+def _label(text: str, kind: str) -> str:
+    label = one_line(_TEX_COMMAND.sub(" ", text) if kind == "tex" else text)
+    first, _, last = label.rpartition(" ")
+    if first and (set(last) == {"="} if kind == "adoc" else kind == "org" and _ORG_TAGS.fullmatch(last)):
+        return first
+    return label.rstrip("= ") if kind == "wiki" else label
 
 
 def _questions(text: str) -> list[Heading]:
