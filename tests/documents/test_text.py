@@ -91,7 +91,9 @@ def test_underlined_titles_are_sections_and_the_newest_release_is_no_title() -> 
     assert read(NEWS, "NEWS.rst").title == "NEWS"
 
 
-@pytest.mark.parametrize("part", ["-a", "-a  b\n", "A?\n\n", "1. a\n\n", "-a \n", " ", "\n", "-a b "])
+@pytest.mark.parametrize(
+    "part", ["-a", "-a  b\n", "A?\n\n", "1. a\n\n", "-a \n", " ", "\n", "-a b ", "\n1.1 a\n\n", "a  [Page 1]\n\f"]
+)
 def test_work_grows_with_the_length_only(part: str) -> None:
     read(part * (200_000 // len(part)) + "x", "a.txt")
 
@@ -103,6 +105,50 @@ def test_comments_of_restructured_text_are_blank() -> None:
     document = read(shown + comments + end, "a.rst")
     assert document.text == shown + "".join("\n" if c == "\n" else " " for c in comments) + end
     assert read(".. It was 4.", "a.txt").text == ".. It was 4."
+
+
+RFC = """\
+3.  Fees
+
+   The fee is five, and it is paid by everyone who
+
+
+Moore                    Standards Track                  [Page 1]
+\f
+RFC 2047                 Message Headers             November 1996
+
+
+   enters.
+
+3.1.  For cars
+
+   Cars pay six.
+
+
+Moore                    Standards Track                  [Page 2]
+
+RFC 2047                 Message Headers             November 1996
+
+
+3.2.  By night
+
+   It is free.  1. Really.
+
+Moore                    Standards Track                  [Page 3]
+"""
+
+
+def test_numbered_headings_are_sections_and_ends_of_pages_are_left_out() -> None:
+    passages = chunk_document(read(RFC, "a.txt"))
+    assert [p.metadata["section"] for p in passages] == [
+        "3. Fees",
+        "3. Fees > 3.1. For cars",
+        "3. Fees > 3.2. By night",
+    ]
+    assert " ".join(passages[0].text.split()) == "3. Fees The fee is five, and it is paid by everyone who enters."
+    assert "Moore" not in passages[-1].text
+    assert read("1. Milk\n\n2. Eggs\n\n3. Flour\n\nThen bake.", "a.txt").headings == ()
+    assert read("He wrote [Page 3]\nand [Page 4]\n", "a.txt").text == "He wrote [Page 3]\nand [Page 4]\n"
 
 
 @pytest.mark.parametrize(

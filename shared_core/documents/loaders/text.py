@@ -25,6 +25,17 @@ _QUESTION = re.compile(
     r"(?:\A|\n[ \t]*\n)([ \t]*)(\d{1,3}[.)][ \t][^\n]*\S|(?:Q\d*[:.][ \t]+)?[A-Z][^\n]*\?)[ \t]*(?=\n)"
 )
 _LEAST_QUESTIONS = 3
+# "3.6.1  Chunked Coding" at the margin, with an empty line above and below.
+_NUMBERED = re.compile(
+    r"(?:\A|(?<=\n\n)|(?<=\n\r\n))((?:\d{1,2}|[A-Z](?=\.))(?:\.\d{1,3})*)\.?[ \t]{1,4}"
+    r"[^\W\d_][^\n]{0,98}[^\s.,;:?!](?=\r?\n[ \t]*\r?\n)"
+)
+_LEAST_NUMBERED = 3
+# The foot and the head of a page in RFCs: "Moore   Standards Track   [Page 2]", a form feed, "RFC 2047   June 1996".
+_PAGE_END = re.compile(
+    r"(?<=\S)[ \t\r]*+\n[ \t\r\n]*+[^\n]*[ \t]{2}\[Page \d{1,4}\][ \t\r]*+(?:\Z|\n"
+    r"(?:[ \t\r\n]*+\f[ \t\r\n]*+[^\n]*+|\s*+(?:RFC \d|Internet-Draft)[^\n]*+|\s*+\Z))\s*+"
+)
 _OPTION = re.compile(r"([ \t]*)(--?[A-Za-z?](?:[^\s]| (?! ))*)(?:(?: {2,}|\t)[^\s-]|[ \t]*\n\1[ \t]+[^\s-])")
 _RST_RULE = re.compile(r"([=\-`:.'\"~^_*+#])\1{2,}")
 # What begins with two dots and is no note, citation, target, substitution or directive, and the indented lines below.
@@ -70,9 +81,24 @@ MAX_NOTEBOOK_CHARACTERS = 32 * 2**20
 
 def load_text(data: bytes, fallback: str | None) -> Extracted:
     """Read a plain text file; underlined titles, options that are explained and questions of an FAQ head sections."""
-    text = decode(data, fallback=fallback)
-    titles = _rst_headings(text)
+    text = _PAGE_END.sub(_joined, decode(data, fallback=fallback))
+    titles = _rst_headings(text) or _numbered(text)
     return Extracted(text, _title(text, titles), tuple(sorted([*titles, *_questions(text), *_options(text)])))
+
+
+def _joined(page_end: re.Match[str]) -> str:
+    """Return what is left of a page's end: a line break within a paragraph, an empty line between two."""
+    text = page_end.string
+    apart = text[page_end.start() - 1] in ".?!:;" or text[page_end.end() : page_end.end() + 1].isdigit()
+    return "\n\n" if apart else "\n"
+
+
+def _numbered(text: str) -> list[Heading]:
+    """Find numbered headings, as standards have them: at least three, some of them of a second level."""
+    found = list(_NUMBERED.finditer(text))
+    if len(found) < _LEAST_NUMBERED or all("." not in m[1] for m in found):
+        return []
+    return [Heading(m.start(), m.end(), m[1].count(".") + 1, one_line(m[0])) for m in found]
 
 
 def _title(text: str, titles: list[Heading]) -> str:
