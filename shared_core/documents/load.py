@@ -285,7 +285,7 @@ def _extract(kind: str, data: bytes, options: LoadOptions, budget: Budget) -> tu
         from shared_core.documents.loaders import text
 
         if kind in text.MARKUP:
-            return kind, text.load_markup(data, options.encoding, kind)
+            return "text", text.load_markup(data, options.encoding, kind)
         load = {
             "text": text.load_text, "rst": text.load_rst, "code": text.load_code, "subtitles": text.load_subtitles,
         }  # fmt: skip
