@@ -149,7 +149,7 @@ _STAMP = re.compile(  # with which an entry of a log or a message of a chat begi
     |\{"(?=[^\n]*\}[ \t\r,]*$)""",
     re.VERBOSE | re.MULTILINE,
 )
-_KEY = re.compile(r"(?:- +)?[\w./\\\"'{}-]+:(?=\s|\Z)")  # of YAML, JSON or a mail's head
+_KEY = re.compile(r"""(?:- +)?(?:"[^"\n]{1,80}":|[\w./\\'{}-]+:(?=\s|\Z))""")  # of YAML, JSON or a mail's head
 _LONG, _SHORTEST = 400, 60
 _SEMICOLON = re.compile(r";(?=\s)|；")
 _UNDERLINE = re.compile(r"(?:={3,}|-{3,}|~{3,})\s*\Z")
