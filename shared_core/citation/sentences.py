@@ -131,7 +131,8 @@ _WORD_BEFORE = re.compile(r"[^\s\"'“”‘’«»(\[{（「『<>/|–—]*\Z")
 _DOTTED = re.compile(r"(?:[^\W\d_]{1,2}\.-?)+[^\W\d_]{1,2}\Z")  # U.S, e.g, Ph.D, a.m, J.-P
 _LABEL = re.compile(r"(?:\d{1,3}(?:\.\d{1,3})*|[A-Za-z]|[ivxlcIVXLC]{1,6})\Z")  # of a list item or a section
 _BLOCK_START = re.compile(
-    r"[-*+•‣◦▪●○–—·][ \t\u00a0]|\(?(?:\d{1,3}|[A-Za-z]|[ivx]{1,5})[.)][ \t\u00a0]|#{1,6}[ \t]|\||>|={3}|-{3}|\*{3}|_{3}"
+    r"[-*+•‣◦▪●○–—·][ \t\u00a0]|\(?(?:\d{1,3}|[A-Za-z]|[ivx]{1,5})[.)][ \t\u00a0]|#{1,6}[ \t]|\||>"
+    r"|={3}|-{3}|:{3}|\*{3}|_{3}"
 )
 _UNIT = re.compile(r"\d[\s\u202f][a-z]\Z")  # "3.40 m": a measure, no initial
 _FIELD = re.compile(r"[^\W\d_][^:;\n]{0,39}: ")
@@ -349,7 +350,7 @@ def _block_cuts(text: str, lines: list[tuple[int, int]]) -> Iterator[int]:
         if (
             next_start in begins
             or _BLOCK_START.match(text, next_start, min(next_end, next_start + 12))
-            or text.startswith("#", start)
+            or text.startswith(("#", ":::", "!!! "), start)
             or _UNDERLINE.match(text, start, end)
             or _ended_on_purpose(text, end - start, next_start, next_end, width)
             or _same_field(text, start, next_start)

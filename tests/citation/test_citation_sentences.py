@@ -42,6 +42,7 @@ def pieces(text: str) -> list[str]:
     'http {\n  timeout 65;|\n  server {\n    listen 443 ssl;|\n    name a.org;\n  }\n}',
     '{\n  "info": {\n    "title": "Pets",|\n    "version": "1.2"\n  },|\n  "url": "http://a.org"\n}',
     '{\n"a b":{\n"c":"d",|\n"e":1\n}\n}',
+    ":::note|\niPhones are banned.|\n:::", "!!! warning|\n    iPhones are banned.",
     "It is agreed as\nfollows: the tenant pays, and the landlord, who lives\nabove, repairs.",
     "Setext heading\n==============|\nText under it goes here.",
     "Introduction|\nThis paragraph is one long line, as in most files, and longer than a heading.",
