@@ -116,6 +116,12 @@ def test_rows_carry_the_names_of_their_columns() -> None:
     assert table("<tr><td>North</td><td>gas</td></tr>", corner) == "North; Oil: gas"
 
 
+def test_cells_of_nothing_but_spaces_that_do_not_break_are_empty() -> None:
+    rows = "<tr><td>&nbsp;<td>370 €&nbsp;<b>&nbsp;</b><td>&nbsp;</tr><tr><td>Fox<td>&nbsp;<td>5</tr>"
+    page = f"<p>Seats.</p><table><tr><th>Model</th><th>Price</th><th>Grade</th></tr>{rows}</table><p>End.</p>"
+    assert read(page, "a.html").text == "Seats.\n\nPrice: 370 €\nModel: Fox; Grade: 5\n\nEnd."
+
+
 def test_a_cell_that_spans_rows_is_named_in_each() -> None:
     head = "<table><tr><th>Pier</th><th>Boat</th><th>Fee</th></tr>"
     rows = "<tr><td rowspan=2>North</td><td>small</td><td>£1</td></tr><tr><td>large</td><td>£2</td></tr>"

@@ -100,9 +100,14 @@ class Table:
         if not any(fits):
             return []
         prefixes: dict[int, str] = {}
+        blank: set[int] = set()  # runs of cells with nothing but spaces that do not break
         prose = all(row[0].end > row[0].first and any(map(_SENTENCE.search, _texts(row[1:], runs))) for row in rows[1:])
         for row in (row for row, fit in zip(rows[1:], fits) if fit):
-            filled = [(f"{name}: " * bool(name), cell) for name, cell in zip(names, row) if cell.end > cell.first]
+            texts = _texts(row, runs)
+            filled = [(f"{name}: " * bool(name), cell) for name, cell, text in zip(names, row, texts) if text]
+            blank.update(*(range(cell.first, cell.end) for cell, text in zip(row, texts) if not text))
+            for _, cell in filled:
+                _strip_end(runs[cell.first : cell.end])
             above = "".join(f"{name}{_texts([cell], runs)[0]}; " for name, cell in filled if cell.repeated)
             own = [(name, cell.first) for name, cell in filled if not cell.repeated]
             prefixes |= {at: ("; " if i else above) + name for i, (name, at) in enumerate(own)}
@@ -114,8 +119,13 @@ class Table:
         if dropped and stop < len(runs):
             runs[stop].gap = max(runs[stop].gap, runs[start].gap)
         out = []
+        due = 0
         for i in range(self.first, len(runs)):
             run = runs[i]
+            if i in blank:
+                due = max(due, run.gap)
+                continue
+            run.gap, due = max(run.gap, due), 0
             if text := prefixes.get(i):
                 gap = 0 if text.startswith("; ") else run.gap
                 out.append(TextRun(gap, text, run.zone, level=run.level, heading=run.heading))
@@ -123,6 +133,13 @@ class Table:
             if i not in dropped:
                 out.append(run)
         return out
+
+
+def _strip_end(runs: Sequence[TextRun]) -> None:
+    for run in reversed(runs):
+        run.text = run.text.rstrip()
+        if run.text:
+            return
 
 
 def _spanned(number: str | None) -> int:
