@@ -100,10 +100,12 @@ _EMPTY_IT = re.compile(
     r"\b(?:is|was|isn't|wasn't|would|will|be|how)\W+it\W+(?:be\W+)?(?:\w+ly\W+)?(?:true|possible|safe|allowed|legal|"
     r"necessary|normal|common|worth|better|best|a good|okay|ok|important|easy|hard|difficult|raining|likely|required|"
     r"free|too late|time|a problem|mandatory|permitted|forbidden)\b"
-    r"|\bdo(?:es)? it (?:take|cost|matter|mean|make sense) (?:to\b|for\b|when\b|if\b|that\b)"
+    r"|\bdo(?:es)? it (?:take|cost|matter|mean|make sense) (?:for|when|if|that)\b"
+    r"|\bdo(?:es)? it (?:matter|mean|make sense) to\b|\bwhat (?:does|did|would|will) it take to\b"
     r"|\b(?:make|makes|made|find|finds) it (?:\w+ly )?(?:possible|easy|easier|hard|harder|difficult|clear|worth)\b"
     r"|\bwhat time is it\b"
-    r"|\bhow (?:long|much|many)\b[^?]*\b(?:does|did|will|would) it (?:take|cost)s? [^?]*\bto\b"
+    r"|\b(?:what|how (?:long|much|many)\b[^?]*) (?:does|did|will|would) it (?:take|cost)s? [^?]*\bto\b"
+    r"(?!\s+\w+(?: in| up)?\W*$)"  # of "how long did it take to build?" the object is "it"
     r"|\bit (?:is|was) (?:\w+ )?(?:that|who|when|where|said|known|possible|true|believed)\b",
     re.I,
 )

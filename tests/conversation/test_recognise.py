@@ -12,6 +12,8 @@ KINDS = {
         "and when was it closed?", "and the second one?", "How many people live there?",
         "Who designed that bridge?", "Which is longer?", "How can I create one?", "Does this need a restart?",
         "Thanks a lot. How high is it?", "Who was Steward then?", "is this song famous in Asia as well?",
+        "And how long did it take to build?", "How much does it cost to enter?", "How much does it cost to get in?",
+        "What did it cost to build?",
     ],
     "ellipsis": ["Why?", "And in 1904?", "What about the Gut Bridge?", "tell me more", "and the ferry?", "By whom?",
                  "and its length?", "In winter?"],
@@ -26,10 +28,13 @@ KINDS = {
         "Is it true that the Gut Bridge was built in 1937?", "How long does it take to cross the Narrow Sound?",
         "Is there a ferry to Ellisk?", "What is the default of max_connections?",
         "Summarise the history of the Tide Board.", "Did the Moot say that the bridge was too dear?",
+        "What did it cost to build the Gut Bridge?",
     ],
     "open": ["When was the station closed?", "the man that built the bridge", "What is the lite plan?",
              "I'd like to visit the museum. When does it open?", "If I borrow money, can I treat it as equity?",
-             "What is this manual about?", "Is it possible to change the password?"],
+             "What is this manual about?", "Is it possible to change the password?",
+             "How long does it take to change the password?", "What does it mean to abdicate?",
+             "What does it take to win?"],
 }  # fmt: skip
 
 

@@ -36,6 +36,7 @@ def read(question: str, *exchanges: Exchange) -> list[str]:
         (BRIDGE, "And the Hask Bridge?", "When was the Hask Bridge opened?"),
         (BRIDGE, "How long is the bridge?", "How long is the Gut Bridge?"),
         (BRIDGE, "How much did that cost?", "How much did the Gut Bridge cost?"),
+        (BRIDGE, "And how long did it take to build?", "How long did the Gut Bridge take to build?"),
         (BRIDGE, "and its length?", "What is the Gut Bridge's length?"),
         (CAPITAL, "How many inhabitants does it have?", "How many inhabitants does Marrick Haven have?"),
         (CAPITAL, "and of Brathen?", "What is the capital of Brathen?"),
