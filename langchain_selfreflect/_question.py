@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from langchain_core.language_models import LanguageModelInput
@@ -65,8 +66,11 @@ def _of_dict(given: Mapping[str, Any], input_key: str) -> Asked:
         )
     value = given[key]
     before = [m for k, v in given.items() if k != key for m in _history(k, v)]
-    if not before or isinstance(value, Mapping):
+    if not before:
         return find_asked(value, input_key)
+    if isinstance(value, Mapping):
+        asked = find_asked(value, input_key)
+        return asked if asked.history else replace(asked, history=tuple(map(_turn, _messages(before))))
     said: Sequence[Any] = [HumanMessage(value)] if isinstance(value, str) else _listed(value)
     return find_question([_turn(m) for m in _messages([*before, *said])])
 

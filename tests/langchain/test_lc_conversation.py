@@ -43,6 +43,7 @@ HISTORIES: dict[str, Any] = {
               {"role": "user", "content": SECOND}],
     "state": {"messages": [HumanMessage(FIRST), AIMessage(REPLY), HumanMessage(SECOND)]},
     "chat_history": {"input": SECOND, "chat_history": [HumanMessage(FIRST), AIMessage(REPLY)]},
+    "question of its own": {"input": {"question": SECOND}, "chat_history": [("human", FIRST), ("ai", REPLY)]},
     "history of tuples": {"question": SECOND, "history": [("human", FIRST), ("ai", REPLY)]},
     "prompt": ChatPromptTemplate([("placeholder", "{h}"), ("human", "{q}")]).invoke(
         {"h": [("human", FIRST), ("ai", REPLY)], "q": SECOND}
