@@ -13,7 +13,7 @@ from shared_core.conversation.condense import condense_request, read_rewriting, 
 from shared_core.conversation.phrases import phrases_of, words_of
 from shared_core.conversation.recognise import FollowUp, recognise
 from shared_core.conversation.rules import Exchange, Rewriting, exchanges_of, rewrite
-from shared_core.conversation.turns import Asked
+from shared_core.conversation.turns import Asked, Turn
 from shared_core.errors import LanguageModelError, LimitError
 from shared_core.pipelines.decision.decide import DecisionRequest, decide
 from shared_core.pipelines.decision.question_run import QuestionRun
@@ -24,10 +24,11 @@ from shared_core.pipelines.decision.reasons import (
     PASSAGES_DO_NOT_ANSWER,
     explain,
 )
-from shared_core.pipelines.decision.wording import abstention_text
+from shared_core.pipelines.decision.wording import abstention_text, is_abstention
 from shared_core.reading.conflicts import gives_other_dimension
 from shared_core.reading.features import stem
 from shared_core.runtime.flow import Flow
+from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer, Claim, Decision, Passage
 
 CONDENSED = "condensed_question"
@@ -69,7 +70,7 @@ def answer_turn(asked: Asked, answer: Callable[[str], Flow[Answer]], run: Questi
     if found.kind in ("nothing", "about_answer"):
         reason = NOTHING_ASKED if found.kind == "nothing" else ABOUT_ANSWER
         return (yield from _decline(asked.question, reason, run))
-    exchanges = exchanges_of(asked.history)
+    exchanges = exchanges_of([_marked(turn, run.settings) for turn in asked.history])
     readings, by = yield from _readings(asked, found, exchanges, run)
     if found.kind == "open" or (found.kind == "full" and by != "model"):
         return (yield from _answer_alone(asked.question, found, readings, by, answer, run))
@@ -81,6 +82,12 @@ def answer_turn(asked: Asked, answer: Callable[[str], Flow[Answer]], run: Questi
     for reading in readings:
         tried.append((reading, (yield from answer(reading.question))))
     return _surest(asked.question, tried, by, run)
+
+
+def _marked(turn: Turn, settings: SelfReflectSettings) -> Turn:
+    """Return a turn that knows whether it is an abstention of ours: histories of plain texts do not say so."""
+    abstained = turn.abstained or (turn.role == "assistant" and is_abstention(turn.text, settings))
+    return dataclasses.replace(turn, abstained=abstained)
 
 
 def _readings(

@@ -138,6 +138,16 @@ def test_a_follow_up_to_an_abstention_keeps_its_topic() -> None:
     assert answer.metadata["condensed_question"] == "When was the Tide Museum closed?"
 
 
+@pytest.mark.parametrize("own", [None, "No answer to {question}.\nNearest:"])
+def test_what_an_abstention_showed_is_no_topic_in_a_history_of_plain_texts(own: str | None) -> None:
+    engine = SelfReflectEngine(SHELF, settings=SelfReflectSettings(abstain_text=own))
+    first = engine.answer("Who painted the Tide Museum?")
+    assert first.abstained
+    nearest = f"{first.text}\n- “The Tide Museum was founded in 1902 by Lavinia Hathe.” (museum)"
+    history = (Turn("user", first.question), Turn("assistant", nearest))
+    assert engine.answer(Asked("When did she retire?", history=history)).reason == "follow-up unclear"
+
+
 def test_another_persons_text_as_system_message_is_no_topic() -> None:
     system = Turn("system", "The user asks about the Old Mill.")
     assert (
