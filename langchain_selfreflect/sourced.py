@@ -18,7 +18,8 @@ from langchain_selfreflect._caller import Caller
 from langchain_selfreflect._fields import Strict
 from langchain_selfreflect._question import ChainInput
 from langchain_selfreflect.documents import to_documents
-from shared_core.pipelines.decision.wording import tool_text
+from shared_core.errors import QuestionError
+from shared_core.pipelines.decision.wording import NO_ANSWER, tool_text
 from shared_core.types import Answer, Event, Finished
 
 _OWN = ("context", "answer", "message")
@@ -113,7 +114,7 @@ _DESCRIPTION = (
 def make_tool(chain: Answering[AIMessage], name: str | None, description: str | None, *, nearest: bool) -> BaseTool:
     """Create a tool from a question to an answer; its artifact are the documents that the answer was made from.
 
-    An abstention's result begins with ``NO ANSWER`` and has no documents.
+    An abstention's result begins with ``NO ANSWER`` and has no documents; so does that of an empty question.
 
     Args:
         chain: answers.
@@ -127,11 +128,19 @@ def make_tool(chain: Answering[AIMessage], name: str | None, description: str | 
 
     def ask(question: str, config: RunnableConfig) -> tuple[str, list[Document]]:
         caller = Caller.of(config, {})
-        return give(find_answer(chain.events(question, caller)), caller)
+        try:
+            answer = find_answer(chain.events(question, caller))
+        except QuestionError as error:
+            return _refused(error)
+        return give(answer, caller)
 
     async def aask(question: str, config: RunnableConfig) -> tuple[str, list[Document]]:
         caller = Caller.of(config, {})
-        return give(find_answer([event async for event in chain.aevents(question, caller)]), caller)
+        try:
+            answer = find_answer([event async for event in chain.aevents(question, caller)])
+        except QuestionError as error:
+            return _refused(error)
+        return give(answer, caller)
 
     made: Any = StructuredTool.from_function(
         ask,
@@ -142,3 +151,8 @@ def make_tool(chain: Answering[AIMessage], name: str | None, description: str | 
     )
     tool: BaseTool = made
     return tool
+
+
+def _refused(error: QuestionError) -> tuple[str, list[Document]]:
+    """Tell the agent's model what is wrong with its question; an error would end the agent's run."""
+    return f"{NO_ANSWER}: {error.message}", []

@@ -51,6 +51,15 @@ def test_an_abstention_as_a_tools_result_is_marked_and_quotes_nothing() -> None:
     assert chain().as_tool(nearest=True).invoke(call).content == f"NO ANSWER: {plain.text}"
 
 
+async def test_an_empty_question_of_an_agent_does_not_end_its_run() -> None:
+    made = chain().as_tool()
+    call = {"type": "tool_call", "id": "1", "name": made.name, "args": {"question": " "}}
+    result = made.invoke(call)
+    assert result.content == "NO ANSWER: A question must be non-empty text, not ' '."
+    assert result.artifact == []
+    assert (await made.ainvoke(call)).content == result.content
+
+
 # --- calls with options --------------------------------------------------------------------------------------------
 
 
