@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -110,6 +111,34 @@ def test_json_answers_are_printed_as_they_come(monkeypatch: pytest.MonkeyPatch) 
     assert ask("a", "b", "c", "--json").exit_code == 0
     assert [text.count('"question"') for text in printed] == [0, 2, 3]
     assert [a["question"] for a in json.loads(stream.getvalue())] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_an_answer_that_cannot_be_written_is_a_failure(monkeypatch: pytest.MonkeyPatch, options: list[str]) -> None:
+    """The engine takes errors of a listener for the question's own; this one is not."""
+
+    class Full(io.StringIO):
+        def write(self, text: str) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    class Listened(FakeEngine):
+        def answer_many(self, questions: list[str], on_event: Any = None) -> list[Answer | Exception]:
+            results: list[Answer | Exception] = []
+            for number, question in enumerate(questions):
+                answer = self._answer(question)
+                assert isinstance(answer, Answer)
+                try:
+                    on_event(number, Finished(answer))
+                    results.append(answer)
+                except OSError as error:
+                    results.append(error)
+            return results
+
+    monkeypatch.setattr("shared_core.cli.common.build", lambda **_: BuiltEngine(Listened(), None))  # type: ignore[arg-type]
+    monkeypatch.setattr(console.out, "_file", Full())
+    result = ask("a", *options)
+    assert result.exit_code == 1
+    assert "the disk is full" in result.stderr
 
 
 def test_a_list_is_closed_even_if_nothing_could_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,6 +313,30 @@ def test_usage_errors_leave_with_2_and_cannot_steer_the_terminal() -> None:
     assert run("nonsense").returncode == 2
     assert run("--version").returncode == 0
     assert run("ask", "--help").returncode == 0
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux's device that is always full")
+def test_output_that_a_full_disk_refuses_at_the_end_is_a_failure() -> None:
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    command = [sys.executable, "-m", "shared_core.cli", "--version"]
+    with open("/dev/full", "wb") as full:
+        result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=buffered)
+    assert (result.returncode, "the disk is full" in result.stderr) == (1, True)
+    assert "Exception" not in result.stderr
+
+
+def test_what_the_encoding_of_a_pipe_lacks_is_escaped_as_in_json() -> None:
+    text = "A “lamp” – 🔥."
+    code = (
+        "from shared_core.cli import __main__ as command\nfrom shared_core.cli.console import out, write_json\n"
+        f"command.app = lambda **_: (out.print({text!r}), write_json([{text!r}]))[1]\ncommand.main()"
+    )
+    env = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=env)
+    assert done.returncode == 0, done.stderr
+    said, _, written = done.stdout.partition("\n")
+    assert said.startswith(r"A \u201clamp\u201d")
+    assert json.loads(written) == [text]
 
 
 def test_a_reader_that_has_seen_enough_is_no_failure_of_ours() -> None:

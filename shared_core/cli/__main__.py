@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
+import io
+import json
 import os
 import sys
 
@@ -11,7 +14,7 @@ from shared_core import __version__
 from shared_core.cli.ask import ask_command
 from shared_core.cli.calibrate import calibrate_app
 from shared_core.cli.check import check_command
-from shared_core.cli.common import ANSWERED, BAD_INPUT, FAILED, INTERRUPTED, renamed
+from shared_core.cli.common import ANSWERED, BAD_INPUT, FAILED, INTERRUPTED, of_system, renamed
 from shared_core.cli.console import show_error
 from shared_core.cli.doctor import doctor_command
 from shared_core.cli.eval import eval_app
@@ -77,10 +80,16 @@ def _options(
 
 def main() -> None:
     """Run the ``selfreflect`` command; it always ends with one of the documented exit codes."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # in encodings other than UTF-8, quotation marks cannot be written
+        codecs.register_error("as_json", _as_json)
+        sys.stdout.reconfigure(errors="as_json")
     try:
         code = app(standalone_mode=False)
-    except BrokenPipeError:  # the reader of a pipe has closed it
+        print(end="", flush=True)  # at the interpreter's end it would be too late to say that it failed
+    except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):  # that is: the reader of a pipe has closed it
+            show_error(of_system(error))
         code = FAILED
     except KeyboardInterrupt:
         code = INTERRUPTED
@@ -92,6 +101,12 @@ def main() -> None:
         show_error(InputError(say() if say else "Aborted.", hint=_usage_hint(error)))
         code = BAD_INPUT
     sys.exit(code if isinstance(code, int) else ANSWERED)
+
+
+def _as_json(error: UnicodeError) -> tuple[str, int]:
+    """Write what an encoding lacks as JSON does (``\\u201c``), so that printed JSON stays valid."""
+    assert isinstance(error, UnicodeEncodeError)
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
 
 
 def _usage_hint(error: Exception) -> str:

@@ -130,6 +130,7 @@ def _ask(built: BuiltEngine, questions: Sequence[str], show_next: Callable[[str,
 def _ask_batch(built: BuiltEngine, batch: Sequence[str], show_next: Callable[[str, Result], None]) -> None:
     done: dict[int, Answer | Exception] = {}
     shown = 0
+    not_shown: list[Exception] = []
 
     def show_done() -> None:
         nonlocal shown
@@ -143,11 +144,17 @@ def _ask_batch(built: BuiltEngine, batch: Sequence[str], show_next: Callable[[st
             show_next(question, result)
 
     def take(number: int, event: Event) -> None:
-        if isinstance(event, Finished):
-            done[number] = event.answer
+        if not isinstance(event, Finished) or not_shown:
+            return
+        done[number] = event.answer
+        try:
             show_done()
+        except Exception as error:  # raised here, it would count as the question's own and be lost
+            not_shown.append(error)
 
     done |= dict(enumerate(built.engine.answer_many(batch, take)))
+    if not_shown:
+        raise not_shown[0]
     show_done()
 
 

@@ -76,7 +76,7 @@ def reports_errors(command: Callable[P, R]) -> Callable[P, R]:
         except (typer.Exit, typer.Abort, BrokenPipeError):
             raise
         except OSError as error:
-            show_error(_of_system(error))
+            show_error(of_system(error))
             raise typer.Exit(FAILED) from error
         except Exception as error:
             _show_fault(error)
@@ -154,7 +154,7 @@ class DefaultGroup(TyperGroup):
         return list(super().parse_args(ctx, args))
 
 
-def _of_system(error: OSError) -> SelfReflectError:
+def of_system(error: OSError) -> SelfReflectError:
     """Describe an error of the operating system, with a hint."""
     where = f"{error.filename}: " if error.filename else ""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
