@@ -339,6 +339,13 @@ def test_what_the_encoding_of_a_pipe_lacks_is_escaped_as_in_json() -> None:
     assert json.loads(written) == [text]
 
 
+def test_standard_input_that_is_not_utf_8_is_refused_in_every_locale(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "shared_core.cli", "ask", "-", "--index", str(tmp_path)]
+    env = {**os.environ, "LC_ALL": "C.UTF-8"}
+    done = subprocess.run(command, input=b"caf\xe9?\n", capture_output=True, check=False, env=env)
+    assert (done.returncode, b"not UTF-8" in done.stderr) == (2, True)
+
+
 def test_a_reader_that_has_seen_enough_is_no_failure_of_ours() -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "shared_core.cli", "doctor", "--settings"],

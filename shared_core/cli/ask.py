@@ -109,7 +109,8 @@ def read_questions(given: Sequence[str]) -> list[str]:
     if not given and sys.stdin.isatty():
         raise InputError("No question was asked.", hint='selfreflect ask "QUESTION" --docs PATH; - reads questions.')
     try:
-        lines = sys.stdin.read().splitlines()
+        # Decoded here: the stream itself lets any bytes through in the locale C.UTF-8.
+        lines = sys.stdin.buffer.read().decode("utf-8").split("\n")
     except UnicodeDecodeError as error:
         raise InputError("Standard input is not UTF-8.", hint="iconv -t UTF-8 FILE | selfreflect ask -") from error
     found = [line.strip().lstrip("\ufeff") for line in lines if line.strip()]
