@@ -222,17 +222,21 @@ class Service:
 
     def _add(self, index: DocumentIndex, files: Sequence[tuple[str, IO[bytes]]]) -> IndexReport:
         folder = self._uploads(index)
-        paths = []
-        for given, file in files:
-            path = folder / _safe_name(given)
-            with open(path, "wb") as out:
-                shutil.copyfileobj(file, out)
-            paths.append(path)
-        report = index.update(paths)
-        indexed = {Path(source).name for source in (*report.added, *report.changed, *report.unchanged)}
-        for path in paths:
-            if path.name not in indexed:  # a former version stays in the index
-                path.unlink(missing_ok=True)
+        former = Path(tempfile.mkdtemp(prefix=".former-", dir=folder))
+        paths: list[Path] = []
+        indexed: set[str] = set()
+        try:
+            for given, file in files:
+                path = folder / _safe_name(given)
+                if path.exists() and path not in paths:
+                    path.replace(former / path.name)
+                paths.append(path)
+                with open(path, "wb") as out:
+                    shutil.copyfileobj(file, out)
+            report = index.update(paths)
+            indexed = {Path(source).name for source in (*report.added, *report.changed, *report.unchanged)}
+        finally:
+            _put_back([path for path in paths if path.name not in indexed], former)
         self._engine = self._engine.over(index.retriever())
         return report
 
@@ -242,6 +246,15 @@ class Service:
             self._folder = beside or Path(tempfile.mkdtemp(prefix="selfreflect-uploads-"))
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return self._folder
+
+
+def _put_back(refused: Sequence[Path], former: Path) -> None:
+    """Remove files that the index did not take; their former versions, which stay in it, stay on the disk too."""
+    for path in refused:
+        path.unlink(missing_ok=True)
+        if (former / path.name).exists():
+            (former / path.name).replace(path)
+    shutil.rmtree(former, ignore_errors=True)
 
 
 def _safe_name(given: str) -> str:

@@ -143,6 +143,22 @@ def test_uploads_are_answered_from_and_replaced(client: MakeClient, tmp_path: Pa
     assert sorted(p.name for p in (tmp_path / "index-uploads").iterdir()) == ["bells.txt"]
 
 
+def test_a_refused_upload_leaves_the_former_file(client: MakeClient, tmp_path: Path) -> None:
+    index = DocumentIndex(tmp_path / "index", dense=False)
+    asked = client(make_engine(), index)
+
+    def upload(name: str, content: str | bytes) -> Any:
+        return asked.post("/api/upload", files=[("files", (name, content))])
+
+    upload("bells.txt", "The bell was cast in 1733.\n")
+    assert "former state is kept" in upload("bells.txt", b"\x00\x01\x02" * 99).json()["failed"][0]["message"]
+    files = [("files", ("bells.txt", "The bell was melted.\n")), ("files", (".ssh", "no"))]
+    assert asked.post("/api/upload", files=files).status_code == 400
+    folder = tmp_path / "index-uploads"
+    assert {p.name: p.read_text() for p in folder.iterdir()} == {"bells.txt": "The bell was cast in 1733.\n"}
+    assert index.document_text("bells.txt") == "The bell was cast in 1733.\n"
+
+
 def test_uploads_can_be_off_and_names_are_plain(client: MakeClient, tmp_path: Path) -> None:
     index = DocumentIndex(tmp_path / "index", dense=False)
     file = [("files", ("a.txt", "Text."))]
