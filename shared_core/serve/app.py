@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _JSON_HINT = "Send a JSON object in UTF-8."
 
 
-class Ask(BaseModel):
+class Ask(BaseModel, extra="forbid"):
     """A question, its target accuracy if not the server's, and whether its events are streamed."""
 
     question: Text
@@ -39,7 +39,7 @@ class Ask(BaseModel):
     stream: bool = False
 
 
-class Check(BaseModel):
+class Check(BaseModel, extra="forbid"):
     """An answer to check, and the question that it answers, if any."""
 
     answer: Text
@@ -47,7 +47,7 @@ class Check(BaseModel):
     target_accuracy: float | None = None
 
 
-class Search(BaseModel):
+class Search(BaseModel, extra="forbid"):
     """Words to search for, and how many passages."""
 
     query: Text
@@ -164,6 +164,8 @@ async def _report_invalid(request: Request, error: Exception) -> Response:
     if first["type"] == "json_invalid":
         return failure(400, f"The body is not valid JSON (at character {first['loc'][-1]}).", hint=_JSON_HINT)
     where = ".".join(str(part) for part in first["loc"] if part != "body")
+    if first["type"] == "extra_forbidden":
+        return failure(400, f"There is no field {where[:100]!r}.", hint="Check its spelling, or leave it out.")
     return failure(400, f"{where or 'The body'}: {first['msg']}.")
 
 

@@ -121,6 +121,14 @@ def test_a_body_that_is_not_json_is_told_so(client: MakeClient) -> None:
     assert response.json()["error"]["hint"]
 
 
+def test_a_mistyped_field_is_refused_rather_than_left_out(client: MakeClient) -> None:
+    response = client().post("/api/ask", json={"question": QUESTION, "target_acuracy": 0.9})
+    assert response.status_code == 400
+    assert "'target_acuracy'" in response.json()["error"]["message"]
+    assert client().post("/api/check", json={"answer": "It was lit.", "passages": []}).status_code == 400
+    assert client().post("/api/search", json={"query": "lamp", "top_k": 1}).status_code == 400
+
+
 def test_passages_are_found(client: MakeClient) -> None:
     found = client().post("/api/search", json={"query": "lamp", "k": 1}).json()["passages"]
     assert [p["document"] for p in found] == ["lamps.md"]
