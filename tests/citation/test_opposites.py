@@ -36,6 +36,32 @@ FENWICK = (
 )
 
 
+BOARD = (
+    "The board approved the budget for 2025. Piet Vries voted against it. Ana Rocha voted for the merger and Lucy "
+    "Okafor voted against it. Mr Bell spoke in favour of the move. She argued against the levy."
+)
+
+
+@pytest.mark.parametrize(("turned", "true"), [
+    ("Piet Vries voted for it.", "Piet Vries voted against it."),
+    ("Piet Vries voted in favour of the budget.", "Piet Vries voted against the budget."),
+    ("Ana Rocha voted against the merger.", "Ana Rocha voted for the merger."),
+    ("Lucy Okafor voted for the merger.", "Lucy Okafor voted against the merger."),
+    ("Mr Bell spoke against the move.", "Mr Bell spoke for the move."),
+    ("She argued for the levy.", "She argued against the levy."),
+    ("The board rejected the budget.", "The board approved the budget."),
+])  # fmt: skip
+def test_who_took_the_other_side_is_refuted(turned: str, true: str) -> None:
+    assert compare_claim(turned, BOARD).refuted
+    assert not compare_claim(true, BOARD).mismatches
+
+
+def test_for_is_no_side_where_it_says_how_long_or_of_another_matter() -> None:
+    assert not compare_claim("Mr Bell spoke for an hour.", "Mr Bell spoke against the move.").refuted
+    assert not compare_claim("Ana voted for the tax.", "Ana voted against the merger.").refuted
+    assert not compare_claim("Ana voted for it.", "Ana voted for it in May. Ana voted against it in June.").refuted
+
+
 @pytest.mark.parametrize(("evidence", "claim"), [
     (HALL, "The roadway was narrowed in 1974."), (HALL, "Of nineteen operators, sixteen were men."),
     (FENWICK, "Oda Fenwick died in Skell in 1962."), (FENWICK, "She turned to painting before she studied medicine."),

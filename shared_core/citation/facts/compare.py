@@ -202,6 +202,8 @@ class _Scope:
             yield Mismatch("role", *words)
         if words := opposites.opposed(claim, self.held, self.keys):
             yield Mismatch("opposite", *words)
+        if words := opposites.other_side(claim, self.held, self.keys):
+            yield Mismatch("opposite", *words)
         if alike >= _ALIKE and (words := opposites.overstated(claim, nearest)):
             yield Mismatch("opposite", *words)
         roles = naming.swapped(claim, nearest) if alike >= _SAME else None

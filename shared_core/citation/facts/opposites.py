@@ -30,7 +30,7 @@ inside / outside
 import imports imported / export exports exported
 include includes included including / exclude excludes excluded excluding
 allow allows allowed permit permits permitted / forbid forbids forbidden prohibit prohibits prohibited ban banned
-accept accepts accepted / reject rejects rejected
+accept accepts accepted approve approves approved / reject rejects rejected
 arrive arrives arrived / depart departs departed
 legal lawful / illegal unlawful
 public / private
@@ -143,6 +143,11 @@ _NO_ORDER = frozenset(
 _JOINED = re.compile(r"\W*(?:(?:and|or|to)\b)?\W*")
 _ALIKE = 0.6
 _REACH = 6  # tokens
+_SIDE_TAKEN = re.compile(
+    r"\b(vot(?:e[sd]?|ing)|argu(?:e[sd]?|ing)|spoke|speaks?|speaking|campaign(?:s|ed|ing)?|rul(?:e[sd]?|ing)"
+    r"|lobb(?:y|ies|ied|ying)|decid(?:e[sd]?|ing))\s+(in favou?r of|for|against)\b",
+    re.IGNORECASE,
+)
 _LONGEST = 3  # words that name a thing
 
 
@@ -279,6 +284,37 @@ def conversed(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
         if doing and doing <= did:
             return _until(claim, token), _until(nearest, nearest.tokens[at])
     return None
+
+
+def other_side(claim: Sentence, held: Sequence[Sentence], known: Set[str]) -> tuple[str, str] | None:
+    """Find "A voted for the plan" where the evidence has "A voted against it", or the other way round.
+
+    Arguments and result as for ``opposed``.
+    """
+    own = _SIDE_TAKEN.search(claim.text)
+    if own is None or any(t.is_negation for t in claim.tokens):
+        return None
+    doing, matter = _subjects(claim, 0, own.start()), _subjects(claim, own.end(), len(claim.text))
+    found = None
+    for sentence in held:
+        begin = 0
+        for side in _SIDE_TAKEN.finditer(sentence.text):
+            did, behind = _subjects(sentence, begin, side.start()), _subjects(sentence, side.end(), len(sentence.text))
+            begin = side.end()
+            same_matter = matter <= behind or (behind & _PRONOUNS and matter <= known)
+            if not (doing and doing <= did and same_matter and stem(fold(own[1])) == stem(fold(side[1]))):
+                continue
+            if (own[2].lower() == "against") == (side[2].lower() == "against"):
+                return None
+            if not any(t.is_negation for t in sentence.tokens):
+                found = own.group(), side.group()
+    return found
+
+
+def _subjects(sentence: Sentence, start: int, end: int) -> set[str]:
+    """Return the keys of the words with content, and pronouns, in a range of a sentence."""
+    within = [t for t in sentence.tokens if start <= t.start < end]
+    return {t.key for t in within if t.is_content} | ({fold(t.text) for t in within} & _PRONOUNS)
 
 
 def exchanged_things(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
