@@ -160,6 +160,8 @@ class DocumentIndex(Remade):
         roots = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
         found = scan(roots, exclude=() if self.path is None else (self.path,))
         if not found.files:
+            if self.path is not None and self.path.is_dir():
+                self._make_folder(self.path)  # an index in the folder of the documents hides them all: say that
             first = (
                 found.failures[0] if found.failures else Failure("", "No paths were given.", "Name files or folders.")
             )

@@ -383,6 +383,13 @@ def test_folders_that_are_no_index_are_left_alone(docs: Path, tmp_path: Path) ->
         DocumentIndex(None, chroma_url="http://localhost:1")
 
 
+def test_an_index_in_the_folder_of_its_documents_says_so(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("The lamp was lit in 1871.")
+    with pytest.raises(InputError, match="holds other files"):
+        DocumentIndex(tmp_path, dense=False).update(tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
+
+
 def test_a_large_file_is_indexed(case: Case, tmp_path: Path) -> None:
     path = tmp_path / "big.txt"
     path.write_text("A tide came in at noon. It went out again.\n\n" * 40_000)  # nearly 2 MB
