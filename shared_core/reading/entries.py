@@ -26,6 +26,7 @@ DEFINES = 2.5
 Taken off where the command does not have the option: what is quoted then tells of something else."""
 _ROW = re.compile(r"[ \t]*(?:\|[^\n]*\||([^\W\d_][^:;|\n]{0,39}): [^;\n]*; [^\n]*)[ \t]*$", re.MULTILINE)
 _ITEM = re.compile(r"[ \t]*[-*•+][ \t]+([^\n:|]{2,60}):[ \t]+[^\n:|]{1,60}$", re.MULTILINE)
+_SETTINGS = re.compile(r"\[[^\[\]\n]{1,60}\][ \t]*(?:\r?\n[ \t]*[\w.-]+[ \t]*=[^\n]{0,100})+")
 _IN_BRACKETS = re.compile(r"\[-{1,2}\w")
 _USAGE = 2
 """Options in brackets from which on a line is a command's usage."""
@@ -149,7 +150,8 @@ def _is_label(entry: Entry, codes: Collection[str], others: Sequence[Entry]) -> 
 def _of_rows(question: Words, entries: Sequence[Entry], kept: Sequence[int]) -> list[int]:
     """Leave out a row that holds only some of the question's words that another row of the table holds.
 
-    Of a list of labels with their values ("- Adults: 5 crowns"), the labels count, where they hold such words.
+    Of a list of labels with their values ("- Adults: 5 crowns"), the labels count, where they hold such words. A
+    section of settings ("[server]", "port = 80") is a row as well.
     """
     tables: dict[tuple[object, ...], dict[int, NDArray[np.bool_]]] = defaultdict(dict)
     for i in kept:
@@ -157,7 +159,10 @@ def _of_rows(question: Words, entries: Sequence[Entry], kept: Sequence[int]) -> 
         start = passage.text.rfind("\n", 0, entries[i].candidate.start) + 1
         place = passage.metadata.get("source", passage.id), passage.metadata.get("section")
         row, item = _ROW.match(passage.text, start), _ITEM.match(passage.text, start)
-        if row is not None and row.end() - start <= _LONGEST:
+        settings = _SETTINGS.match(passage.text, entries[i].candidate.start, entries[i].candidate.end)
+        if settings is not None:
+            tables[(*place, "settings")][i] = is_among(question.content, words.stem[words.within(*settings.span())])
+        elif row is not None and row.end() - start <= _LONGEST:
             held = is_among(question.content, words.stem[words.within(start, row.end())])
             tables[(*place, row[1])][i] = held
         elif item is not None:

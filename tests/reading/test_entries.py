@@ -162,6 +162,16 @@ def test_a_name_that_no_row_has_leaves_all_rows(reader: ExtractiveReader) -> Non
     assert sum(reading.quote.text.startswith("Country: ") for reading in found) == 3
 
 
+def test_settings_of_another_section_are_not_the_answer(reader: ExtractiveReader) -> None:
+    text = (
+        "[server]\nhost = 0.0.0.0\nport = 8080\ntimeout = 30\n\n"
+        "[database]\nhost = db.example.org\nport = 5432\ntimeout = 600\npool_size = 12\n"
+    )
+    found = readings(reader, "What is the database timeout?", text)
+    assert [reading.quote.text.partition("\n")[0] for reading in found] == ["[database]"]
+    assert len(readings(reader, "What is the timeout?", text)) == 2  # nothing tells which
+
+
 def test_rows_of_fields_are_sentences_of_their_own() -> None:
     rows = [SHIPPING[a:b] for a, b in split_sentences(SHIPPING)]
     assert [row.partition(";")[0] for row in rows[1:]] == ["Country: Ireland", "Country: Norway", "Country: Spain"]
