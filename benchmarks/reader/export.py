@@ -32,6 +32,8 @@ SOURCES = [
     "with answerable ones by Zhu et al. 2019 (Rajpurkar et al. 2018; CC BY-SA 4.0)",
     "PolicyQA, parts of its questions (Ahmad et al. 2020; MIT)",
     "BEGIN (Dziri et al. 2022; Apache-2.0), FoolMeTwice (Eisenschlos et al. 2021; Apache-2.0)",
+    "6,654 questions of Natural Questions' train set with their paragraphs, as published with QED (Kwiatkowski et al. "
+    "2019, Lamm et al. 2021; CC BY-SA 3.0)",
     "SQuADShifts' reviews, comments and Wikipedia (Miller et al. 2020; CC BY 4.0)",
     "questions of our own on those, on SQuAD 1.1's paragraphs and on files of 16 public sources, listed with their "
     "licences in NOTICE (benchmarks/reader/questions.jsonl.gz)",
