@@ -17,7 +17,8 @@ what is behind a colon, only that folder) in a folder named like its key; ``man`
   their test part is left out: it is of the development set, which others are measured with. ``claims.jsonl.gz`` there
   has every question with the answer of the answerable one, which looks right for the other;
 - ``natural``: 6,654 questions of Natural Questions' train set with the paragraph that answers them, as chosen for QED
-  (Lamm et al., TACL 2021), beside SQuAD 1.1's paragraphs, which may look as if they did.
+  (Lamm et al., TACL 2021), and some of them with a name, number or word changed, so that it does not; beside SQuAD
+  1.1's paragraphs, which may look as if they answered.
 """
 
 from __future__ import annotations
@@ -26,16 +27,18 @@ import argparse
 import gzip
 import hashlib
 import json
+import random
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.reader.data import read_lines
+from benchmarks.reader.data import read_lines, replaced, rows_of, swapped
 from shared_core.documents import DocumentIndex
 from shared_core.errors import InputError
 from shared_core.reading.features import STOP_WORDS
+from shared_core.types import Passage
 
 FILE = Path(__file__).with_name("questions.jsonl.gz")
 SOURCES: Mapping[str, str] = {
@@ -68,6 +71,7 @@ _NOT_PASSAGES = ("shifts", "pairs", "natural")
 _QED = tuple(f"nq-train-{part:02}-qed.jsonlines" for part in range(6))
 _MOST = 4000  # characters of a paragraph; longer ones are tables
 _LONGEST = 120  # characters of an answer
+_SWAPS, _REPLACEMENTS = 2000, 2500  # of Natural Questions' at most
 _WORD = re.compile(r"[^\W\d_]+")
 _JOINED = (  # undo the tokenization of public questions and paragraphs
     (re.compile(r"`` ?| ?''"), '"'),
@@ -167,7 +171,15 @@ def natural_of(folder: Path, asked: Collection[str]) -> tuple[dict[str, dict[str
             key = fingerprint(text)
             passages[key] = {"id": f"natural/{key}", "title": row["title_text"], "text": text}
             questions.append(_row(row["question_text"], f"natural/{key}", spans))
-    return passages, questions
+    return passages, [*questions, *_changed(questions, passages)]
+
+
+def _changed(questions: Sequence[Mapping[str, Any]], passages: Mapping[str, Mapping[str, str]]) -> list[dict[str, Any]]:
+    """Change a name, number or word of some questions, so that their paragraphs do not answer them."""
+    texts = {p["id"]: Passage(p["id"], p["text"], p["title"]) for p in passages.values()}
+    rows = rows_of(questions, texts)
+    made = swapped(rows, texts, _SWAPS, random.Random(1)) + replaced(rows, texts, _REPLACEMENTS, random.Random(2))
+    return [_row(row.question, row.passage, []) for row in made]
 
 
 def make(data: Path, sources: Path, out: Path) -> dict[str, tuple[int, int]]:
