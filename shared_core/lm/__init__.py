@@ -25,7 +25,6 @@ from shared_core.lm.base import (
     Scores,
     States,
     TokenIds,
-    require,
 )
 from shared_core.support.moved import lazy_names
 
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = [
     "VLLM", "BaseLanguageModel", "Capabilities", "Capture", "Generate", "Generation", "Grammar", "HiddenStates",
     "LanguageModel", "OpenAICompatibleLM", "Part", "Prompt", "Sample", "SamplingParams", "Score", "Scores",
-    "ScriptedLM", "States", "TokenIds", "TracingLM", "TransformersLM", "require",
+    "ScriptedLM", "States", "TokenIds", "TracingLM", "TransformersLM",
 ]  # fmt: skip
 
 _HOME = {

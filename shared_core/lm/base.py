@@ -12,14 +12,13 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from shared_core.errors import CapabilityError, ContextOverflowError, InputError, LanguageModelError
 from shared_core.lm.requests import Capture as Capture
 from shared_core.lm.requests import Generate as Generate
 from shared_core.lm.requests import Grammar as Grammar
 from shared_core.lm.requests import HiddenKind as HiddenKind
-from shared_core.lm.requests import HiddenPosition as HiddenPosition
 from shared_core.lm.requests import HiddenStates as HiddenStates
 from shared_core.lm.requests import Part as Part
 from shared_core.lm.requests import Prompt as Prompt
@@ -282,31 +281,6 @@ class LanguageModel(Protocol):
         ...
 
 
-T = TypeVar("T")
-
-
-def require(lm: LanguageModel, *names: str, hint: str = "") -> None:
-    """Raise CapabilityError for the first of the named capabilities that ``lm`` lacks."""
-    for name in names:
-        if not getattr(lm.capabilities, name):
-            raise CapabilityError(name, lm.name, hint=hint or _WAYS_OUT.get(name, ""))
-
-
-_WAYS_OUT = {
-    "token_logprobs": "Use a transformers or vLLM model, or a server that returns logprobs.",
-    "verdict_logprobs": "Use a transformers model, or vLLM (logprob_token_ids).",
-    "next_verdicts": "Use a transformers or vLLM model; or ask for one more token in a request of its own.",
-    "stop_tokens": "Use a transformers or vLLM model.",
-    "grammar": "Use a transformers model, or a vLLM server with the guidance backend.",
-    "hidden_states": "Use a transformers model, or vLLM in-process; or allow another estimator in the settings.",
-    "token_prompts": "Use a transformers or vLLM model.",
-    "score": "Use a transformers model, or a server with prompt_logprobs.",
-    "attention": "Use a transformers model loaded with eager attention.",
-    "token_statistics": "Use a transformers model.",
-    "alternatives": "Use a transformers or vLLM model, or a server that returns top_logprobs.",
-}
-
-
 def as_result(error: Exception) -> LanguageModelError:
     """Convert what was raised while a request was prepared to an error that can be its result.
 
@@ -356,11 +330,13 @@ class BaseLanguageModel:
 
     def score(self, requests: Sequence[Score]) -> list[ScoreResult]:
         """Refuse, unless overridden."""
-        return [CapabilityError("score", self.name, hint=_WAYS_OUT["score"]) for _ in requests]
+        hint = "Use a transformers model, or a server with prompt_logprobs."
+        return [CapabilityError("score", self.name, hint=hint) for _ in requests]
 
     def hidden_states(self, requests: Sequence[HiddenStates]) -> list[StatesResult]:
         """Refuse, unless overridden."""
-        return [CapabilityError("hidden_states", self.name, hint=_WAYS_OUT["hidden_states"]) for _ in requests]
+        hint = "Use a transformers model, or vLLM in-process; or allow another estimator in the settings."
+        return [CapabilityError("hidden_states", self.name, hint=hint) for _ in requests]
 
     def token_ids(self, strings: Sequence[str]) -> list[int | None]:
         """Return ``None`` for each: the tokenizer is not known, unless overridden."""

@@ -17,7 +17,6 @@ from shared_core.uncertainty.estimators import (
     SampleStatistics,
     best_available,
     get_estimator,
-    required,
 )
 from shared_core.uncertainty.hidden import eigenscore, gram_uncertainty, normalized_gram
 from shared_core.uncertainty.query import (
@@ -101,7 +100,7 @@ __all__ = [
     "masked_query", "max_sequence_probability", "mean_negative_log_likelihood", "mean_token_entropy",
     "min_token_probability", "monte_carlo_entropy", "multi_perplexity", "normalized_gram",
     "number_of_semantic_sets", "p_true", "parse_probability", "perplexity", "pieces_of", "plan_pairs",
-    "rationale_uncertainty", "rauq", "required", "rouge_similarity", "seakr_query", "semantic_density",
+    "rationale_uncertainty", "rauq", "rouge_similarity", "seakr_query", "semantic_density",
     "semantic_entropy", "sufficiency_uncertainty", "token_ccp", "verbalised_uncertainty", "von_neumann_entropy",
     "word_attention", "word_means", "words_of",
 ]  # fmt: skip

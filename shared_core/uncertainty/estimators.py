@@ -342,11 +342,6 @@ def get_estimator(name: str) -> Estimator:
         raise InputError(f"There is no estimator {name!r}.", hint=f"Known: {', '.join(ESTIMATORS)}") from None
 
 
-def required(names: Iterable[str]) -> frozenset[Need]:
-    """All that the named estimators need together: what one sampling pass has to gather."""
-    return frozenset(need for name in names for need in get_estimator(name).needs)
-
-
 def best_available(capabilities: Iterable[str], preferred: str = "gram") -> tuple[Estimator, str]:
     """The preferred estimator if the model allows it, else the first of ``FALLBACK_ORDER`` that it allows.
 

@@ -258,19 +258,18 @@ def plan_pairs(texts: Sequence[str], *, question: str = "", symmetric: bool = Fa
     return PairPlan(unique, tuple(place[t] for t in clean), places, pairs, symmetric)
 
 
-def cluster_by_entailment(entailment: ArrayLike, threshold: float = 0.5) -> tuple[int, ...]:
+def cluster_by_entailment(entailment: ArrayLike) -> tuple[int, ...]:
     """Cluster ids by bidirectional entailment (Kuhn et al. 2023): i ≡ j if each entails the other.
 
     Args:
         entailment: (k, k), ``[i, j]`` the probability that i entails j; an unknown (NaN) pair is not equivalent, so
-            that what is not known adds uncertainty.
-        threshold: a probability of at least this is entailment.
+            that what is not known adds uncertainty. A probability of at least 0.5 is entailment.
 
     Returns:
         k ids, counted from 0 in order of first appearance.
     """
     matrix = _square(entailment, "entailment")
-    holds = np.nan_to_num(matrix, nan=-np.inf) >= threshold
+    holds = np.nan_to_num(matrix, nan=-np.inf) >= 0.5
     return greedy_clusters(holds & holds.T)
 
 
