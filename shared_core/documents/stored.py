@@ -27,6 +27,7 @@ from shared_core.retrieval.base import (
     check_k,
     check_query,
     collect_ids,
+    find_each,
 )
 from shared_core.retrieval.bm25 import DIGITS, K1, PHRASES, B
 from shared_core.retrieval.dense import embed_checked
@@ -187,22 +188,18 @@ class StoredVectors(_Stored):
     def rank_many(self, queries: Sequence[str], k: int = 5, where: Where | None = None) -> list[Ranking]:
         """Rank the ids of passages for each query; arguments and errors as ``retrieve``."""
         k, keep = check_k(k), compile_filter(where)
-        texts = [check_query(q) for q in queries]
-        asked = [i for i, text in enumerate(texts) if text]
-        out: list[Ranking] = [[] for _ in texts]
-        if not asked:
-            return out
-        vectors = embed_checked(self._embedder(), [texts[i] for i in asked])  # (queries, d)
-        table = self._loaded(vectors)
-        found = table.nearest(vectors, k if keep is None else None)
-        for i, ranked in zip(asked, found):
-            out[i] = self._first(ranked, k, keep)
-        return out
 
-    def _loaded(self, query: NDArray[np.float32]) -> VectorTable[int]:
+        def nearest(texts: list[str]) -> list[Ranking]:
+            vectors = embed_checked(self._embedder(), texts)  # (queries, d)
+            found = self._loaded(vectors.shape[1]).nearest(vectors, k if keep is None else None)
+            return [self._first(ranked, k, keep) for ranked in found]
+
+        return find_each(queries, nearest)
+
+    def _loaded(self, dimension: int) -> VectorTable[int]:
         with self._lock:
             if self._table is None:
-                self._table = read_vectors(self._manifest, query.shape[1])
+                self._table = read_vectors(self._manifest, dimension)
             return self._table
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from shared_core.support.moved import lazy_names
 
 if TYPE_CHECKING:
-    from shared_core.retrieval.base import Embedder, Index, Retriever, Where
+    from shared_core.retrieval.base import Embedder, Retriever, Where
     from shared_core.retrieval.bm25 import BM25Retriever
     from shared_core.retrieval.chroma import ChromaRetriever
     from shared_core.retrieval.dense import DenseRetriever
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 _HOME = {
     "BM25Retriever": "bm25", "ChromaRetriever": "chroma", "DenseRetriever": "dense", "Embedder": "base",
-    "HybridRetriever": "hybrid", "Index": "base", "MiniLMEmbedder": "embedding", "Retriever": "base",
+    "HybridRetriever": "hybrid", "MiniLMEmbedder": "embedding", "Retriever": "base",
     "Tokenizer": "tokenizer", "Where": "base", "compile_filter": "filters",
 }  # fmt: skip
 
 __all__ = [
-    "BM25Retriever", "ChromaRetriever", "DenseRetriever", "Embedder", "HybridRetriever", "Index", "MiniLMEmbedder",
+    "BM25Retriever", "ChromaRetriever", "DenseRetriever", "Embedder", "HybridRetriever", "MiniLMEmbedder",
     "Retriever", "Tokenizer", "Where", "compile_filter",
 ]  # fmt: skip
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from shared_core.errors import InputError, PassageError, QuestionError
 from shared_core.support.pickling import Portable
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+T = TypeVar("T")
 Where = Mapping[str, MetadataValue | Mapping[str, Any] | Sequence[Any]]
 """A metadata filter in Chroma's language: ``{"lang": "en"}``, ``{"year": {"$gte": 1990}}``, ``{"$and": [...]}``;
 operators ``$eq $ne $gt $gte $lt $lte $in $nin`` and ``$and $or``."""
@@ -42,20 +43,6 @@ class Retriever(Protocol):
 
     def retrieve(self, query: str, k: int = 5) -> Sequence[Passage]:
         """Find the best passages, best first, at most ``k``, with ``Passage.score`` set."""
-        ...
-
-
-@runtime_checkable
-class Index(Retriever, Protocol):
-    """A retriever to which passages can be added.
-
-    >>> from shared_core.retrieval import BM25Retriever
-    >>> isinstance(BM25Retriever(), Index)
-    True
-    """
-
-    def add(self, passages: Iterable[Passage]) -> None:
-        """Add passages; a passage with a known id replaces the old one."""
         ...
 
 
@@ -174,6 +161,17 @@ def check_query(query: str) -> str:
     if not isinstance(query, str):
         raise QuestionError(f"A query must be a string, not {type(query).__name__}.", hint="Pass the question as text.")
     return query.strip()
+
+
+def find_each(queries: Sequence[str], find: Callable[[list[str]], Iterable[list[T]]]) -> list[list[T]]:
+    """Call ``find`` once, with the queries that are not blank; nothing is found for the others."""
+    texts = [check_query(q) for q in queries]
+    asked = [i for i, text in enumerate(texts) if text]
+    out: list[list[T]] = [[] for _ in texts]
+    if asked:
+        for i, found in zip(asked, find([texts[i] for i in asked])):
+            out[i] = found
+    return out
 
 
 def check_k(k: int) -> int:

@@ -8,9 +8,8 @@ import threading
 import uuid
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from shared_core.errors import InputError, StoreError
 from shared_core.retrieval.base import (
@@ -20,9 +19,9 @@ from shared_core.retrieval.base import (
     Where,
     absent,
     check_k,
-    check_query,
     collect,
     collect_ids,
+    find_each,
 )
 from shared_core.retrieval.chroma_client import connect, delete_quietly, guard, open_collection
 from shared_core.retrieval.dense import Embedded, embed_checked, embed_passages
@@ -32,13 +31,8 @@ from shared_core.retrieval.vectors import Coded, VectorTable, encode
 from shared_core.support.pickling import Remade
 from shared_core.types import Passage
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 _BATCH = 256
 """Passages embedded and written at a time: bounds memory and what a kill can lose."""
-_READ = 1_000
 
 
 class ChromaRetriever(RankedRetriever, Remade):
@@ -113,11 +107,6 @@ class ChromaRetriever(RankedRetriever, Remade):
         found = self._rows.passages(wanted)
         return [found[i] for i in wanted if i in found]
 
-    def passages(self) -> Iterator[Passage]:
-        """Iterate over all passages, read in batches."""
-        for batch in batches(self.ids(), _READ):
-            yield from self.get(batch)
-
     def add(self, passages: Iterable[Passage]) -> None:
         """Embed and store passages; a passage with a known id replaces the old one.
 
@@ -132,7 +121,7 @@ class ChromaRetriever(RankedRetriever, Remade):
             embedded = embed_passages(self.embedder, batch)
             with self._lock:
                 followed = self._follows()
-                self._rows.write([row_of(passage, one) for passage, one in zip(batch, embedded)])
+                self._rows.write(list(zip(batch, embedded)))
                 self._note(followed, put=zip((p.id for p in batch), embedded))
 
     def delete(self, ids: Iterable[str]) -> None:
@@ -145,19 +134,14 @@ class ChromaRetriever(RankedRetriever, Remade):
 
     def rank_many(self, queries: Sequence[str], k: int = 5, where: Where | None = None) -> list[Ranking]:
         """Rank the ids of passages for each query; arguments and errors as ``retrieve``."""
-        k = check_k(k)
-        normal = normalise(where)
-        texts = [check_query(q) for q in queries]
-        asked = [i for i, text in enumerate(texts) if text]
-        out: list[Ranking] = [[] for _ in texts]
-        if not asked:
-            return out
-        vectors = embed_checked(self.embedder, [texts[i] for i in asked])
-        table = self._fresh(vectors.shape[1])
-        allowed = None if normal is None else set(self._rows.ids(normal))
-        for i, found in zip(asked, table.nearest(vectors, k, allowed)):
-            out[i] = found
-        return out
+        k, normal = check_k(k), normalise(where)
+
+        def nearest(texts: list[str]) -> list[Ranking]:
+            vectors = embed_checked(self.embedder, texts)
+            table = self._fresh(vectors.shape[1])
+            return table.nearest(vectors, k, None if normal is None else set(self._rows.ids(normal)))
+
+        return find_each(queries, nearest)
 
     def _fresh(self, dimension: int) -> VectorTable[str]:
         """Return the vectors of all records, read again if the collection has changed."""
@@ -191,24 +175,13 @@ _READ_VECTORS = 2_000  # records read at a time
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A record to write."""
-
-    id: str
-    vector: NDArray[np.float32]
-    metadata: dict[str, Any]
-    text: str
-
-
-def row_of(passage: Passage, embedded: Embedded) -> Row:
-    """Make the record of a passage."""
+def _metadata_of(passage: Passage, coded: Coded) -> dict[str, Any]:
     metadata = {key: value for key, value in passage.metadata.items() if not absent(value)}
     metadata[PASSAGE] = json.dumps({"title": passage.title, "metadata": dict(passage.metadata)})
-    packed = base64.b64encode(embedded.coded.codes.tobytes()).decode()
+    packed = base64.b64encode(coded.codes.tobytes()).decode()
     for n, start in enumerate(range(0, len(packed), _PIECE)):
         metadata[f"{_VECTORS}:{n}"] = packed[start : start + _PIECE]
-    return Row(passage.id, embedded.whole, metadata, passage.text)
+    return metadata
 
 
 class Rows:
@@ -263,19 +236,19 @@ class Rows:
             for identifier, metadata in zip(found["ids"], found["metadatas"]):
                 yield identifier, self._unpacked(identifier, metadata or {}, dimension)
 
-    def write(self, rows: Sequence[Row]) -> None:
+    def write(self, records: Sequence[tuple[Passage, Embedded]]) -> None:
         """Add records; a record with a known id is replaced with all its metadata."""
-        for part in batches(rows, self._most):
-            ids = [row.id for row in part]
+        for part in batches(records, self._most):
+            ids = [passage.id for passage, _ in part]
             with guard(self.place):
                 old = self._collection.get(ids=ids, include=["metadatas"])
                 # An upsert merges metadata; None deletes a key.
                 keys = {i: dict.fromkeys(metadata or ()) for i, metadata in zip(old["ids"], old["metadatas"])}
                 self._collection.upsert(
                     ids=ids,
-                    embeddings=[row.vector for row in part],
-                    metadatas=[{**keys.get(row.id, {}), **row.metadata} for row in part],
-                    documents=[row.text for row in part],
+                    embeddings=[one.whole for _, one in part],
+                    metadatas=[{**keys.get(p.id, {}), **_metadata_of(p, one.coded)} for p, one in part],
+                    documents=[passage.text for passage, _ in part],
                 )
 
     def delete(self, ids: Iterable[str]) -> None:

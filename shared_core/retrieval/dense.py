@@ -15,9 +15,9 @@ from shared_core.retrieval.base import (
     Ranking,
     Where,
     check_k,
-    check_query,
     collect,
     collect_ids,
+    find_each,
 )
 from shared_core.retrieval.embedding import MiniLMEmbedder, windows
 from shared_core.retrieval.filters import compile_filter
@@ -159,7 +159,7 @@ class DenseRetriever(MemoryRetriever):
             self._passages = {**self._passages, **new}
 
     def delete(self, ids: Iterable[str]) -> None:
-        """Delete the passages of these ids; unknown ids are ignored."""
+        """Delete the passages of these ids, as the ``store`` of a ``DocumentIndex`` has to; unknown ids are ignored."""
         gone = set(collect_ids(ids))
         with self._lock:
             self._passages = {i: p for i, p in self._passages.items() if i not in gone}
@@ -168,16 +168,13 @@ class DenseRetriever(MemoryRetriever):
 
     def rank_many(self, queries: Sequence[str], k: int = 5, where: Where | None = None) -> list[Ranking]:
         """Rank the ids of passages for each query; arguments and errors as ``retrieve``."""
-        k = check_k(k)
-        keep = compile_filter(where)
-        texts = [check_query(q) for q in queries]
-        asked = [i for i, text in enumerate(texts) if text]
-        out: list[Ranking] = [[] for _ in texts]
+        k, keep = check_k(k), compile_filter(where)
         table, known = self._table, self._passages
-        if not asked or table is None:
-            return out
-        allowed = None if keep is None else {i for i, p in known.items() if keep(p.metadata)}
-        found = table.nearest(embed_checked(self.embedder, [texts[i] for i in asked]), k, allowed)
-        for i, ranking in zip(asked, found):
-            out[i] = ranking
-        return out
+
+        def nearest(texts: list[str]) -> list[Ranking]:
+            if table is None:
+                return []
+            allowed = None if keep is None else {i for i, p in known.items() if keep(p.metadata)}
+            return table.nearest(embed_checked(self.embedder, texts), k, allowed)
+
+        return find_each(queries, nearest)

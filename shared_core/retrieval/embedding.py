@@ -54,11 +54,6 @@ class MiniLMEmbedder:
         """Name of the published model and the start of its hash; an index is bound to it."""
         return f"all-MiniLM-L6-v2@{SHA256[:12]}"
 
-    @property
-    def dimension(self) -> int:
-        """Dimension of a vector."""
-        return DIMENSION
-
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embed texts: (len(texts), 384) float32, rows of unit norm.
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from shared_core.errors import InputError, RetrievalError
-from shared_core.retrieval.base import Embedder, Ranking, Retriever, Where, check_k, check_query, collect, collect_ids
+from shared_core.retrieval.base import Embedder, Ranking, Retriever, Where, check_k, collect, collect_ids, find_each
 from shared_core.retrieval.bm25 import BM25Retriever
 from shared_core.retrieval.dense import DenseRetriever
 from shared_core.retrieval.filters import normalise
@@ -120,15 +120,11 @@ class HybridRetriever:
         new = list(collect(passages).values())
         if new:
             # Last to first: dense retrievers, whose model or server can fail, come before BM25, which cannot.
-            for add in reversed(self._methods("add")):
-                add(new)
-
-    def delete(self, ids: Iterable[str]) -> None:
-        """Delete the passages of these ids from every retriever; unknown ids are ignored."""
-        gone = collect_ids(ids)
-        if gone:
-            for delete in reversed(self._methods("delete")):
-                delete(gone)
+            missing = [type(r).__name__ for r in self.retrievers if not hasattr(r, "add")]
+            if missing:
+                raise InputError(f"{', '.join(missing)} has no add.", hint="Change its passages at their source.")
+            for retriever in reversed(self.retrievers):
+                cast(Any, retriever).add(new)
 
     def retrieve(self, query: str, k: int = 5, where: Where | None = None) -> list[Passage]:
         """Find the best passages of all retrievers together, best first; arguments as ``BM25Retriever.retrieve``.
@@ -144,25 +140,15 @@ class HybridRetriever:
 
     def retrieve_many(self, queries: Sequence[str], k: int = 5, where: Where | None = None) -> list[list[Passage]]:
         """Run ``retrieve`` for each query, searching for all of them together where a retriever can."""
-        k = check_k(k)
-        where = normalise(where)
-        texts = [check_query(q) for q in queries]
-        asked = [i for i, text in enumerate(texts) if text]
-        depth = max(k, self.depth)
-        out: list[list[Passage]] = [[] for _ in texts]
-        for first in range(0, len(asked), _BATCH):
-            batch = asked[first : first + _BATCH]
-            lists = [_ask(r, [texts[i] for i in batch], depth, where) for r in self.retrievers]
-            for i, *ranked in zip(batch, *lists):
-                out[i] = self._read(self._fuse([r.ranking for r in ranked], depth)[:k], ranked)
-        return out
+        depth, normal = max(check_k(k), self.depth), normalise(where)
 
-    def _methods(self, name: str) -> list[Callable[[list[Any]], None]]:
-        methods = [getattr(r, name, None) for r in self.retrievers]
-        missing = [type(r).__name__ for r, m in zip(self.retrievers, methods) if not callable(m)]
-        if missing:
-            raise InputError(f"{', '.join(missing)} has no {name}.", hint="Change its passages at their source.")
-        return [m for m in methods if m is not None]
+        def search(texts: list[str]) -> Iterator[list[Passage]]:
+            for first in range(0, len(texts), _BATCH):
+                lists = [_ask(r, texts[first : first + _BATCH], depth, normal) for r in self.retrievers]
+                for ranked in zip(*lists):
+                    yield self._read(self._fuse([r.ranking for r in ranked], depth)[:k], ranked)
+
+        return find_each(queries, search)
 
     def _fuse(self, ranked: Sequence[_Scored], depth: int) -> Ranking:
         total: dict[str, float] = {}
