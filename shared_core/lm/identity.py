@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,22 +37,6 @@ def identity_of(model: LanguageModel) -> str:
 def plain_name(name: str) -> str:
     """Normalise a name or path: ``./mem/`` becomes ``mem``; names on a hub stay unchanged."""
     return os.path.normpath(name) if name.startswith(("./", "../")) or name.endswith("/") else name
-
-
-class Identities(Mapping[str, str]):
-    """Identities of models by role, each computed when asked for: that reads all of its weights."""
-
-    def __init__(self, models: Mapping[str, LanguageModel]) -> None:
-        self._models = models
-
-    def __getitem__(self, role: str) -> str:
-        return identity_of(self._models[role])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._models)
-
-    def __len__(self) -> int:
-        return len(self._models)
 
 
 def identity_of_module(model: Any, tokenizer: Any = None, *, active: str | None = None) -> str:

@@ -31,6 +31,7 @@ logger = logging.getLogger(__name__)
 LATE: Any = object()
 """The result of a request that was not done in time."""
 _RESULTS: dict[type, type] = {Generate: Generation, Score: Scores, HiddenStates: States}
+_METHODS: dict[type, str] = {Generate: "generate", Score: "score", HiddenStates: "hidden_states"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +123,8 @@ class Resources:
 
     def _call(self, group: list[Any]) -> list[Any]:
         first = group[0]
-        if isinstance(first, Generate):
-            return _as_list(self.model(first.model).generate(group))
-        if isinstance(first, Score):
-            return _as_list(self.model(first.model).score(group))
-        if isinstance(first, HiddenStates):
-            return _as_list(self.model(first.model).hidden_states(group))
+        if (method := _METHODS.get(type(first))) is not None:
+            return _as_list(getattr(self.model(first.model), method)(group))
         if isinstance(first, TokenIds):
             return _split_ids(self.model(first.model).token_ids(_strings(group)), group)
         if isinstance(first, Retrieve):
@@ -142,12 +139,8 @@ class Resources:
 
     async def _acall(self, group: list[Any]) -> list[Any]:
         first = group[0]
-        if isinstance(first, Generate):
-            return _as_list(await self.model(first.model).agenerate(group))
-        if isinstance(first, Score):
-            return _as_list(await self.model(first.model).ascore(group))
-        if isinstance(first, HiddenStates):
-            return _as_list(await self.model(first.model).ahidden_states(group))
+        if (method := _METHODS.get(type(first))) is not None:
+            return _as_list(await getattr(self.model(first.model), f"a{method}")(group))
         if isinstance(first, TokenIds):
             return _split_ids(await self.model(first.model).atoken_ids(_strings(group)), group)
         # Everything else is computation without an async form: a thread keeps the event loop free.

@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared_core.lm import Generate, Generation, Part, Prompt, SamplingParams
-from shared_core.lm.chat import as_text, cut_text
-from shared_core.lm.chat.layout import COMMON_CONTROL_STRINGS, MARK, restore
+from shared_core.lm.chat.layout import COMMON_CONTROL_STRINGS, MARK, as_text, cut_text, restore
 from tests.contract.sides import Side
 
 COUNT = 4_000

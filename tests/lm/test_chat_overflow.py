@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from shared_core.errors import ContextOverflowError
-from shared_core.lm.chat import context_overflow
+from shared_core.lm.chat.overflow import context_overflow
 
 WORDS: list[tuple[Any, int | None, int | None]] = [
     (

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from shared_core.lm import SamplingParams
-from shared_core.lm.chat import Reply, Secrets, Tokens, call_all, find_usage, make_sample, read_content, read_reply
-from shared_core.lm.chat.read import Kept, OnlyThoughts, kept_tokens
+from shared_core.lm.chat import Reply, Secrets, Tokens, find_usage, read_content
+from shared_core.lm.chat.read import Kept, OnlyThoughts, kept_tokens, make_sample, read_reply
 from shared_core.lm.chat.thoughts import find_own_words, find_thoughts, find_wrapped
-from shared_core.support.threads import acall_all
+from shared_core.support.threads import acall_all, call_all
 from shared_core.types import Usage
 
 # --- secrets -------------------------------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ def test_a_call_that_hangs_is_left_behind_and_the_others_go_on() -> None:
 
 def test_a_hanging_call_does_not_keep_the_process_alive() -> None:
     code = (
-        "import time; from shared_core.lm.chat import call_all\n"
+        "import time; from shared_core.support.threads import call_all\n"
         "print(call_all([lambda: time.sleep(60)], at_once=1, seconds=.1))"
     )
     start = time.monotonic()

@@ -10,8 +10,8 @@ from shared_core.calibration import DriftWatch, FittedGuarantee
 from shared_core.calibration.calibration import Calibration
 from shared_core.calibration.stack import AnyCalibration, Stack
 from shared_core.errors import CapabilityError, ContextOverflowError, LanguageModelError, LimitError
-from shared_core.lm.base import Capabilities
-from shared_core.lm.identity import Identities
+from shared_core.lm.base import Capabilities, LanguageModel
+from shared_core.lm.identity import identity_of
 from shared_core.pipelines.decision.reasons import limit_reason
 from shared_core.pipelines.decision.trust import ModelTrust
 from shared_core.reading.expected import ExpectedShare
@@ -29,7 +29,7 @@ class Abilities:
     Attributes:
         capabilities: of each model by role; empty without a language model.
         names: of each model by role, for traces.
-        identities: of each model by role, for calibrations (``lm.identity``).
+        models: by role; calibrations are bound to their identities (``lm.identity``).
         calibrations: by purpose (``confidence``, ``gate``, …), as loaded from ``settings.calibration``.
         scorer: name of the engine's own judge (an NLI model, …); ``None`` without one.
         critic: name of the shipped critic; ``None`` if its packages are not installed.
@@ -63,7 +63,7 @@ class Abilities:
     stack: Stack | None = None
     guarantee: FittedGuarantee | None = None
     drift: DriftWatch | None = field(default=None, compare=False)
-    identities: Mapping[str, str] = field(default_factory=dict, compare=False)
+    models: Mapping[str, LanguageModel] = field(default_factory=dict, compare=False, repr=False)
     measured: dict[Hashable, object] | None = field(default=None, compare=False, repr=False)
 
     @classmethod
@@ -79,7 +79,7 @@ class Abilities:
         return cls(
             capabilities={role: model.capabilities for role, model in resources.models.items()},
             names={role: model.name for role, model in resources.models.items()},
-            identities=Identities(resources.models),  # a lazy mapping
+            models=resources.models,
             calibrations=calibrations or {},
             scorer=resources.judge.name if resources.judge is not None else None,
             critic=resources.critic.name if resources.critic is not None else None,
@@ -120,8 +120,8 @@ class Abilities:
     def model_identity(self, role: str) -> str:
         """Return the identity that calibrations of the model with that role are bound to."""
         # An identity reads all of a model's weights, so it is computed only when asked for.
-        known = role if role in self.identities else "default"
-        return self.identities[known] if known in self.identities else self.model_name(role)
+        model = self.models.get(role) or self.models.get("default")
+        return identity_of(model) if model is not None else self.model_name(role)
 
 
 class Trace:
