@@ -164,11 +164,12 @@ def test_a_retriever_that_fails_at_a_batch_is_asked_one_by_one_and_the_log_says_
     assert "disk on fire" in caplog.text
 
 
-def test_a_flow_is_closed_when_its_stream_is_abandoned() -> None:
+async def test_a_flow_is_closed_when_its_stream_is_left() -> None:
     closed = []
 
     def watched() -> Flow[None]:
         try:
+            yield Retrieve("q")
             yield Report(Decided(Decision("a", "b")))
             yield Retrieve("q")
         finally:
@@ -178,6 +179,10 @@ def test_a_flow_is_closed_when_its_stream_is_abandoned() -> None:
     next(steps)
     steps.close()
     assert closed == [True]
+    asteps = astream(watched(), resources())
+    await anext(asteps)
+    await asteps.aclose()
+    assert closed == [True, True]
 
 
 async def test_async_batches_of_different_kinds_run_at_the_same_time() -> None:
@@ -200,23 +205,6 @@ async def test_async_batches_of_different_kinds_run_at_the_same_time() -> None:
 
     await arun(both(), Resources({"default": Slow(lambda r: "y")}, AsyncShelf()))
     assert order == ["generate starts", "retrieve", "generate ends"]
-
-
-async def test_a_flow_is_closed_when_its_async_stream_is_left() -> None:
-    closed = []
-
-    def watched() -> Flow[None]:
-        try:
-            yield Retrieve("q")
-            yield Report(Decided(Decision("a", "b")))
-            yield Retrieve("q")
-        finally:
-            closed.append(True)
-
-    steps = astream(watched(), resources())
-    await anext(steps)
-    await steps.aclose()
-    assert closed == [True]
 
 
 class OnlyAsync(BaseLanguageModel):

@@ -33,3 +33,18 @@ def connect() -> Iterator[Connect]:
     yield make
     for lm in made:
         lm.close()
+
+
+@pytest.fixture
+def server() -> Iterator[FakeServer]:
+    """A server that does everything."""
+    with FakeServer() as server:
+        yield server
+
+
+@pytest.fixture
+def lm(connect: Connect, server: FakeServer) -> OpenAICompatibleLM:
+    """A client of that server, which knows what it can do."""
+    lm = connect(server)
+    lm.probe()
+    return lm

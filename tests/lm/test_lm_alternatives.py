@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shared_core.errors import CapabilityError, InputError
+from shared_core.errors import InputError
 from shared_core.lm._vllm.read import OutputReader
 from shared_core.lm.base import Generate, Generation, SamplingParams
 from tests.lm.openai_client import CHAT, PLAIN, RAW, Connect, one
@@ -60,16 +60,6 @@ def test_a_server_names_them_by_text(connect: Connect) -> None:
             rows = one(lm, prompt, alternatives=3).samples[0].alternatives
             assert [(a.token, a.logprob) for a in rows[0]] == [("The", -0.5), (" Yes", -0.9), (" sea", -2.5)]
             assert [a.token for a in rows[1]] == [" sky", "The", " Yes"]  # what it did not choose may be the likelier
-
-
-def test_a_server_without_likely_tokens_refuses(connect: Connect) -> None:
-    with FakeServer({"chat", "completions"}) as server:
-        lm = connect(server)
-        assert not lm.capabilities.alternatives
-        refused = one(lm, RAW, alternatives=5)
-        assert isinstance(refused, CapabilityError)
-        assert refused.capability == "alternatives"
-        assert "top_logprobs" in refused.hint
 
 
 def test_vllm_s_outputs(tiny_lm: Any) -> None:

@@ -20,6 +20,7 @@ from shared_core.errors import (
 )
 from shared_core.lm._server.request import Planner
 from shared_core.lm.base import Generate, Generation, Score
+from shared_core.lm.openai import OpenAICompatibleLM
 from tests.lm.openai_client import CHAT, KEY, RAW, Connect, one, text_of
 from tests.openai_server import FakeServer
 
@@ -114,71 +115,65 @@ def test_the_environments_key_goes_to_no_server_by_itself(connect: Connect, monk
         assert not any("sk-from" in str(h) for _, _, h in server.requests)
 
 
-def test_one_bad_request_fails_alone(connect: Connect) -> None:
-    with FakeServer() as server:
-        lm = connect(server, max_concurrency=1)
-        lm.probe()
-        server.faults.extend([None, {"status": 400}, None])
-        results = lm.generate([Generate(RAW)] * 3)
-        assert [isinstance(r, Generation) for r in results] == [True, False, True]
-        assert type(results[1]) is LanguageModelError
+def test_one_bad_request_fails_alone(connect: Connect, server: FakeServer) -> None:
+    lm = connect(server, max_concurrency=1)
+    lm.probe()
+    server.faults.extend([None, {"status": 400}, None])
+    results = lm.generate([Generate(RAW)] * 3)
+    assert [isinstance(r, Generation) for r in results] == [True, False, True]
+    assert type(results[1]) is LanguageModelError
 
 
-def test_transient_failures_are_tried_again_and_retry_after_is_honoured(connect: Connect) -> None:
-    with FakeServer() as server:
-        lm = connect(server, max_retries=4)
-        lm.probe()
-        server.faults.extend(
-            [{"status": 429, "headers": {"Retry-After": "7"}}, {"status": 503}, {"drop": True}, {"body": '{"choi'}]
-        )
-        assert text_of(one(lm)) == "The sky is blue"
-        slept = lm.slept  # type: ignore[attr-defined]
-        assert slept[0] == 7.0
-        assert all(0.25 * 2**i <= s <= 0.5 * 2**i for i, s in enumerate(slept[1:], start=1))
+def test_transient_failures_are_tried_again_and_retry_after_is_honoured(connect: Connect, server: FakeServer) -> None:
+    lm = connect(server, max_retries=4)
+    lm.probe()
+    server.faults.extend(
+        [{"status": 429, "headers": {"Retry-After": "7"}}, {"status": 503}, {"drop": True}, {"body": '{"choi'}]
+    )
+    assert text_of(one(lm)) == "The sky is blue"
+    slept = lm.slept  # type: ignore[attr-defined]
+    assert slept[0] == 7.0
+    assert all(0.25 * 2**i <= s <= 0.5 * 2**i for i, s in enumerate(slept[1:], start=1))
 
 
-def test_an_error_in_an_answer_of_200_is_one_in_the_servers_words_and_tried_again(connect: Connect) -> None:
-    with FakeServer() as server:
-        lm = connect(server, max_retries=1)
-        lm.probe()
-        overloaded = {"body": {"error": {"message": "Upstream overloaded", "code": 503}}}
-        server.faults.append(overloaded)
-        assert text_of(one(lm)) == "The sky is blue"
-        server.faults.extend([overloaded] * 2)
-        error = one(lm)
-        assert isinstance(error, BackendUnavailableError)
-        assert "(503): Upstream overloaded" in error.message
+def test_an_error_in_an_answer_of_200_is_one_in_the_servers_words_and_tried_again(
+    connect: Connect, server: FakeServer
+) -> None:
+    lm = connect(server, max_retries=1)
+    lm.probe()
+    overloaded = {"body": {"error": {"message": "Upstream overloaded", "code": 503}}}
+    server.faults.append(overloaded)
+    assert text_of(one(lm)) == "The sky is blue"
+    server.faults.extend([overloaded] * 2)
+    error = one(lm)
+    assert isinstance(error, BackendUnavailableError)
+    assert "(503): Upstream overloaded" in error.message
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 422])
-def test_final_refusals_are_not_tried_again(connect: Connect, status: int) -> None:
-    with FakeServer() as server:
-        lm = connect(server)
-        lm.probe()
-        server.faults.append({"status": status})
-        assert isinstance(one(lm), LanguageModelError)
-        assert lm.slept == []  # type: ignore[attr-defined]
+def test_final_refusals_are_not_tried_again(server: FakeServer, lm: OpenAICompatibleLM, status: int) -> None:
+    server.faults.append({"status": status})
+    assert isinstance(one(lm), LanguageModelError)
+    assert lm.slept == []  # type: ignore[attr-defined]
 
 
-def test_waiting_longer_than_the_deadline_is_not_begun(connect: Connect) -> None:
-    with FakeServer() as server:
-        lm = connect(server, deadline=30.0)
-        lm.probe()
-        server.faults.append({"status": 429, "headers": {"Retry-After": "3600"}})
-        assert isinstance(one(lm), BackendUnavailableError)
-        assert lm.slept == []  # type: ignore[attr-defined]
+def test_waiting_longer_than_the_deadline_is_not_begun(connect: Connect, server: FakeServer) -> None:
+    lm = connect(server, deadline=30.0)
+    lm.probe()
+    server.faults.append({"status": 429, "headers": {"Retry-After": "3600"}})
+    assert isinstance(one(lm), BackendUnavailableError)
+    assert lm.slept == []  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("options", [{"timeout": 0.3}, {"deadline": 0.6}], ids=["timeout", "deadline"])
-def test_a_slow_server(connect: Connect, options: dict[str, float]) -> None:
-    with FakeServer() as server:
-        ready = connect(server)
-        lm = connect(server, max_retries=0, **options)
-        lm._planner = Planner(lm._endpoint, ready.probe(), None, ())  # the probe is not what is slow
-        server.faults.append({"delay": 1.5})
-        error = one(lm, CHAT)
-        assert isinstance(error, BackendUnavailableError)
-        assert next(iter(options)) in str(error) or "0.3 s" in str(error)
+def test_a_slow_server(connect: Connect, server: FakeServer, options: dict[str, float]) -> None:
+    ready = connect(server)
+    lm = connect(server, max_retries=0, **options)
+    lm._planner = Planner(lm._endpoint, ready.probe(), None, ())  # the probe is not what is slow
+    server.faults.append({"delay": 1.5})
+    error = one(lm, CHAT)
+    assert isinstance(error, BackendUnavailableError)
+    assert next(iter(options)) in str(error) or "0.3 s" in str(error)
 
 
 def test_a_server_that_is_down(connect: Connect) -> None:
@@ -191,21 +186,19 @@ def test_a_server_that_is_down(connect: Connect) -> None:
     assert isinstance(lm.score([Score(RAW, (RAW,))])[0], BackendUnavailableError)
 
 
-def test_nobody_waits_for_the_abilities_of_a_server_that_went_away(connect: Connect) -> None:
+def test_nobody_waits_for_the_abilities_of_a_server_that_went_away(server: FakeServer, lm: OpenAICompatibleLM) -> None:
     """Engines read them for each question, on the event loop too: a server that hangs would stop the whole program."""
-    with FakeServer() as server:
-        lm = connect(server)
-        known = lm.capabilities
-        server.script = lambda body, chat: (0, None)  # the connection is closed without an answer
-        for _ in range(2):
-            assert isinstance(one(lm), BackendUnavailableError)
-            asked = len(server.requests)
-            assert (lm.capabilities, lm.name) == (known, "tiny")
-            assert len(server.requests) == asked
-        server.script, server.features = None, server.features - {"grammar"}
-        assert isinstance(one(lm), Generation)
-        assert known.grammar
-        assert not lm.capabilities.grammar, "it came back with other flags"
+    known = lm.capabilities
+    server.script = lambda body, chat: (0, None)  # the connection is closed without an answer
+    for _ in range(2):
+        assert isinstance(one(lm), BackendUnavailableError)
+        asked = len(server.requests)
+        assert (lm.capabilities, lm.name) == (known, "tiny")
+        assert len(server.requests) == asked
+    server.script, server.features = None, server.features - {"grammar"}
+    assert isinstance(one(lm), Generation)
+    assert known.grammar
+    assert not lm.capabilities.grammar, "it came back with other flags"
 
 
 @pytest.mark.parametrize(
@@ -224,63 +217,53 @@ def test_nobody_waits_for_the_abilities_of_a_server_that_went_away(connect: Conn
           "n_prompt_tokens": 700, "n_ctx": 512}, 700, 512),
     ],
 )  # fmt: skip
-def test_overflows_that_servers_tell_of(connect: Connect, body: Any, needed: int, available: int) -> None:
-    with FakeServer() as server:
-        lm = connect(server)
-        lm.probe()
-        server.faults.append({"status": 400, "body": {"error": body if isinstance(body, dict) else {"message": body}}})
-        error = one(lm, CHAT)
-        assert isinstance(error, ContextOverflowError)
-        assert (error.needed, error.available) == (needed, available)
+def test_overflows_that_servers_tell_of(
+    server: FakeServer, lm: OpenAICompatibleLM, body: Any, needed: int, available: int
+) -> None:
+    server.faults.append({"status": 400, "body": {"error": body if isinstance(body, dict) else {"message": body}}})
+    error = one(lm, CHAT)
+    assert isinstance(error, ContextOverflowError)
+    assert (error.needed, error.available) == (needed, available)
 
 
-def test_an_overflow_without_figures_says_what_to_do(connect: Connect) -> None:
-    with FakeServer() as server:
-        lm = connect(server)
-        lm.probe()
-        server.faults.append(
-            {"status": 400, "body": {"error": {"message": "too long", "code": "context_length_exceeded"}}}
-        )
-        error = one(lm)
-        assert isinstance(error, ContextOverflowError)
-        assert (error.needed, error.available, error.excess) == (None, None, 0.0)
-        assert "too long" in error.message
-        assert "top_k" in error.hint
+def test_an_overflow_without_figures_says_what_to_do(server: FakeServer, lm: OpenAICompatibleLM) -> None:
+    server.faults.append({"status": 400, "body": {"error": {"message": "too long", "code": "context_length_exceeded"}}})
+    error = one(lm)
+    assert isinstance(error, ContextOverflowError)
+    assert (error.needed, error.available, error.excess) == (None, None, 0.0)
+    assert "too long" in error.message
+    assert "top_k" in error.hint
 
 
-def test_a_server_makes_nobody_wait_longer_than_a_minute_at_a_time(connect: Connect) -> None:
-    with FakeServer() as server:
-        lm = connect(server)
-        lm.probe()
-        asked = [{"status": 429, "headers": {"Retry-After": after}} for after in ("86400", "1e308")]
-        server.faults.extend(asked)
-        assert text_of(one(lm)) == "The sky is blue"
-        assert lm.slept == [60.0, 60.0]  # type: ignore[attr-defined]
+def test_a_server_makes_nobody_wait_longer_than_a_minute_at_a_time(server: FakeServer, lm: OpenAICompatibleLM) -> None:
+    asked = [{"status": 429, "headers": {"Retry-After": after}} for after in ("86400", "1e308")]
+    server.faults.extend(asked)
+    assert text_of(one(lm)) == "The sky is blue"
+    assert lm.slept == [60.0, 60.0]  # type: ignore[attr-defined]
 
 
-def test_without_a_deadline_each_request_has_ten_minutes(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    with FakeServer() as server:
-        lm = connect(server, max_retries=1000)
-        lm.probe()
-        now = [0.0]
-        monkeypatch.setattr(
-            "shared_core.lm._server.http.time", SimpleNamespace(monotonic=lambda: now[0], time=time.time)
-        )
+def test_without_a_deadline_each_request_has_ten_minutes(
+    connect: Connect, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lm = connect(server, max_retries=1000)
+    lm.probe()
+    now = [0.0]
+    monkeypatch.setattr("shared_core.lm._server.http.time", SimpleNamespace(monotonic=lambda: now[0], time=time.time))
 
-        async def sleep(seconds: float) -> None:
-            now[0] += seconds
+    async def sleep(seconds: float) -> None:
+        now[0] += seconds
 
-        lm._endpoint._sleep = sleep  # type: ignore[assignment]
-        server.faults.extend([{"status": 429, "headers": {"Retry-After": "60"}}] * 40)
-        error = one(lm)
-        assert isinstance(error, BackendUnavailableError)
-        assert 540 <= now[0] <= 600
-        server.faults.clear()
-        now[0] += 10_000  # another request has a time of its own
-        assert text_of(one(lm)) == "The sky is blue"
-        lm._deadline = float("inf")
-        server.faults.extend([{"status": 429, "headers": {"Retry-After": "60"}}] * 40)
-        assert text_of(one(lm)) == "The sky is blue"
+    lm._endpoint._sleep = sleep  # type: ignore[assignment]
+    server.faults.extend([{"status": 429, "headers": {"Retry-After": "60"}}] * 40)
+    error = one(lm)
+    assert isinstance(error, BackendUnavailableError)
+    assert 540 <= now[0] <= 600
+    server.faults.clear()
+    now[0] += 10_000  # another request has a time of its own
+    assert text_of(one(lm)) == "The sky is blue"
+    lm._deadline = float("inf")
+    server.faults.extend([{"status": 429, "headers": {"Retry-After": "60"}}] * 40)
+    assert text_of(one(lm)) == "The sky is blue"
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])

@@ -13,6 +13,7 @@ import pytest
 from shared_core.citation import CitationIndex
 from shared_core.errors import BackendUnavailableError, CapabilityError, GrammarError, LanguageModelError
 from shared_core.lm.base import Generate, Generation, Grammar, SamplingParams, Score
+from shared_core.lm.openai import OpenAICompatibleLM
 from shared_core.types import Passage
 from tests.lm.openai_client import CHAT, RAW, Connect, one, text_of
 from tests.openai_server import ALL, LLAMA, FakeServer
@@ -138,11 +139,9 @@ def test_a_text_comes_in_pieces(connect: Connect, prompt: Any, features: frozens
         assert server.texts()[-1]["stream"] is True
 
 
-async def test_pieces_come_on_any_event_loop(connect: Connect) -> None:
-    with FakeServer() as server:
-        lm = connect(server)
-        *pieces, result = [p async for p in lm.astream(Generate(CHAT))]
-        assert "".join(map(str, pieces)) == "The sky is blue" == result.text  # type: ignore[union-attr]
+async def test_pieces_come_on_any_event_loop(lm: OpenAICompatibleLM) -> None:
+    *pieces, result = [p async for p in lm.astream(Generate(CHAT))]
+    assert "".join(map(str, pieces)) == "The sky is blue" == result.text  # type: ignore[union-attr]
 
 
 def test_a_stream_that_is_left_ends_on_the_server(connect: Connect) -> None:
@@ -178,17 +177,16 @@ def test_pieces_may_be_lists_of_parts(connect: Connect) -> None:
 @pytest.mark.parametrize(
     "broken", [{"cut": 2}, {"status": 200, "body": "<html>Bad gateway</html>"}, {"drop": True}], ids=repr
 )
-def test_a_stream_that_breaks_off_is_an_error(connect: Connect, broken: dict[str, Any]) -> None:
-    with FakeServer() as server:
-        lm = connect(server, max_retries=0)
-        lm.probe()
-        server.broken = broken.get("cut")
-        if "cut" not in broken:
-            server.faults.append(broken)
-        with pytest.raises((BackendUnavailableError, LanguageModelError)) as caught:
-            list(lm.stream(Generate(CHAT)))
-        assert server.url in caught.value.message
-        assert caught.value.hint
+def test_a_stream_that_breaks_off_is_an_error(connect: Connect, server: FakeServer, broken: dict[str, Any]) -> None:
+    lm = connect(server, max_retries=0)
+    lm.probe()
+    server.broken = broken.get("cut")
+    if "cut" not in broken:
+        server.faults.append(broken)
+    with pytest.raises((BackendUnavailableError, LanguageModelError)) as caught:
+        list(lm.stream(Generate(CHAT)))
+    assert server.url in caught.value.message
+    assert caught.value.hint
 
 
 def test_servers_that_do_not_stream_are_found_out(connect: Connect) -> None:
@@ -199,14 +197,13 @@ def test_servers_that_do_not_stream_are_found_out(connect: Connect) -> None:
 # --- connections ---------------------------------------------------------------------------------------------------
 
 
-def test_threads_share_a_few_connections_that_stay_open(connect: Connect) -> None:
-    with FakeServer() as server:
-        lm = connect(server, max_concurrency=4)
-        lm.probe()
-        before = server.connections
-        threads = [threading.Thread(target=lambda: [one(lm, CHAT) for _ in range(5)]) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert server.connections - before <= 4
+def test_threads_share_a_few_connections_that_stay_open(connect: Connect, server: FakeServer) -> None:
+    lm = connect(server, max_concurrency=4)
+    lm.probe()
+    before = server.connections
+    threads = [threading.Thread(target=lambda: [one(lm, CHAT) for _ in range(5)]) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert server.connections - before <= 4

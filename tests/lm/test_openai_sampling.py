@@ -11,6 +11,7 @@ import pytest
 
 from shared_core.errors import CapabilityError, ContextOverflowError, ResponseError
 from shared_core.lm.base import Generate, Generation, Prompt, SamplingParams
+from shared_core.lm.openai import OpenAICompatibleLM
 from shared_core.runtime.resources import Resources
 from tests.lm.openai_client import CHAT, PLAIN, RAW, Connect, one, text_of
 from tests.openai_server import ALL, FakeServer, tokenize
@@ -112,6 +113,26 @@ def test_a_server_that_refuses_a_low_limit_is_probed_with_a_higher_one(connect: 
         assert able.chat.least >= least
 
 
+NEXT: dict[str, Any] = {"verdicts": ("[Relevant]",), "next_verdicts": True}
+
+
+@pytest.mark.parametrize(("capability", "params", "features"), [
+    *(("stop_tokens", {"stop_token_ids": (12,)}, f) for f in (ALL - {"stop_tokens"}, ALL - {"returns_ids"}, PLAIN)),
+    *(("next_verdicts", NEXT, f) for f in (ALL - {"given_ids"}, ALL - {"returns_ids"}, ALL - {"id_prompts"}, PLAIN)),
+    ("alternatives", {"alternatives": 5}, {"chat", "completions"}),
+])  # fmt: skip
+def test_what_a_server_cannot_do_is_found_out_and_refused(
+    connect: Connect, capability: str, params: dict[str, Any], features: frozenset[str]
+) -> None:
+    with FakeServer(features) as server:
+        lm = connect(server)
+        assert not getattr(lm.capabilities, capability)
+        refused = one(lm, **params)
+        assert isinstance(refused, CapabilityError)
+        assert refused.capability == capability
+        assert refused.hint
+
+
 def test_budgets_count_a_call_for_each_sample_where_a_server_takes_no_n(connect: Connect) -> None:
     for features, calls in ((PLAIN, 3), (PLAIN | {"n"}, 1)):
         with FakeServer(features) as server:
@@ -138,73 +159,62 @@ def test_a_sample_ends_at_a_token_by_its_id(connect: Connect, prompt: Prompt) ->
         assert (spelt.text, spelt.stop_token_id, spelt.finish_reason) == ("The sky [Relevant] blue", None, "eos")
 
 
-@pytest.mark.parametrize("features", [ALL - {"stop_tokens"}, ALL - {"returns_ids"}, PLAIN])
-def test_a_server_that_does_not_end_there_is_found_out(connect: Connect, features: frozenset[str]) -> None:
-    with FakeServer(features) as server:
-        lm = connect(server)
-        assert not lm.capabilities.stop_tokens
-        refused = one(lm, stop_token_ids=(12,))
-        assert isinstance(refused, CapabilityError)
-        assert refused.capability == "stop_tokens"
-        assert refused.hint
-
-
 # --- what comes next -----------------------------------------------------------------------------------------------
 
 
-def test_the_verdicts_behind_the_last_token(connect: Connect) -> None:
-    with FakeServer() as server:
-        lm = connect(server)
-        params: dict[str, Any] = {"verdicts": ("[Relevant]", 4), "next_verdicts": True}
-        result = one(lm, stop_token_ids=(11,), n=3, temperature=1.0, **params)
-        assert isinstance(result, Generation)
-        for sample in result.samples:
-            np.testing.assert_allclose(sample.next_verdict_logprobs, [-3.0, -4.0])  # type: ignore[arg-type]
-        asked = server.texts()[-1]
-        assert asked["prompt"] == [*tokenize(RAW.text), 10, 11]
-        assert asked["max_tokens"] == 1
-        assert result.usage.calls == 2  # equal samples are asked about once
-        ended = one(lm, **params)
-        assert ended.samples[0].finish_reason == "eos"
-        assert ended.samples[0].next_verdict_logprobs is None
-        assert one(lm, stop_token_ids=(11,), verdicts=(3,)).samples[0].next_verdict_logprobs is None  # not asked for
+def test_the_verdicts_behind_the_last_token(server: FakeServer, lm: OpenAICompatibleLM) -> None:
+    params: dict[str, Any] = {"verdicts": ("[Relevant]", 4), "next_verdicts": True}
+    result = one(lm, stop_token_ids=(11,), n=3, temperature=1.0, **params)
+    assert isinstance(result, Generation)
+    for sample in result.samples:
+        np.testing.assert_allclose(sample.next_verdict_logprobs, [-3.0, -4.0])  # type: ignore[arg-type]
+    asked = server.texts()[-1]
+    assert asked["prompt"] == [*tokenize(RAW.text), 10, 11]
+    assert asked["max_tokens"] == 1
+    assert result.usage.calls == 2  # equal samples are asked about once
+    ended = one(lm, **params)
+    assert ended.samples[0].finish_reason == "eos"
+    assert ended.samples[0].next_verdict_logprobs is None
+    assert one(lm, stop_token_ids=(11,), verdicts=(3,)).samples[0].next_verdict_logprobs is None  # not asked for
 
 
-def test_the_verdicts_behind_a_chat(connect: Connect) -> None:
-    with FakeServer() as server:
-        lm = connect(server)
-        sample = one(lm, CHAT, stop_token_ids=(11,), verdicts=(3,), next_verdicts=True).samples[0]
-        np.testing.assert_allclose(sample.next_verdict_logprobs, [-3.0])
-        messages = [{"role": "user", "content": CHAT.text}]
-        assert server.texts()[-1]["prompt"] == [*tokenize(str(messages)), 10, 11]
-        body = {"choices": [{"message": {"content": "x"}, "token_ids": [10], "finish_reason": "length"}]}
-        server.faults.append({"body": body})
-        assert isinstance(one(lm, CHAT, verdicts=(3,), next_verdicts=True), ResponseError)
+def test_the_verdicts_behind_a_chat(server: FakeServer, lm: OpenAICompatibleLM) -> None:
+    sample = one(lm, CHAT, stop_token_ids=(11,), verdicts=(3,), next_verdicts=True).samples[0]
+    np.testing.assert_allclose(sample.next_verdict_logprobs, [-3.0])
+    messages = [{"role": "user", "content": CHAT.text}]
+    assert server.texts()[-1]["prompt"] == [*tokenize(str(messages)), 10, 11]
+    body = {"choices": [{"message": {"content": "x"}, "token_ids": [10], "finish_reason": "length"}]}
+    server.faults.append({"body": body})
+    assert isinstance(one(lm, CHAT, verdicts=(3,), next_verdicts=True), ResponseError)
 
 
-def test_no_answer_to_what_comes_next_is_unknown(connect: Connect) -> None:
-    with FakeServer() as server:
-        lm = connect(server)
-        lm.probe()
-        first = {"choices": [{"text": "x", "token_ids": [10], "finish_reason": "length", "stop_reason": None}]}
-        server.faults.extend([{"body": first}, {"body": {"choices": [{"text": "y"}]}}])
-        (sample,) = one(lm, verdicts=(3, 4), next_verdicts=True).samples
-        np.testing.assert_array_equal(sample.next_verdict_logprobs, [math.nan, math.nan])
+@pytest.mark.parametrize(
+    ("text", "ids", "text_left", "next_answer"),
+    [("x", [10], "x", {"choices": [{"text": "y"}]}), ("<think>so</think>blue", [10, 11], "blue", None)],
+    ids=["no answer", "behind an unknown token"],
+)
+def test_what_comes_next_may_be_unknown(
+    server: FakeServer, lm: OpenAICompatibleLM, text: str, ids: list[int], text_left: str, next_answer: Any
+) -> None:
+    choice = {"text": text, "token_ids": ids, "finish_reason": "length", "stop_reason": None}
+    server.faults.extend([{"body": body} for body in ({"choices": [choice]}, next_answer) if body])
+    (sample,) = one(lm, verdicts=(3, 4), next_verdicts=True).samples
+    assert sample.text == text_left
+    np.testing.assert_array_equal(sample.next_verdict_logprobs, [math.nan, math.nan])
 
 
 @pytest.mark.parametrize("prompt", [RAW, CHAT], ids=["raw", "chat"])
-def test_half_a_character_is_no_thought_and_gets_no_more_room(connect: Connect, prompt: Prompt) -> None:
-    with FakeServer() as server:
-        lm = connect(server)
-        lm.probe()
-        choice = {"text": "", "message": {"content": ""}} if prompt is CHAT else {"text": ""}
-        choice |= {"token_ids": [107], "finish_reason": "length", "stop_reason": None}
-        server.faults.append({"body": {"choices": [choice]}})
-        result = one(lm, prompt, max_tokens=1)
-        assert (result.text, result.usage.calls) == ("", 1)
-        assert result.samples[0].token_ids == (107,)
-        one(lm, prompt, max_tokens=2)
-        assert server.texts()[-1]["max_tokens"] == 2
+def test_half_a_character_is_no_thought_and_gets_no_more_room(
+    server: FakeServer, lm: OpenAICompatibleLM, prompt: Prompt
+) -> None:
+    choice = {"text": "", "message": {"content": ""}} if prompt is CHAT else {"text": ""}
+    choice |= {"token_ids": [107], "finish_reason": "length", "stop_reason": None}
+    server.faults.append({"body": {"choices": [choice]}})
+    result = one(lm, prompt, max_tokens=1)
+    assert (result.text, result.usage.calls) == ("", 1)
+    assert result.samples[0].token_ids == (107,)
+    one(lm, prompt, max_tokens=2)
+    assert server.texts()[-1]["max_tokens"] == 2
 
 
 def test_a_model_that_thinks_keeps_its_stop_token_in_the_text(connect: Connect) -> None:
@@ -217,32 +227,9 @@ def test_a_model_that_thinks_keeps_its_stop_token_in_the_text(connect: Connect) 
         assert (sample.stop_token_id, sample.text) == (12, "The sky [Relevant]")
 
 
-def test_what_follows_an_unknown_token_is_unknown_and_not_nothing(connect: Connect) -> None:
-    with FakeServer() as server:
-        lm = connect(server)
-        lm.probe()
-        choice = {"text": "<think>so</think>blue", "token_ids": [10, 11], "finish_reason": "length"}
-        server.faults.append({"body": {"choices": [choice | {"stop_reason": None}]}})
-        (sample,) = one(lm, verdicts=(3, 4), next_verdicts=True).samples
-        assert sample.text == "blue"
-        np.testing.assert_array_equal(sample.next_verdict_logprobs, [math.nan, math.nan])
-
-
-@pytest.mark.parametrize("features", [ALL - {"given_ids"}, ALL - {"returns_ids"}, ALL - {"id_prompts"}, PLAIN])
-def test_what_comes_next_needs_ids_all_the_way(connect: Connect, features: frozenset[str]) -> None:
-    with FakeServer(features) as server:
-        lm = connect(server)
-        assert not lm.capabilities.next_verdicts
-        refused = one(lm, verdicts=("[Relevant]",), next_verdicts=True)
-        assert isinstance(refused, CapabilityError)
-        assert refused.capability == "next_verdicts"
-
-
-def test_room_is_kept_for_what_comes_next(connect: Connect) -> None:
-    with FakeServer() as server:
-        lm = connect(server)
-        prompt = Prompt.trusted("x" * 449)
-        assert isinstance(one(lm, prompt, max_tokens=50), Generation)
-        error = one(lm, prompt, max_tokens=50, verdicts=(3,), next_verdicts=True)
-        assert isinstance(error, ContextOverflowError)
-        assert error.needed == 501
+def test_room_is_kept_for_what_comes_next(lm: OpenAICompatibleLM) -> None:
+    prompt = Prompt.trusted("x" * 449)
+    assert isinstance(one(lm, prompt, max_tokens=50), Generation)
+    error = one(lm, prompt, max_tokens=50, verdicts=(3,), next_verdicts=True)
+    assert isinstance(error, ContextOverflowError)
+    assert error.needed == 501

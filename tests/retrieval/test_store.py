@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -282,51 +283,26 @@ def test_two_writers_cannot_meet(case: Case, docs: Path) -> None:
     assert len(DocumentIndex(case.path, dense=False).sources()) == 3
 
 
-def damage_truncate(manifest: Path) -> None:
-    manifest.write_bytes(manifest.read_bytes()[: manifest.stat().st_size // 2])
-
-
-def damage_garbage(manifest: Path) -> None:
-    manifest.write_bytes(b"this is no database" * 500)
-
-
-def damage_empty(manifest: Path) -> None:
-    manifest.write_bytes(b"")
-
-
-def damage_middle(manifest: Path) -> None:
-    data = bytearray(manifest.read_bytes())
-    data[4096 : len(data)] = b"\xa5" * (len(data) - 4096)
-    manifest.write_bytes(data)
-
-
-def damage_settings(manifest: Path) -> None:
-    with sqlite3.connect(manifest) as connection:
-        connection.execute("UPDATE meta SET value = '{\"max_chars\": -1}' WHERE key = 'settings'")
-
-
-def damage_text(manifest: Path) -> None:
-    with sqlite3.connect(manifest) as connection:
-        connection.execute("UPDATE texts SET text = x'00'")
-
-
-def damage_passage(manifest: Path) -> None:
-    with sqlite3.connect(manifest) as connection:
-        connection.execute("UPDATE passages SET metadata = '{'")
-
-
-def damage_foreign(manifest: Path) -> None:
-    manifest.unlink()
-    with sqlite3.connect(manifest) as connection:
+def of_another_program(_: bytes) -> bytes:
+    with sqlite3.connect(":memory:") as connection:
         connection.execute("CREATE TABLE of_another_program (x)")
+        return connection.serialize()
 
 
-@pytest.mark.parametrize(
-    "damage", [damage_truncate, damage_garbage, damage_empty, damage_middle, damage_foreign], ids=lambda f: f.__name__
-)
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "truncated": lambda data: data[: len(data) // 2],
+    "garbage": lambda _: b"this is no database" * 500,
+    "empty": lambda _: b"",
+    "middle": lambda data: data[:4096] + b"\xa5" * (len(data) - 4096),
+    "foreign": of_another_program,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_a_damaged_manifest_is_told_and_left_as_it_is(case: Case, docs: Path, damage: Any) -> None:
     case.update(docs)
-    damage(case.path / INDEX_MARK)
+    manifest = case.path / INDEX_MARK
+    manifest.write_bytes(damage(manifest.read_bytes()))
     before = {f: f.read_bytes() for f in case.path.iterdir()}
     for use in (
         lambda: case.open().update(docs),
@@ -341,19 +317,16 @@ def test_a_damaged_manifest_is_told_and_left_as_it_is(case: Case, docs: Path, da
     assert len(case.vectors.ids()) > 0
 
 
-@pytest.mark.parametrize("damage", [damage_text, damage_passage], ids=lambda f: f.__name__)
-def test_damaged_content_is_told(case: Case, docs: Path, damage: Any) -> None:
+@pytest.mark.parametrize("damage", [
+    "UPDATE texts SET text = x'00'", "UPDATE passages SET metadata = '{'",
+    "UPDATE meta SET value = '{\"max_chars\": -1}' WHERE key = 'settings'",
+])  # fmt: skip
+def test_damaged_content_is_told(case: Case, docs: Path, damage: str) -> None:
     case.update(docs)
-    damage(case.path / INDEX_MARK)
+    with sqlite3.connect(case.path / INDEX_MARK) as connection:
+        connection.execute(damage)
     with pytest.raises(IndexCorruptedError):
-        case.open().passages()
-
-
-def test_damaged_settings_are_told(case: Case, docs: Path) -> None:
-    case.update(docs)
-    damage_settings(case.path / INDEX_MARK)
-    with pytest.raises(IndexCorruptedError):
-        case.open().update(docs)
+        case.open().update(docs) if "settings" in damage else case.open().passages()
 
 
 def test_an_index_of_a_newer_version_is_refused(case: Case, docs: Path) -> None:
