@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import doctest
 from typing import Any
 
 import pytest
 
-import shared_core.runtime.flow
 from shared_core.errors import BudgetError, GenerationError, LimitError
 from shared_core.lm.base import Prompt
 from shared_core.lm.scripted import ScriptedLM
@@ -92,9 +90,3 @@ def test_closing_the_wrapper_closes_the_flow() -> None:
     assert not closed
     wrapped.close()
     assert closed == [True]
-
-
-def test_the_lesson_in_the_modules_docstring_runs() -> None:
-    outcome = doctest.testmod(shared_core.runtime.flow)
-    assert outcome.attempted > 10
-    assert outcome.failed == 0

@@ -23,27 +23,10 @@ from shared_core.lm.base import (
     States,
 )
 from shared_core.lm.transformers import TransformersLM
+from tests.lm.tiny_models import make, number_tokenizer
 from tests.lm.tiny_requests import FEW_SHOT, QUESTIONS, requests, same, samples
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-def make(kind: str, tokenizer: Any) -> Any:
-    import torch
-    import transformers as tf
-
-    torch.manual_seed(1)
-    size, ends = len(tokenizer), {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
-    if kind == "gpt2":
-        config = tf.GPT2Config(vocab_size=size, n_embd=32, n_layer=2, n_head=2, n_positions=512, **ends)
-        return tf.GPT2LMHeadModel(config).eval()
-    if kind == "mamba":
-        return tf.MambaForCausalLM(tf.MambaConfig(vocab_size=size, hidden_size=32, num_hidden_layers=2, **ends)).eval()
-    config = tf.MistralConfig(
-        vocab_size=size, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2,
-        num_key_value_heads=1, sliding_window=16 if kind == "window" else None, max_position_embeddings=512, **ends,
-    )  # fmt: skip
-    return tf.MistralForCausalLM(config).eval()
 
 
 @pytest.fixture(scope="module")
@@ -110,44 +93,14 @@ def test_greedy_equals_transformers_generate(tiny_model: Any, tiny_lm: Any) -> N
         assert list(result.samples[0].token_ids) == expected[0, ids.shape[1] :].tolist()
 
 
-@pytest.mark.parametrize("kind", ["gpt2", "plain"])
-def test_other_architectures_decode_as_trees(kind: str, tiny_tokenizer: Any) -> None:
-    model = make(kind, tiny_tokenizer)
-    tree, plain = TransformersLM(model, tiny_tokenizer), TransformersLM(model, tiny_tokenizer, layout="fallback")
-    assert tree.fallback == ""
-    same(samples(tree.generate(requests())), samples(plain.generate(requests())))
-
-
-@pytest.mark.parametrize("kind", ["window", "mamba"])
-def test_unsuitable_models_fall_back(kind: str, tiny_tokenizer: Any) -> None:
-    import torch
-
-    model = make(kind, tiny_tokenizer)
-    lm = TransformersLM(model, tiny_tokenizer)
-    assert ("recurrent" in lm.fallback) == (kind == "mamba")
-    params = SamplingParams(n=2, max_tokens=6, temperature=1.0, seed=5, logprobs=True)
-    results = lm.generate(requests(params))
-    for request, result in zip(requests(params), results):
-        assert isinstance(result, Generation)
-        prompt = lm.encoder.encode(request.prompt)
-        for sample in result.samples:
-            with torch.no_grad():
-                logp = model(torch.tensor([[*prompt, *sample.token_ids]])).logits[0].log_softmax(-1)
-            rows = logp[len(prompt) - 1 : -1]
-            picked = rows[torch.arange(len(rows)), torch.tensor(sample.token_ids)]
-            np.testing.assert_allclose(sample.logprobs, picked, atol=1e-4)
-    same(samples(results), [s for r in requests(params) for s in samples(lm.generate([r]))])
-
-
-def test_within_its_window_a_sliding_model_decodes_as_a_tree(tiny_tokenizer: Any, caplog: Any) -> None:
-    lm = TransformersLM(make("window", tiny_tokenizer), tiny_tokenizer)
-    params = SamplingParams(max_tokens=4)
-    with lm._inference():
-        [short] = lm._scheduler.waves([lm._generate_job(Generate(Prompt.untrusted("The"), params))])
-        [long] = lm._scheduler.waves([lm._generate_job(Generate(FEW_SHOT, params))])
-    assert type(short.session).__name__ == "Forest"
-    assert type(long.session).__name__ == "Repeated"
-    assert "sliding window of 16" in caplog.text
+def test_within_its_window_a_sliding_model_decodes_as_a_tree(caplog: Any) -> None:
+    lm = TransformersLM(make("mistral with a window"), number_tokenizer())
+    for length, session in ((10, "Forest"), (30, "Repeated")):
+        with lm._inference():
+            request = Generate(Prompt.tokens([5] * length), SamplingParams(max_tokens=4))
+            [wave] = lm._scheduler.waves([lm._generate_job(request)])
+        assert type(wave.session).__name__ == session
+    assert "sliding window of 24" in caplog.text
 
 
 def test_small_memory_cuts_batches_without_changing_results(tiny_model: Any, tiny_tokenizer: Any, tiny_lm: Any) -> None:

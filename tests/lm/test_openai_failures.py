@@ -22,6 +22,7 @@ from shared_core.lm._server.request import Planner
 from shared_core.lm.base import Generate, Generation, Score
 from shared_core.lm.openai import OpenAICompatibleLM
 from tests.lm.openai_client import CHAT, KEY, RAW, Connect, one, text_of
+from tests.lm.test_chat_overflow import WORDS
 from tests.openai_server import FakeServer
 
 ECHOED = f"Incorrect API key provided: {KEY}. You can find your API key in your account."
@@ -201,26 +202,12 @@ def test_nobody_waits_for_the_abilities_of_a_server_that_went_away(server: FakeS
     assert not lm.capabilities.grammar, "it came back with other flags"
 
 
-@pytest.mark.parametrize(
-    ("body", "needed", "available"),
-    [
-        ("This model's maximum context length is 4097 tokens. However, you requested 5360 tokens (5104 in the "
-         "messages, 256 in the completion).", 5360, 4097),
-        ("This model's maximum context length is 8192 tokens. However, your messages resulted in 9001 tokens.",
-         9001, 8192),
-        ("This model's maximum context length is 1024 tokens. However, your prompt contains at least 1025 input "
-         "tokens, which exceeds this limit", 1025, 1024),
-        ("'max_tokens' or 'max_completion_tokens' is too large: 200. This model's maximum context length is 128 tokens "
-         "and your request has 10 input tokens (200 > 128 - 10).", 210, 128),
-        ("max_tokens=5000 cannot be greater than max_model_len=1024. Please request fewer output tokens.", 5000, 1024),
-        ({"message": "the request exceeds the available context size", "type": "exceed_context_size_error",
-          "n_prompt_tokens": 700, "n_ctx": 512}, 700, 512),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("said", "needed", "available"), WORDS[:6])
 def test_overflows_that_servers_tell_of(
-    server: FakeServer, lm: OpenAICompatibleLM, body: Any, needed: int, available: int
+    server: FakeServer, lm: OpenAICompatibleLM, said: Any, needed: int, available: int
 ) -> None:
-    server.faults.append({"status": 400, "body": {"error": body if isinstance(body, dict) else {"message": body}}})
+    body = said if isinstance(said, dict) else {"error": {"message": said}}
+    server.faults.append({"status": 400, "body": body})
     error = one(lm, CHAT)
     assert isinstance(error, ContextOverflowError)
     assert (error.needed, error.available) == (needed, available)
