@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from shared_core.errors import InputError
-from shared_core.lm.chat.layout import COMMON_CONTROL_STRINGS, MARK, neutralise_stretches, restore
+from shared_core.lm.chat.layout import COMMON_CONTROL_STRINGS, MARK, control_strings, neutralise_stretches, restore
 
 hostile = st.lists(
     st.one_of(
@@ -56,3 +56,8 @@ def test_harmless_text_is_untouched() -> None:
 def test_strings_that_cannot_be_broken_are_refused(string: str) -> None:
     with pytest.raises(InputError, match="cannot be neutralised"):
         neutralise("text", [string])
+
+
+def test_strings_that_cannot_be_broken_up_are_left_out() -> None:
+    assert not {"x", " ", f"a{MARK}b", "y" * 100} & set(control_strings(["x", " ", f"a{MARK}b", "y" * 100, "[A]"]))
+    assert "[A]" in control_strings(["[A]"])
