@@ -104,16 +104,10 @@ class Deadline:
 
 
 class Endpoint:
-    """HTTP client of one server.
+    """HTTP client of one server; arguments as ``OpenAICompatibleLM``.
 
-    Args:
-        base_url: such as ``http://127.0.0.1:8000/v1``; ``/v1`` is added to a bare host. Credentials in it are sent
-            as basic authentication and appear nowhere else.
-        api_key: sent as bearer token. The environment is never read for one: a key is for one server.
-        timeout: seconds for one attempt.
-        max_retries: further attempts after a transient failure.
-        max_concurrency: requests under way at once.
-        headers: further headers, treated as secret.
+    Credentials in the address are sent as basic authentication and appear nowhere else. The environment is never read
+    for a key: a key is for one server.
 
     Attributes:
         url: without credentials, for people.

@@ -37,20 +37,13 @@ class Job:
 
 
 class Engine:
-    """A vLLM engine and the options to start it again. Not safe from several threads: ``VLLM`` takes turns.
+    """A vLLM engine and the options of ``vllm.LLM`` to start it again; arguments and errors as ``VLLM``.
 
-    Args:
-        model: hub name or path of a checkpoint.
-        tokenizer: name or path; the model's own if ``None``.
-        options: of ``vllm.LLM``.
+    Not safe from several threads: ``VLLM`` takes turns.
 
     Attributes:
         vllm: the package.
         restarts: how often it was started anew.
-
-    Raises:
-        MissingDependencyError: vLLM is not installed.
-        ModelLoadError: the engine does not start with that model.
     """
 
     def __init__(self, model: str, tokenizer: str | None, options: Mapping[str, Any]) -> None:
@@ -71,12 +64,7 @@ class Engine:
             ) from error
 
     def restart(self) -> None:
-        """Stop the engine, dead or alive, and start it again; its prefix cache is then empty.
-
-        Raises:
-            InputError: it was closed.
-            ModelLoadError: it does not start.
-        """
+        """Restart as ``VLLM.restart`` does."""
         self.check_open()
         self._stop()
         self.restarts += 1
