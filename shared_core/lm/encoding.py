@@ -22,13 +22,12 @@ from typing import Any, Literal
 
 from shared_core.errors import InputError, LanguageModelError
 from shared_core.lm.base import Part, Prompt, Role
-from shared_core.lm.chat.layout import plain_layout, split_messages
+from shared_core.lm.chat.layout import plain_layout, split_messages, without_halves
 
 Place = Literal["first", "after_control", "inner"]
 """Where a stretch of text stands: at the start of the prompt, behind a control token, or behind other text. Some
 SentencePiece tokenizers put a space before the first, or the first two."""
 
-_SURROGATE = re.compile("[\ud800-\udfff]")  # half a character: no tokenizer takes it
 _EDGE = "\u2003"  # a space that no template writes: shows whether the template trims contents
 
 
@@ -156,7 +155,7 @@ class Encoder:
                 flush()
                 ids.extend(part.token_ids)
             elif part.text:
-                run.append(replace(part, text=_SURROGATE.sub("\ufffd", part.text)))
+                run.append(replace(part, text=without_halves(part.text)))  # which no tokenizer takes
         flush()
         return ids
 

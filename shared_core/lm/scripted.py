@@ -23,6 +23,7 @@ from shared_core.lm.base import (
     States,
     StatesResult,
 )
+from shared_core.lm.chat.read import find_stop
 from shared_core.support.pickling import Portable
 from shared_core.types import Usage
 
@@ -121,11 +122,9 @@ def _cut(sample: Sample, request: Generate) -> Sample:
     if sample.stop is not None or sample.stop_token_id is not None:
         return sample
     sample = _cut_at_token(sample, request)
-    places = [(sample.text.find(s), s) for s in request.params.stop if s in sample.text]
-    if not places:
+    end, stop = find_stop(sample.text, request.params)
+    if stop is None:
         return sample
-    place, stop = min(places)
-    end = place + len(stop) if request.params.include_stop else place
     return dataclasses.replace(sample, text=sample.text[:end], finish_reason="stop", stop=stop, stop_token_id=None)
 
 

@@ -37,10 +37,8 @@ class OutputReader:
         silent = ended or (stop_id is not None and not params.include_stop)  # the last token is not in the text
         if stop is not None:
             scanner = StopScanner([stop])
-            for token_id in ids:
-                scanner.feed(self._detokenizer.piece(token_id))
             # vLLM may end a sample at a stop string that only its own detokenizer sees.
-            known = stop.encode() in b"".join(map(self._detokenizer.piece, ids))
+            known = any(scanner.feed(self._detokenizer.piece(i)) for i in ids)
             text = scanner.cut(stop, params.include_stop) if known else output.text
         else:
             text = self._detokenizer.text(ids[:-1] if silent and ids else ids)
