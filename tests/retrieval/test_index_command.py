@@ -104,14 +104,25 @@ def test_a_damaged_index_leaves_with_1_and_is_not_touched(docs: Path, tmp_path: 
     assert (tmp_path / "i" / INDEX_MARK).read_bytes() == b"garbage" * 1000
 
 
-def test_interrupted_leaves_with_130(docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
+@pytest.mark.parametrize(("error", "code", "said", "unsaid"), [
+    (KeyboardInterrupt(), 130, ["to continue"], ["Traceback"]),
+    (OSError(errno.ENOSPC, "No space left on device", "somewhere"), 1, ["disk is full", "Free some space"], ["away"]),
+    (ZeroDivisionError("odd \x1b[31m"), 1, ["ZeroDivisionError"], ["\x1b", "Traceback"]),
+])  # fmt: skip
+def test_what_breaks_in_the_middle_is_called_by_its_name(
+    docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, said: list[str],
+    unsaid: list[str],
+) -> None:  # fmt: skip
+    def broken(*_: object, **__: object) -> None:
+        raise error
 
-    monkeypatch.setattr("shared_core.documents.store.read_files", interrupt)
+    monkeypatch.setattr("shared_core.documents.store.read_files", broken)
     result = run(docs, "--index", tmp_path / "i")
-    assert result.exit_code == 130
-    assert "to continue" in result.stderr
+    assert result.exit_code == code
+    assert all(words in result.stderr for words in said)
+    assert not any(words in result.output for words in unsaid)
+    if isinstance(error, ZeroDivisionError):  # a fault of this program
+        assert "Traceback" in run(docs, "--index", tmp_path / "i", "-v").stderr
 
 
 def test_the_default_place_is_in_the_users_cache_and_said(
@@ -188,32 +199,6 @@ def test_names_of_files_cannot_steer_the_terminal(docs: Path, tmp_path: Path) ->
 def test_quiet_says_nothing_beside_the_result_and_verbose_more(docs: Path, tmp_path: Path) -> None:
     assert run(docs, "--index", tmp_path / "i", "-q").stderr == ""
     assert run(docs / "gone", "--index", tmp_path / "i", "-q").stderr.startswith("error:")
-
-
-def test_a_full_disk_is_called_so(docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device", "somewhere")
-
-    monkeypatch.setattr("shared_core.documents.store.read_files", full)
-    result = run(docs, "--index", tmp_path / "i")
-    assert result.exit_code == 1
-    assert "disk is full" in result.stderr
-    assert "Free some space" in result.stderr
-    assert "away" not in result.stderr
-
-
-def test_a_fault_of_this_program_shows_its_traceback_on_request_only(
-    docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fault(*_: object, **__: object) -> None:
-        raise ZeroDivisionError("odd \x1b[31m")
-
-    monkeypatch.setattr("shared_core.documents.store.read_files", fault)
-    result = run(docs, "--index", tmp_path / "i")
-    assert (result.exit_code, "Traceback" in result.output) == (1, False)
-    assert "ZeroDivisionError" in result.stderr
-    assert "\x1b" not in result.stderr
-    assert "Traceback" in run(docs, "--index", tmp_path / "i", "-v").stderr
 
 
 def test_vectors_may_live_in_chroma(docs: Path, tmp_path: Path) -> None:
