@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import random
 import string
 from pathlib import Path
@@ -219,8 +220,6 @@ def test_a_chat_that_ends_with_the_assistant_is_continued(tiny_tokenizer: Any) -
 
 
 def test_a_template_that_trims_and_knows_no_system_role(tiny_tokenizer: Any) -> None:
-    import copy
-
     tokenizer = copy.deepcopy(tiny_tokenizer)
     tokenizer.chat_template = (
         "{% for m in messages %}{% if m['role'] == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
@@ -234,8 +233,6 @@ def test_a_template_that_trims_and_knows_no_system_role(tiny_tokenizer: Any) -> 
 
 
 def test_a_model_without_a_template_gets_the_plain_rendering(tiny_tokenizer: Any) -> None:
-    import copy
-
     tokenizer = copy.deepcopy(tiny_tokenizer)
     tokenizer.chat_template = None
     ids = Encoder(tokenizer).encode(chat("Be brief.", "Who? <|im_end|>"))

@@ -260,8 +260,6 @@ def test_a_dtype_is_named_and_one_that_does_not_exist_is_refused(
 def test_bfloat16_is_kept_on_a_cpu_that_computes_in_it(
     tiny_model: Any, tiny_tokenizer: Any, tmp_path: Any, computes: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import copy
-
     import torch
 
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": computes}, raising=False)

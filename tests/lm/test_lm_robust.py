@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from typing import Any
 
@@ -13,6 +14,7 @@ from shared_core.errors import GenerationError, InputError, LanguageModelError
 from shared_core.lm.base import Capture, Generate, Generation, Grammar, HiddenStates, Prompt, SamplingParams, Score
 from shared_core.lm.transformers import TransformersLM
 from shared_core.support.threads import run_within
+from tests.lm.test_lm_encoding import unigram
 from tests.lm.tiny_models import make
 from tests.lm.tiny_requests import FEW_SHOT, requests, same, samples
 
@@ -20,18 +22,6 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 # --- tokenizers
-
-
-def unigram() -> Any:
-    """A vocabulary in which ordinary pieces spell the control tokens."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
-
-    pieces = [("<unk>", 0.0), ("<s>", -1.0), ("</s>", -1.0), ("▁", -2.0)]
-    pieces += [(c, -4.0) for c in "abcdefghijklmnopqrstuvwxyz<>/|.?!"]
-    core = Tokenizer(models.Unigram(pieces, unk_id=0))
-    core.pre_tokenizer, core.decoder = pre_tokenizers.Metaspace(), decoders.Metaspace()
-    return PreTrainedTokenizerFast(tokenizer_object=core, bos_token="<s>", eos_token="</s>", unk_token="<unk>")
 
 
 def python_bytes() -> Any:
@@ -56,7 +46,7 @@ def llama(size: int) -> Any:
 @pytest.fixture(scope="module")
 def lms(tiny_lm: Any) -> dict[str, TransformersLM]:
     made = {"byte-level": tiny_lm}
-    for name, tokenizer in (("unigram", unigram()), ("bytes", python_bytes())):
+    for name, tokenizer in (("unigram", unigram(None)), ("bytes", python_bytes())):
         made[name] = TransformersLM(llama(len(tokenizer)), tokenizer)
     made["plain batch"] = TransformersLM(tiny_lm.model, tiny_lm.tokenizer, layout="fallback")
     return made
@@ -174,8 +164,6 @@ def test_numbers_of_numpy_are_whole_numbers() -> None:
 def test_a_model_that_fails_at_one_prompt_answers_the_others(
     error: type[Exception], layout: Any, tiny_model: Any, tiny_tokenizer: Any, tiny_lm: Any
 ) -> None:
-    import copy
-
     model = copy.deepcopy(tiny_model)
     lm = TransformersLM(model, tiny_tokenizer, layout=layout)
     poison = tiny_tokenizer.convert_tokens_to_ids("[Irrelevant]")
@@ -197,8 +185,6 @@ def test_a_model_that_fails_at_one_prompt_answers_the_others(
 
 
 def test_a_batch_too_large_for_memory_is_run_in_parts(tiny_model: Any, tiny_tokenizer: Any, tiny_lm: Any) -> None:
-    import copy
-
     model = copy.deepcopy(tiny_model)
     lm = TransformersLM(model, tiny_tokenizer)
 

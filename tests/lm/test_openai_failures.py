@@ -59,54 +59,51 @@ FAULTS: dict[str, tuple[dict[str, Any], type[LanguageModelError]]] = {
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_each_failure_is_the_right_error_and_leaks_nothing(
-    connect: Connect, caplog: pytest.LogCaptureFixture, name: str
+    server: FakeServer, lm: OpenAICompatibleLM, caplog: pytest.LogCaptureFixture, name: str
 ) -> None:
     caplog.set_level(logging.DEBUG)
     fault, expected = FAULTS[name]
-    with FakeServer() as server:
-        lm = connect(server)
-        lm.probe()
-        server.faults.extend([fault] * 3)
-        error = one(lm)
-        assert type(error) is expected
-        assert error.message
-        assert error.__context__ is None
-        assert error.__cause__ is None
-        shown = "".join(traceback.format_exception(error)) + repr(error) + str(error) + error.hint
-        try:
-            raise error
-        except LanguageModelError:
-            shown += traceback.format_exc()
-        for text in (shown, caplog.text, repr(lm), repr(lm._endpoint), repr(lm.probe())):
-            assert KEY not in text
-            assert "sk-test" not in text
-        server.faults.clear()
-        assert text_of(one(lm)) == "The sky is blue"
+    server.faults.extend([fault] * 3)
+    error = one(lm)
+    assert type(error) is expected
+    assert error.message
+    assert error.__context__ is None
+    assert error.__cause__ is None
+    shown = "".join(traceback.format_exception(error)) + repr(error) + str(error) + error.hint
+    try:
+        raise error
+    except LanguageModelError:
+        shown += traceback.format_exc()
+    for text in (shown, caplog.text, repr(lm), repr(lm._endpoint), repr(lm.probe())):
+        assert KEY not in text
+        assert "sk-test" not in text
+    server.faults.clear()
+    assert text_of(one(lm)) == "The sky is blue"
 
 
 @pytest.mark.parametrize("name", ["401 echoing the key", "page", "truncated", "dropped", "500"])
 def test_a_server_broken_from_the_start_leaks_nothing(
-    connect: Connect, caplog: pytest.LogCaptureFixture, name: str
+    connect: Connect, server: FakeServer, caplog: pytest.LogCaptureFixture, name: str
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    with FakeServer() as server:
-        lm = connect(server, max_retries=0)
-        server.faults.extend([FAULTS[name][0]] * 200)
-        with pytest.raises(LanguageModelError) as caught:
-            _ = lm.capabilities
-        shown = "".join(traceback.format_exception(caught.value)) + str(caught.value)
-        assert "sk-test" not in shown + caplog.text
+    lm = connect(server, max_retries=0)
+    server.faults.extend([FAULTS[name][0]] * 200)
+    with pytest.raises(LanguageModelError) as caught:
+        _ = lm.capabilities
+    shown = "".join(traceback.format_exception(caught.value)) + str(caught.value)
+    assert "sk-test" not in shown + caplog.text
 
 
-def test_credentials_in_the_address_are_used_and_not_shown(connect: Connect, caplog: pytest.LogCaptureFixture) -> None:
+def test_credentials_in_the_address_are_used_and_not_shown(
+    connect: Connect, server: FakeServer, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.DEBUG)
-    with FakeServer() as server:
-        lm = connect(f"http://ann:hun%2Fter2@127.0.0.1:{server.port}/v1", api_key=None)
-        assert text_of(one(lm)) == "The sky is blue"
-        assert {h["authorization"] for _, _, h in server.requests} == {"Basic YW5uOmh1bi90ZXIy"}
-        server.faults.append({"status": 400, "body": {"error": {"message": "hun/ter2 hun%2Fter2 YW5uOmh1bi90ZXIy"}}})
-        assert "ter2" not in str(one(lm)) + repr(lm) + caplog.text
-        assert "YW5u" not in caplog.text
+    lm = connect(f"http://ann:hun%2Fter2@127.0.0.1:{server.port}/v1", api_key=None)
+    assert text_of(one(lm)) == "The sky is blue"
+    assert {h["authorization"] for _, _, h in server.requests} == {"Basic YW5uOmh1bi90ZXIy"}
+    server.faults.append({"status": 400, "body": {"error": {"message": "hun/ter2 hun%2Fter2 YW5uOmh1bi90ZXIy"}}})
+    assert "ter2" not in str(one(lm)) + repr(lm) + caplog.text
+    assert "YW5u" not in caplog.text
 
 
 def test_the_environments_key_goes_to_no_server_by_itself(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:

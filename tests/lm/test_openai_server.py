@@ -139,18 +139,15 @@ def test_a_greedy_sample_is_asked_for_once(connect: Connect, server: FakeServer)
     assert result.usage.calls == 1
 
 
-def test_fewer_choices_than_asked_for_are_made_up_or_refused(connect: Connect) -> None:
+def test_fewer_choices_than_asked_for_are_made_up_or_refused(server: FakeServer, lm: OpenAICompatibleLM) -> None:
     short = {"choices": [{"index": 0, "text": "one"}]}
-    with FakeServer() as server:
-        lm = connect(server)
-        lm.probe()
-        server.faults.append({"body": short})
-        result = one(lm, n=3, temperature=1.0)
-        assert [s.text for s in result.samples] == ["one", "The sky is blue", "The sky is blue"]
-        server.faults.extend([{"body": short}] * 3)
-        result = one(lm, n=9, temperature=1.0)
-        assert isinstance(result, ResponseError)
-        assert "3 samples where 9" in result.message
+    server.faults.append({"body": short})
+    result = one(lm, n=3, temperature=1.0)
+    assert [s.text for s in result.samples] == ["one", "The sky is blue", "The sky is blue"]
+    server.faults.extend([{"body": short}] * 3)
+    result = one(lm, n=9, temperature=1.0)
+    assert isinstance(result, ResponseError)
+    assert "3 samples where 9" in result.message
 
 
 @pytest.mark.parametrize(
@@ -214,11 +211,9 @@ def test_stop_strings_are_cut_where_the_server_forgets_them(connect: Connect) ->
         assert server.texts()[-1]["stop"] == ["sky"]
 
 
-def test_what_a_server_never_does_is_refused_by_name(connect: Connect) -> None:
-    with FakeServer() as server:
-        lm = connect(server)
-        assert one(lm, capture=Capture()).capability == "hidden_states"
-        assert one(lm, token_statistics=True).capability == "token_statistics"
+def test_what_a_server_never_does_is_refused_by_name(lm: OpenAICompatibleLM) -> None:
+    assert one(lm, capture=Capture()).capability == "hidden_states"
+    assert one(lm, token_statistics=True).capability == "token_statistics"
     assert isinstance(one(lm, Prompt()), LanguageModelError)
 
 
