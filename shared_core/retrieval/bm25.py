@@ -20,7 +20,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from shared_core.errors import InputError
-from shared_core.retrieval.base import MemoryRetriever, Ranking, Where, check_k, check_query, collect
+from shared_core.retrieval.base import MemoryRetriever, Ranking, Where, check_k, check_query, collect, collect_ids
 from shared_core.retrieval.filters import Predicate, compile_filter
 from shared_core.retrieval.tokenizer import Tokenizer
 from shared_core.types import Passage
@@ -44,7 +44,7 @@ Scorer = Callable[[list[str]], "NDArray[np.float64]"]
 class BM25Retriever(MemoryRetriever):
     """BM25 over passages in memory; title and text are searched together.
 
-    Adding is cheap; statistics are rebuilt at the first query after a change. Safe to use from several
+    Adding and deleting are cheap; statistics are rebuilt at the first query after a change. Safe to use from several
     threads at once.
 
     >>> retriever = BM25Retriever([Passage("a", "The ferry sails at nine."), Passage("b", "The museum is closed.")])
@@ -110,6 +110,16 @@ class BM25Retriever(MemoryRetriever):
         with self._lock:
             self._passages = {**self._passages, **new}
             self._words.update(words)
+            self._built = None
+
+    def delete(self, ids: Iterable[str]) -> None:
+        """Delete the passages of these ids; unknown ids are ignored."""
+        gone = set(collect_ids(ids))
+        with self._lock:
+            if gone.isdisjoint(self._passages):
+                return
+            self._passages = {i: p for i, p in self._passages.items() if i not in gone}
+            self._words = {i: w for i, w in self._words.items() if i not in gone}
             self._built = None
 
     def rank_many(self, queries: Sequence[str], k: int = 5, where: Where | None = None) -> list[Ranking]:

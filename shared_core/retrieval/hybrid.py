@@ -120,11 +120,21 @@ class HybridRetriever:
         new = list(collect(passages).values())
         if new:
             # Last to first: dense retrievers, whose model or server can fail, come before BM25, which cannot.
-            missing = [type(r).__name__ for r in self.retrievers if not hasattr(r, "add")]
-            if missing:
-                raise InputError(f"{', '.join(missing)} has no add.", hint="Change its passages at their source.")
-            for retriever in reversed(self.retrievers):
-                cast(Any, retriever).add(new)
+            for add in reversed(self._methods("add")):
+                add(new)
+
+    def delete(self, ids: Iterable[str]) -> None:
+        """Delete the passages of these ids from every retriever; unknown ids are ignored."""
+        gone = collect_ids(ids)
+        if gone:
+            for delete in reversed(self._methods("delete")):
+                delete(gone)
+
+    def _methods(self, name: str) -> list[Callable[[list[Any]], None]]:
+        missing = [type(r).__name__ for r in self.retrievers if not hasattr(r, name)]
+        if missing:
+            raise InputError(f"{', '.join(missing)} has no {name}.", hint="Change its passages at their source.")
+        return [getattr(r, name) for r in self.retrievers]
 
     def retrieve(self, query: str, k: int = 5, where: Where | None = None) -> list[Passage]:
         """Find the best passages of all retrievers together, best first; arguments as ``BM25Retriever.retrieve``.

@@ -73,14 +73,18 @@ def test_what_matches_nothing_finds_nothing(query: str) -> None:
     assert BM25Retriever(SMALL).retrieve(query) == []
 
 
-def test_adding_and_replacing_take_effect() -> None:
+def test_adding_replacing_and_deleting_take_effect() -> None:
     retriever = BM25Retriever(SMALL)
     assert retriever.retrieve("volcano") == []
     retriever.add([Passage("d", "A volcano erupted."), Passage("b", "No longer about art: a volcano sleeps.")])
     assert {p.id for p in retriever.retrieve("volcano")} == {"b", "d"}
     assert retriever.retrieve("museum") == []
-    assert (len(retriever), retriever.ids()) == (4, ["a", "b", "c", "d"])
+    retriever.delete(["d", "unknown"])
+    assert [p.id for p in retriever.retrieve("volcano")] == ["b"]
+    assert (len(retriever), retriever.ids()) == (3, ["a", "b", "c"])
     assert [p.id for p in retriever.get(["c", "zz", "a"])] == ["c", "a"]
+    retriever.delete(["a", "b", "c"])
+    assert retriever.retrieve("bridge") == []
 
 
 def test_filters_are_applied_before_k() -> None:
@@ -121,7 +125,7 @@ def test_bad_input_is_refused() -> None:
         with pytest.raises(InputError):
             BM25Retriever(**options)
     with pytest.raises(InputError):
-        retriever.get("a")
+        retriever.delete("a")
 
 
 @pytest.mark.parametrize(
