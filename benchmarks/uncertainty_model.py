@@ -245,16 +245,3 @@ def with_model(quick: bool) -> Figures:
     lab = Lab(quick)
     check(lab)
     return decision(lab, quick) | rerank(lab, quick) | polygraph(lab, quick) | token_cost(lab, quick)
-
-
-def auroc_table(values: dict[str, list[float]], wrong: list[bool]) -> Figures:
-    """Compute how well each estimator ranks wrong answers above right ones.
-
-    Args:
-        values: estimator → uncertainty of each question's answer; missing values count as most uncertain.
-        wrong: whether the answer was wrong, question by question.
-    """
-    from shared_core.evaluation import auroc
-
-    right = 1.0 - np.array(wrong, dtype=float)
-    return {f"auroc_{name}": auroc(-np.array(found), right) for name, found in values.items()}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -33,9 +33,6 @@ class Retrieves(Protocol):
     def retrieve_many(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
         """Return the best ``k`` passages for each query."""
         ...
-
-
-MakeRetriever = Callable[[Iterable[Passage]], Retrieves]
 
 
 @dataclass(frozen=True, slots=True)
