@@ -18,7 +18,6 @@ and checked against its own passage. `caught_KIND`: share of the changed sentenc
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import math
 import random
@@ -32,22 +31,20 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports from `benchmarks`
 
-from benchmarks import write_figures
+from benchmarks import command_line, show_figures, write_figures
 from benchmarks.changed_claims import changed_claims
+from benchmarks.critic import overlap, texts_of
 from benchmarks.reader.data import read_lines
 from shared_core.evaluation.metrics.confidence import auroc, expected_calibration_error
 from shared_core.evaluation.plots import reliability, risk_coverage
 from shared_core.facades.checker import SelfReflectChecker
 from shared_core.types import Answer
 
-ROOT = Path(__file__).resolve().parents[1]
 QUICK = 60
 BATCH = 8
-_WORD = re.compile(r"\w+")
 
 
 def check_all(answers: Sequence[str], evidence: Sequence[Sequence[str]], label: str) -> tuple[list[Answer], float]:
@@ -63,17 +60,10 @@ def check_all(answers: Sequence[str], evidence: Sequence[Sequence[str]], label: 
     return checked, time.process_time() - start
 
 
-def overlap(claim: str, evidence: Sequence[str]) -> float:
-    """Return the share of the claim's words that occur in the evidence."""
-    held = set(_WORD.findall(" ".join(evidence).lower()))
-    said = _WORD.findall(claim.lower())
-    return sum(w in held for w in said) / len(said) if said else 0.0
-
-
 def attribution_figures(path: Path, limit: int | None, plots: Path | None) -> dict[str, float]:
     rows = _some(list(read_lines(path)), limit)
     claims, labels = [r["claim"] for r in rows], [bool(r["supported"]) for r in rows]
-    evidence = [[str(t) for t in _listed(r["references"])] for r in rows]
+    evidence = [texts_of(r["references"]) for r in rows]
     checked, seconds = check_all(claims, evidence, "attribution_tune")
     confidence = [a.confidence if a.confidence is not None else 0.0 for a in checked]
     passing = [bool(a.metadata["passing"]) for a in checked]
@@ -83,7 +73,7 @@ def attribution_figures(path: Path, limit: int | None, plots: Path | None) -> di
         risk_coverage({"": (confidence, labels)}, plots / "check_risk_coverage.png")
     return {
         "auroc_check": auroc(confidence, labels),
-        "auroc_overlap": auroc([overlap(c, e) for c, e in zip(claims, evidence, strict=True)], labels),
+        "auroc_overlap": auroc(overlap([(" ".join(e), c) for c, e in zip(claims, evidence, strict=True)]), labels),
         "precision_0.5": float(np.mean([y for y, p in zip(labels, passing) if p])) if any(passing) else math.nan,
         "coverage_0.5": float(np.mean(passing)),
         "calibration_error": expected_calibration_error(confidence, labels),
@@ -127,20 +117,13 @@ def wikipedia_paragraphs(data: Path, files: slice = slice(6)) -> list[str]:
     return found
 
 
-def _listed(references: Any) -> list[Any]:
-    return [references] if isinstance(references, str) else list(references)
-
-
 def _some(rows: list[dict[str, Any]], limit: int | None) -> list[dict[str, Any]]:
     return rows if limit is None or limit >= len(rows) else random.Random(0).sample(rows, limit)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help=f"{QUICK} rows of each set")
+    parser = command_line(__doc__, quick=f"{QUICK} rows of each set")
     parser.add_argument("--changed", action="store_true", help="also claims that are changed in one fact")
-    parser.add_argument("--json", type=Path, help="file to write the figures to; the plots are drawn beside it")
-    parser.add_argument("--data", type=Path, default=ROOT / "../shared/data", help="folder of the development data")
     options = parser.parse_args()
     limit, console = QUICK if options.quick else None, Console()
     plots = options.json.resolve().parent if options.json else None
@@ -155,13 +138,8 @@ def main() -> None:
     for path in (attribution, support):
         if not path.exists():
             console.print(f"skipped: there is no {path} (--data names the folder; see README)")
-    shown = Table(title="Checking without a model", title_justify="left")
-    shown.add_column("figure")
-    shown.add_column("value", justify="right")
-    for name, value in out.items():
-        shown.add_row(name, f"{value:.0f}" if name in ("claims", "ms_per_claim") else f"{value:.3f}")
     if out:
-        console.print(shown)
+        show_figures(out, "Checking without a model")
     write_figures(out, options.json)
 
 

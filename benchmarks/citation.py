@@ -10,7 +10,6 @@ tokens at every step of it. Competitors that are not installed are skipped with 
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import re
@@ -27,6 +26,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from benchmarks import command_line, write_figures
 from shared_core.citation import CitationIndex, align_quote, split_sentences
 from shared_core.types import Passage
 
@@ -301,9 +301,7 @@ def texts_and_offsets(quick: bool) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="fewer quotes and repetitions")
-    parser.add_argument("--json", metavar="FILE", help="write the figures as one flat mapping")
+    parser = command_line(__doc__, quick="fewer quotes and repetitions", data=False)
     parser.add_argument("--tokenizer", metavar="FOLDER", help="with tokenizer.json, or encoder.json and vocab.bpe")
     args = parser.parse_args()
     repeats, drawn = (3, 10) if args.quick else (7, 40)
@@ -369,8 +367,7 @@ def main() -> None:
     print(f"{figures['forwards_saved_share']:.3f} of {ours.tokens} tokens (1,000 sentences)")
     for name in sorted(k for k in figures if "ratio" in k):
         print(f"{name}: {figures[name]:.0f} times our build time (the same sentences, one run)")
-    if args.json:
-        Path(args.json).write_text(json.dumps(figures, indent=2) + "\n", "utf-8")
+    write_figures(figures, args.json)
 
 
 if __name__ == "__main__":

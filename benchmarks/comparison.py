@@ -29,7 +29,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports from `benchmarks`
 
-from benchmarks import models
+from benchmarks import ROOT, command_line, models
 from benchmarks.models import Case, Retrieved, Simulated
 from shared_core.documents.store import DocumentIndex
 from shared_core.evaluation.baselines import declines, plain_prompt
@@ -42,7 +42,6 @@ from shared_core.lm.base import LanguageModel
 from shared_core.reading.extractive import ExtractiveReader
 from shared_core.settings import SelfReflectSettings
 
-ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/comparison.md"
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 TOP_K = 5
@@ -292,15 +291,12 @@ def _show(console: Console, name: str, rows: Sequence[tuple[System, Figures]]) -
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="12 questions of each set")
+    parser = command_line(__doc__, quick="12 questions of each set")
     parser.add_argument("--each", type=int, help="questions of SQuAD 2.0, and at most 40 of the demo's")
     parser.add_argument("--models", nargs="*", default=["strong", "bold", "liar"], choices=sorted(models.KINDS))
     parser.add_argument("--model", action="append", default=[], help="a released model: smollm2, a path, a GGUF file")
     parser.add_argument("--real", type=int, default=20, help="questions asked of a released model")
-    parser.add_argument("--json", type=Path, help="file to write the figures to")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/comparison.md")
-    parser.add_argument("--data", type=Path, default=ROOT / "../shared/data", help="folder of the development data")
     models.run_and_write(parser.parse_args(), run)
 
 

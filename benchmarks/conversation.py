@@ -15,7 +15,6 @@ conversations (``full``). ``conversation_rewritten.json`` holds the last questio
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import gzip
 import hashlib
@@ -28,11 +27,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks import write_figures
+from benchmarks import ROOT, command_line, show_figures, write_figures
 from shared_core import Answer, Passage, SelfReflectEngine
 from shared_core.cli.common import build_model
 from shared_core.conversation import Asked, Turn, recognise
@@ -42,7 +40,6 @@ from shared_core.documents import DocumentIndex
 from shared_core.lm.base import Generation, LanguageModel
 from shared_core.retrieval import HybridRetriever
 
-ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "examples"
 REWRITTEN = ROOT / "benchmarks" / "conversation_rewritten.json"
 ABOUT_ITSELF = ("asks nothing", "asks about the answer")
@@ -224,15 +221,12 @@ def key_of(context: Mapping[str, Any] | str) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="12 conversations and 20 tasks")
+    parser = command_line(__doc__, quick="12 conversations and 20 tasks")
     parser.add_argument("--part", default="test", choices=("tune", "test", "fresh", "all"), help="part of both sets")
     parser.add_argument("--model", help="model that condenses: scripted, smollm2, a path, a GGUF file")
     parser.add_argument("--limit", type=int, help="conversations and tasks at most")
     parser.add_argument("--demo-only", action="store_true", help="leave MTRAG-UN out")
     parser.add_argument("--verbose", action="store_true", help="print each follow-up that is not answered rightly")
-    parser.add_argument("--json", type=Path, help="file to write the figures to")
-    parser.add_argument("--data", type=Path, default=ROOT / "../shared/data", help="folder of the development data")
     options = parser.parse_args()
     console = Console()
     scripted = options.model == "scripted"
@@ -245,12 +239,7 @@ def main() -> None:
         out |= task_figures(load_tasks(options.data), options.part, lm, limit, console, options.verbose)
     elif not options.demo_only:
         console.print(f"skipped: there is no {path} (--data names the folder; see README)")
-    shown = Table(title=f"Follow-ups, {options.model or 'no model'}", title_justify="left")
-    shown.add_column("figure")
-    shown.add_column("value", justify="right")
-    for name, value in out.items():
-        shown.add_row(name, f"{value:.0f}" if value > 1 else f"{value:.3f}")
-    console.print(shown)
+    show_figures(out, f"Follow-ups, {options.model or 'no model'}")
     write_figures(out, options.json)
 
 

@@ -14,7 +14,6 @@ support counts as none. `auroc_relevance`: sentences and questions of WikiQA's t
 
 from __future__ import annotations
 
-import argparse
 import math
 import random
 import re
@@ -31,7 +30,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports from `benchmarks`
 
-from benchmarks import write_figures
+from benchmarks import command_line, write_figures
 from benchmarks.reader import sets
 from benchmarks.reader.data import read_lines
 from shared_core.evaluation.metrics.confidence import auroc, expected_calibration_error
@@ -42,7 +41,6 @@ from shared_core.reading.extractive import ExtractiveReader
 from shared_core.retrieval.embedding import MiniLMEmbedder
 from shared_core.types import Passage
 
-ROOT = Path(__file__).resolve().parents[1]
 QUICK = 300
 MOST = 2000
 SUPPORT = ("begin_v2", "factcheck_gpt", "wice")
@@ -57,12 +55,13 @@ def pairs_of(data: Path, limit: int) -> dict[str, list[tuple[Pair, bool]]]:
         pair = row["premise"], row["hypothesis"]
         out.setdefault(row["source"], []).append((pair, row["label"] == "supported"))
     rows = read_lines(data / "ood/attribution_tune.jsonl.gz")
-    out["attribution_tune"] = [(("\n".join(_texts(r["references"])), r["claim"]), bool(r["supported"])) for r in rows]
+    out["attribution_tune"] = [(("\n".join(texts_of(r["references"])), r["claim"]), bool(r["supported"])) for r in rows]
     rng = random.Random(0)
     return {name: rng.sample(some, min(limit, len(some))) for name, some in out.items() if _both_kinds(some)}
 
 
-def _texts(references: Any) -> list[str]:
+def texts_of(references: Any) -> list[str]:
+    """Return the texts of a row's references, which may be a single one."""
     return [references] if isinstance(references, str) else [str(r) for r in references]
 
 
@@ -169,10 +168,7 @@ def reading_figures(data: Path, limit: int) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help=f"{QUICK} rows of each set")
-    parser.add_argument("--json", type=Path, help="file to write the figures to")
-    parser.add_argument("--data", type=Path, default=ROOT / "../shared/data", help="folder of the development data")
+    parser = command_line(__doc__, quick=f"{QUICK} rows of each set")
     options = parser.parse_args()
     limit, console = QUICK if options.quick else MOST, Console()
     out = support_figures(options.data, limit, console)

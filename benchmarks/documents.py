@@ -9,10 +9,8 @@ text extraction and, if installed, with pypdf.
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import io
-import json
 import logging
 import re
 import subprocess
@@ -24,9 +22,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from benchmarks import ROOT, command_line, write_figures
 from shared_core.documents.load import LoadOptions, parse_document
 
-ROOT = Path(__file__).parents[1]
 SCHEMAS = "http://schemas.openxmlformats.org"
 MAIN = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
 PARTS = {
@@ -156,16 +154,13 @@ def compare_pdfs(folder: Path, quick: bool) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="files of a tenth of the size")
-    parser.add_argument("--json", type=Path, help="write the figures here")
+    parser = command_line(__doc__, quick="files of a tenth of the size", data=False)
     parser.add_argument("--pdfs", type=Path, help="a folder of PDFs to read")
     given = parser.parse_args()
     figures = measure(0.1 if given.quick else 1.0)
     if given.pdfs is not None:
         figures |= compare_pdfs(given.pdfs, given.quick)
-    if given.json is not None:
-        given.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    write_figures(figures, given.json)
 
 
 if __name__ == "__main__":

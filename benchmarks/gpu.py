@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import json
 import random
 import statistics
 import tempfile
@@ -29,6 +28,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import command_line, write_figures
 from shared_core.lm.base import BaseLanguageModel, Capture, Generate, Generation, Prompt, SamplingParams
 from shared_core.lm.transformers import TransformersLM
 
@@ -221,22 +221,19 @@ def run(options: argparse.Namespace) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__, quick="a tiny model and short prompts", data=False)
     default = "cuda" if torch.cuda.is_available() else "cpu"
-    parser.add_argument("--quick", action="store_true", help="a tiny model and short prompts")
     parser.add_argument("--sizes", nargs="+", choices=["smollm2", *SIZES], default=["smollm2", "1b", "3b", "8b"])
     parser.add_argument("--dtype", choices=("bfloat16", "float16", "float32"), default="bfloat16")
     parser.add_argument("--device", default=default)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--vllm", action="store_true", help="vLLM too, where it is installed")
-    parser.add_argument("--json", metavar="FILE", type=Path, help="write the figures as one flat mapping")
     options = parser.parse_args()
     if options.device == "cpu" and not options.quick:
         Console().print("skipped: there is no accelerator here (--quick shows that the script runs)")
         return
     figures = run(options)
-    if options.json:
-        options.json.write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
+    write_figures(figures, options.json)
 
 
 if __name__ == "__main__":

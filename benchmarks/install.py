@@ -10,7 +10,6 @@ start-up taken off. `packages`: number of installed packages. Needs a package in
 
 from __future__ import annotations
 
-import argparse
 import json
 import resource
 import statistics
@@ -23,7 +22,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-ROOT = Path(__file__).resolve().parents[1]
+from benchmarks import ROOT, command_line, write_figures
+
 QUESTION = "Who founded the Tide Museum?"
 
 
@@ -68,16 +68,14 @@ def run(folder: Path, constraint: Path | None) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--json", type=Path, help="file to write the figures to")
+    parser = command_line(__doc__, data=False)
     parser.add_argument("--keep", type=Path, help="folder for the environment; by default a temporary one")
     parser.add_argument("--constraint", type=Path, help="file of versions to install")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         figures = run(options.keep or Path(place) / "venv", options.constraint)
     Console().print({name: round(value, 3) for name, value in figures.items()})
-    if options.json:
-        options.json.write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
+    write_figures(figures, options.json)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ after each point, and ``--resume`` continues with the points that the file lacks
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import random
@@ -25,13 +24,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import torch
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import command_line, show_figures, write_figures
 from shared_core.errors import GenerationError
 from shared_core.lm.base import Generation, Grammar, Prompt, SamplingParams
 from shared_core.lm.transformers import TransformersLM
@@ -343,10 +342,8 @@ FIGURES = {f.__name__: f for f in (one_prompt, rerank, constrained, many, grid)}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a smaller model, fewer repeats")
+    parser = command_line(__doc__, quick="a smaller model, fewer repeats", data=False)
     parser.add_argument("--only", nargs="+", choices=sorted(FIGURES), default=list(FIGURES), help="some figures")
-    parser.add_argument("--json", metavar="FILE", type=Path, help="write the figures as one flat mapping")
     parser.add_argument("--resume", action="store_true", help="keep the figures in that file; the grid goes on there")
     parser.add_argument("--clock", choices=sorted(CLOCKS), default="cpu")
     parser.add_argument("--threads", type=int, default=1)
@@ -358,8 +355,7 @@ def main() -> None:
 
     def save(found: Mapping[str, float]) -> None:
         figures.update(found)
-        if options.json:
-            options.json.write_text(json.dumps(figures, indent=2), "utf-8")
+        write_figures(figures, options.json)
 
     bench = Bench(options.quick, CLOCKS[options.clock], dict(figures), save)
     figures["model_parameters"] = float(sum(p.numel() for p in bench.model.parameters()))
@@ -367,10 +363,7 @@ def main() -> None:
         save(FIGURES[name](bench))
     size = figures["model_parameters"] / 1e6
     title = f"Tree decoding, {size:.1f} M parameters, {options.threads} thread(s), {options.clock} time"
-    table = Table("figure", "value", "target", title=title)
-    for name, value in figures.items():
-        table.add_row(name, f"{value:,.3g}" if value < 1e4 else f"{value:,.0f}", TARGETS.get(name, ""))
-    Console().print(table)
+    show_figures(figures, title, TARGETS)
 
 
 if __name__ == "__main__":

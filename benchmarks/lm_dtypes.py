@@ -10,8 +10,6 @@ distribution from float32's, with our attention in bfloat16 and with transformer
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
 import sys
 import time
@@ -19,16 +17,15 @@ from pathlib import Path
 
 import torch
 from rich.console import Console
-from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports from `benchmarks`
 
+from benchmarks import ROOT, command_line, show_figures, write_figures
 from benchmarks.lm_vllm import DRAW
 from shared_core.lm._hf import attention
 from shared_core.lm.base import Capture, Generate, Generation, Prompt, SamplingParams
 from shared_core.lm.transformers import TransformersLM
 
-ROOT = Path(__file__).resolve().parents[1]
 TEXTS = 3, 600  # pieces of our own docs whose logits are compared, and their tokens
 
 
@@ -70,12 +67,10 @@ def divergences(full: TransformersLM, coarse: TransformersLM) -> tuple[float, fl
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__, quick="2 prompts of 300 tokens, n = 5, one round", data=False)
     parser.add_argument("--model", default="smollm2", help="smollm2, a GGUF file or a checkpoint's folder")
     parser.add_argument("--new-tokens", type=int, nargs="*", default=[10, 30], help="lengths of the samples")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--quick", action="store_true", help="2 prompts of 300 tokens, n = 5, one round")
-    parser.add_argument("--json", type=Path, help="file to write the figures to")
     options = parser.parse_args()
     lms: dict[str, TransformersLM] = {}
     for dtype in ("float32", "bfloat16"):
@@ -94,12 +89,8 @@ def main() -> None:
             name = f"ratio_{'hidden_' if hidden else ''}{new}"
             out[name] = statistics.median(taken["float32"]) / statistics.median(taken["bfloat16"])
             Console().print(f"{name}: {out[name]:.2f}")
-    table = Table("figure", "value", title="bfloat16 beside float32")
-    for name, value in out.items():
-        table.add_row(name, f"{value:.3g}")
-    Console().print(table)
-    if options.json:
-        options.json.write_text(json.dumps(out, indent=1) + "\n", "utf-8")
+    show_figures(out, "bfloat16 beside float32")
+    write_figures(out, options.json)
 
 
 if __name__ == "__main__":

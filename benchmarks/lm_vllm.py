@@ -16,7 +16,6 @@ processes do not count; ``--clock wall --threads N`` measures wall-clock time on
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import statistics
@@ -27,11 +26,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from benchmarks import command_line, show_figures, write_figures
 from benchmarks.lm import make_model, make_tokenizer, sentences
 from shared_core.lm.base import BaseLanguageModel, Generate, Generation, Prompt, SamplingParams
 
@@ -127,12 +124,10 @@ def measure(folder: str, options: argparse.Namespace, vocabulary: int) -> dict[s
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="8 prompts of 300 tokens, n = 5, a smaller model")
+    parser = command_line(__doc__, quick="8 prompts of 300 tokens, n = 5, a smaller model", data=False)
     parser.add_argument("--model", help="smollm2, a GGUF file or a checkpoint's folder, in place of a random model")
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
     parser.add_argument("--new-tokens", type=int, default=10, help="length of each sample")
-    parser.add_argument("--json", metavar="FILE", help="write the figures as one flat mapping")
     parser.add_argument("--clock", choices=("cpu", "wall"), default="cpu")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=3)
@@ -152,12 +147,8 @@ def main() -> None:
         figures: dict[str, Any] = {"model_parameters": millions * 1e6, **measure(folder, options, vocabulary)}
     figures["vllm_ratio"] = figures["vllm_seconds"] / figures["trees_seconds"]
     figures["vllm_seeded_ratio"] = figures["vllm_seeded_seconds"] / figures["trees_seconds"]
-    table = Table("figure", "value", title=f"Our trees and vLLM's CPU build, {millions:.1f} M")
-    for name, value in figures.items():
-        table.add_row(name, f"{value:,.3g}" if value < 1e4 else f"{value:,.0f}")
-    Console().print(table)
-    if options.json:
-        Path(options.json).write_text(json.dumps(figures, indent=2), encoding="utf-8")
+    show_figures(figures, f"Our trees and vLLM's CPU build, {millions:.1f} M")
+    write_figures(figures, options.json)
 
 
 if __name__ == "__main__":

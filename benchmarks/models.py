@@ -15,7 +15,6 @@ paths run a real one, over a part of the questions (`--real N`, 20 by default), 
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import re
 import sys
@@ -30,6 +29,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports from `benchmarks`
 
+from benchmarks import command_line, write_figures
 from benchmarks.changed_claims import change_name, change_number
 from benchmarks.reader.data import read_lines
 from shared_core.evaluation.baselines import Plain
@@ -42,7 +42,6 @@ from shared_core.retrieval import BM25Retriever
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer, Passage
 
-ROOT = Path(__file__).resolve().parents[1]
 TOP_K = 8
 EACH, QUICK, REAL = 100, 30, 20
 """Questions of each of the two sets for simulated models; the same with ``--quick``; for a released model."""
@@ -331,8 +330,7 @@ def run(options: argparse.Namespace) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help=f"{QUICK} questions of each set")
+    parser = command_line(__doc__, quick=f"{QUICK} questions of each set")
     parser.add_argument(
         "--model", action="append", default=[], help="smollm2, a path, a GGUF file, or lab (the lab's model)"
     )
@@ -342,8 +340,6 @@ def main() -> None:
     parser.add_argument("--alone", action="store_true", help="without the default's own quotes (compete=False)")
     parser.add_argument("--part", default="tune", choices=("tune", "test"), help="part of SQuAD 2.0")
     parser.add_argument("--real", type=int, default=REAL, help="questions asked of a released model")
-    parser.add_argument("--json", type=Path, help="file to write the figures to")
-    parser.add_argument("--data", type=Path, default=ROOT / "../shared/data", help="folder of the development data")
     run_and_write(parser.parse_args(), run)
 
 
@@ -353,8 +349,7 @@ def run_and_write(options: argparse.Namespace, run: Callable[[argparse.Namespace
         Console().print(f"skipped: there is no {options.data}/rag (--data names the folder; see README)")
         return
     out = run(options)
-    if options.json:
-        options.json.write_text(json.dumps(out, indent=1) + "\n", "utf-8")
+    write_figures(out, options.json)
 
 
 if __name__ == "__main__":

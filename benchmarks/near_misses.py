@@ -11,7 +11,6 @@ were looked at, so their figures flatter; nothing was changed for the fourth.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import tempfile
@@ -22,7 +21,7 @@ from rich.console import Console
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports from `benchmarks`
 
-from benchmarks import write_figures
+from benchmarks import command_line, write_figures
 from shared_core.documents import chunk_document, load_document
 from shared_core.facades.engine import SelfReflectEngine
 from shared_core.retrieval import HybridRetriever
@@ -59,8 +58,7 @@ def run() -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--json", type=Path, help="file to write the figures to")
+    parser = command_line(__doc__, data=False)
     options = parser.parse_args()
     write_figures(run(), options.json)
 

@@ -22,7 +22,8 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports from `benchmarks`
 
-from benchmarks.models import PIPELINES, ROOT, TOP_K, Case, Retrieved, run_and_write, squad
+from benchmarks import command_line
+from benchmarks.models import PIPELINES, TOP_K, Case, Retrieved, run_and_write, squad
 from shared_core.evaluation.baselines import Plain
 from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm.base import LanguageModel
@@ -110,12 +111,10 @@ def run(options: argparse.Namespace) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__)
     parser.add_argument("--model", default="smollm2", help="a released model: smollm2, a path, a GGUF file")
     parser.add_argument("--questions", type=int, default=8)
     parser.add_argument("--pipelines", nargs="*", default=list(PIPELINES), choices=PIPELINES)
-    parser.add_argument("--json", type=Path, help="file to write the figures to")
-    parser.add_argument("--data", type=Path, default=ROOT / "../shared/data", help="folder of the development data")
     run_and_write(parser.parse_args(), run)
 
 

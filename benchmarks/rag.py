@@ -45,7 +45,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports 
 
 from cached_embedder import CachedEmbedder
 
-from benchmarks import write_figures
+from benchmarks import ROOT, command_line, write_figures
 from benchmarks.reader import sets
 from benchmarks.reader.mixture import SETS, World
 from benchmarks.reader.sets import Case
@@ -62,7 +62,6 @@ from shared_core.runtime import flow as flows
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Passage
 
-ROOT = Path(__file__).resolve().parents[1]
 TARGETS = (0.5, 0.7, 0.8, 0.9)
 MAIN = "squad2"
 REPORTED_AS = {MAIN: "squad2_test"}
@@ -358,11 +357,8 @@ def draw(folder: Path, name: str, cases: Sequence[Case], answered: Sequence[Answ
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help=f"{QUICK} questions of each set")
-    parser.add_argument("--json", type=Path, help="file to write the figures to")
+    parser = command_line(__doc__, quick=f"{QUICK} questions of each set")
     parser.add_argument("--plots", type=Path, help="folder to draw the plots into")
-    parser.add_argument("--data", type=Path, default=ROOT / "../shared/data", help="folder of the development data")
     parser.add_argument("--cache", type=Path, default=ROOT / ".cache/rag.npz", help="file to keep vectors in")
     parser.add_argument("--sets", nargs="+", choices=list(SETS), help="only these sets of questions")
     options = parser.parse_args()

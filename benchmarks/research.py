@@ -44,7 +44,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports from `benchmarks`
 
-from benchmarks import write_figures
+from benchmarks import command_line, write_figures
 from shared_core import SelfReflectEngine, SelfReflectSettings
 from shared_core.calibration import GUARANTEES, fit_guarantee
 from shared_core.calibration.calibration import Calibration
@@ -58,7 +58,6 @@ from shared_core.lm.scripted import ScriptedLM
 from shared_core.retrieval import BM25Retriever
 from shared_core.types import Answer
 
-ROOT = Path(__file__).resolve().parents[1]
 TARGETS = (0.1, 0.3, 0.5, 0.7, 0.8, 0.9)
 TIERS = {"popular": 0.8, "obscure": 0.25, "invented": 0.0}
 """Share of a person's facts that the simulated model knows."""
@@ -375,11 +374,8 @@ def draw_targets(points: Sequence[tuple[float, SelfRestraint]], path: Path) -> N
 
 def main() -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="fewer people, candidates and splits")
-    parser.add_argument("--json", type=Path, help="file to write the figures to")
+    parser = command_line(__doc__, quick="fewer people, candidates and splits")
     parser.add_argument("--plots", type=Path, help="folder to draw the plots into")
-    parser.add_argument("--data", type=Path, default=ROOT / "../shared/data", help="folder of the development data")
     options = parser.parse_args()
     figures = run(options)
     write_figures(figures, options.json)

@@ -25,7 +25,6 @@ keeps vectors between runs, by the hash of each text.
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import json
 import random
@@ -42,6 +41,7 @@ from cached_embedder import CachedEmbedder
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import command_line, write_figures
 from shared_core.retrieval import BM25Retriever, DenseRetriever, HybridRetriever
 from shared_core.types import Passage
 
@@ -111,9 +111,7 @@ def seconds_per_query(retriever: Any, queries: Sequence[str], repeat: int = 3) -
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--json", type=Path)
+    parser = command_line(__doc__, quick="a fifth of the questions and passages", data=False)
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--cache", type=Path, help="file (.npz) to keep vectors in")
     parser.add_argument("--only", nargs="+", choices=("recall", "index", "fts5"), default=("recall", "index"))
@@ -132,8 +130,7 @@ def main() -> None:
         if "fts5" in options.only:
             figures |= compare_words(options.data, corpus, quick=options.quick, cache=options.cache)
     Console().print({k: round(v, 4) for k, v in figures.items() if "recall" not in k})
-    if options.json:
-        options.json.write_text(json.dumps(figures, indent=1), "utf-8")
+    write_figures(figures, options.json)
 
 
 def compare_words(data: Path, corpus: list[Passage], *, quick: bool, cache: Path | None) -> dict[str, float]:

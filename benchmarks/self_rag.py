@@ -14,9 +14,7 @@ The random model's text is meaningless: only time is measured.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
-import json
 import random
 import statistics
 from collections.abc import Callable
@@ -24,9 +22,8 @@ from typing import Any
 
 import torch
 from lm import CLOCKS, alternate, make_model, make_tokenizer, sentences
-from rich.console import Console
-from rich.table import Table
 
+from benchmarks import command_line, show_figures, write_figures
 from shared_core.lm.base import Generate, Generation, Prompt
 from shared_core.lm.transformers import TransformersLM
 from shared_core.pipelines.decision.question_run import Abilities, QuestionRun
@@ -142,21 +139,14 @@ def measure(step: Step, repeats: int) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a smaller model, fewer repeats")
-    parser.add_argument("--json", metavar="FILE", help="write the figures as one flat mapping")
+    parser = command_line(__doc__, quick="a smaller model, fewer repeats", data=False)
     parser.add_argument("--clock", choices=sorted(CLOCKS), default="cpu")
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     figures = measure(Step(options.quick, CLOCKS[options.clock]), 3 if options.quick else 7)
-    table = Table("figure", "value", "target", title=f"A step of {PASSAGES} passages, {options.clock} time")
-    for name, value in figures.items():
-        table.add_row(name, f"{value:,.3g}" if value < 1e4 else f"{value:,.0f}", TARGETS.get(name, ""))
-    Console().print(table)
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(figures, file, indent=2)
+    show_figures(figures, f"A step of {PASSAGES} passages, {options.clock} time", TARGETS)
+    write_figures(figures, options.json)
 
 
 if __name__ == "__main__":

@@ -20,9 +20,7 @@ support with noise. Those figures show the effect of the knobs on such a model, 
 
 from __future__ import annotations
 
-import argparse
 import hashlib
-import json
 import math
 import random
 import re
@@ -38,6 +36,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports from `benchmarks`
 
+from benchmarks import command_line, write_figures
 from benchmarks.lab.measure.quoting import supports
 from benchmarks.lab.measure.setting import Lab
 from benchmarks.lab.rows.self_rag import tell_about
@@ -276,10 +275,8 @@ def draw(figures: dict[str, float], name: str, folder: Path) -> list[Path]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="fewer questions")
+    parser = command_line(__doc__, quick="fewer questions", data=False)
     parser.add_argument("--count", type=int, metavar="N", help="number of questions for each knob")
-    parser.add_argument("--json", metavar="FILE", help="write the figures as one flat mapping")
     parser.add_argument("--plots", metavar="DIR", default="self_rag_plots", help="folder for the plots")
     parser.add_argument("--model", metavar="DIR", help="checkpoint of the lab; by default the shipped one")
     parser.add_argument("--simulated", action="store_true", help="use the simulated model")
@@ -306,9 +303,7 @@ def main() -> None:
     Console().print(table)
     for path in draw(figures, bench.name, Path(options.plots)):
         Console().print(f"written: {path}")
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(figures, file, indent=2)
+    write_figures(figures, options.json)
 
 
 if __name__ == "__main__":

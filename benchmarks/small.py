@@ -20,10 +20,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports from `benchmarks`
 
+from benchmarks import command_line, show_figures
 from benchmarks.models import TOP_K, Case, Retrieved, alone, ask, natural_questions, run_and_write, squad, worth
 from benchmarks.reader.data import read_lines
 from shared_core.cli.common import build_model
@@ -36,7 +36,6 @@ from shared_core.reflection import REFLECTION_TOKENS, RELEVANCE_TOKENS, Reflecti
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer, Passage
 
-ROOT = Path(__file__).resolve().parents[1]
 EACH, QUICK = 200, 12
 """Questions of each set; the same with ``--quick``."""
 Figures = dict[str, float]
@@ -158,25 +157,17 @@ def run(options: argparse.Namespace) -> Figures:
             found = {f"{figure}{ending}": value for figure, value in parts[part](lm).items()}
             Console().print(f"{name}, {part}: {found}")  # as it comes: a part takes minutes
             out |= found
-    table = Table(title=f"selfreflect-small, {each} questions of each set", title_justify="left")
-    table.add_column("figure")
-    table.add_column("value", justify="right")
-    for figure, value in out.items():
-        table.add_row(figure, f"{value:.3f}")
-    Console().print(table)
+    show_figures(out, f"selfreflect-small, {each} questions of each set")
     return out
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help=f"{QUICK} questions of each set")
+    parser = command_line(__doc__, quick=f"{QUICK} questions of each set")
     parser.add_argument("--each", type=int, help="questions of each set, in place of the usual number")
     parser.add_argument("--model", action="append", default=[], help="small (default), smollm2, a path; repeatable")
     names = ("gold", "quotes", "verdicts", "worth")
     parser.add_argument("--parts", nargs="*", default=list(names), choices=names)
     parser.add_argument("--part", default="test", choices=("tune", "test"), help="part of SQuAD 2.0")
-    parser.add_argument("--json", type=Path, help="file to write the figures to")
-    parser.add_argument("--data", type=Path, default=ROOT / "../shared/data", help="folder of the development data")
     run_and_write(parser.parse_args(), run)
 
 

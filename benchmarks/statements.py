@@ -21,7 +21,8 @@ from rich.console import Console
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports from `benchmarks`
 
-from benchmarks.models import ROOT, run_and_write
+from benchmarks import command_line
+from benchmarks.models import run_and_write
 from shared_core.citation import compare_claim
 from shared_core.facades.checker import SelfReflectChecker
 from shared_core.types import Passage
@@ -62,9 +63,7 @@ def run(options: argparse.Namespace) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--json", type=Path, help="file to write the figures to")
-    parser.add_argument("--data", type=Path, default=ROOT / "../shared/data", help="folder of the development data")
+    parser = command_line(__doc__)
     run_and_write(parser.parse_args(), run)
 
 

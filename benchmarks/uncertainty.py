@@ -9,16 +9,14 @@ Each function in ``FIGURES`` returns a flat mapping of figures.
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks import command_line, show_figures, write_figures
 from shared_core import uncertainty as u
 
 K, D = 20, 4096
@@ -100,19 +98,13 @@ FIGURES: tuple[Callable[[bool], Figures], ...] = (gram, estimators, model)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="fewer repetitions")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
+    parser = command_line(__doc__, quick="fewer repetitions", data=False)
     arguments = parser.parse_args()
     figures: Figures = {}
     for part in FIGURES:
         figures |= part(arguments.quick)
-    width = max(map(len, figures))
-    print(f"k = {K} samples, d = {D}")
-    for name, value in figures.items():
-        print(f"{name:<{width}}  {value:10.4g}")
-    if arguments.json:
-        arguments.json.write_text(json.dumps(figures, indent=2) + "\n")
+    show_figures(figures, f"k = {K} samples, d = {D}")
+    write_figures(figures, arguments.json)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@ from rich.progress import track
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports from `benchmarks`
 
-from benchmarks.models import ROOT, Retrieved, run_and_write, squad
+from benchmarks import command_line
+from benchmarks.models import Retrieved, run_and_write, squad
 from shared_core.cli.common import build_model
 from shared_core.facades.engine import SelfReflectEngine
 from shared_core.settings import SelfReflectSettings
@@ -55,12 +56,10 @@ def run(options: argparse.Namespace) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__)
     parser.add_argument("--model", help="smollm2, a path, or the name on the server")
     parser.add_argument("--base-url", help="OpenAI-compatible server")
     parser.add_argument("--questions", type=int, default=50)
-    parser.add_argument("--json", type=Path, help="file to write the figures to")
-    parser.add_argument("--data", type=Path, default=ROOT / "../shared/data", help="folder of the development data")
     run_and_write(parser.parse_args(), run)
 
 

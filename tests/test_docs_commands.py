@@ -84,6 +84,8 @@ def test_options_of_benchmarks_exist(page: str) -> None:
         # A script, a module, or a package that a script of its name starts.
         sources = [path.with_suffix(".py"), *(path.glob("*.py") if path.is_dir() else ())]
         text = "".join(source.read_text("utf-8") for source in sources if source.is_file())
+        if "command_line(" in text:  # the options that scripts share
+            text += (ROOT / "benchmarks/__init__.py").read_text("utf-8")
         for option in re.findall(r"--[a-z-]+", found[2]):
             # benchmarks.lab.train makes the names of some options from its settings
             assert f'"{option}"' in text or f'"{option[2:]}"' in text, f"{found[1]} has no {option}"

@@ -31,16 +31,12 @@ chooses other questions. Figures:
 from __future__ import annotations
 
 import argparse
-import json
-import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
+from benchmarks import show_figures, write_figures
 from benchmarks.lab import chains
 from benchmarks.lab.measure.estimating import cost, estimators, gram_by_state
 from benchmarks.lab.measure.pipelines import compare, other_world, outcome
@@ -120,20 +116,9 @@ def main() -> None:
     for name in options.only:
         started = time.monotonic()
         found = PARTS[name](lab, counts, folders)
-        show(name, found, time.monotonic() - started)
+        show_figures(found, f"{name} ({time.monotonic() - started:.0f} s)")
         figures |= found
-        if options.json is not None:
-            known = {k: (v if math.isfinite(v) else None) for k, v in figures.items()}
-            options.json.write_text(json.dumps(known, indent=2) + "\n", encoding="utf-8")
-
-
-def show(name: str, figures: Figures, seconds: float) -> None:
-    table = Table(title=f"{name} ({seconds:.0f} s)", title_justify="left")
-    table.add_column("figure")
-    table.add_column("value", justify="right")
-    for key, value in figures.items():
-        table.add_row(key, f"{value:.3f}")
-    Console(width=100).print(table)
+        write_figures(figures, options.json)
 
 
 if __name__ == "__main__":
