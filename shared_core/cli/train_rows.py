@@ -86,7 +86,7 @@ def reclaim_rows_command(
     if dropped is not None:
         write_json_lines(map(dataclasses.asdict, made.drops), dropped)
     if report is not None:
-        write_report(report, made.report.to_dict())
+        write_report(report, dataclasses.asdict(made.report))
     out.print(made.report.summary())
     if not made.rows:
         raise InputError("No rows are left.", hint="The reasons are counted above; --dropped FILE writes each of them.")

@@ -18,17 +18,6 @@ from shared_core.lm.checkpoints import default_device, find_adapter, load_checkp
 from shared_core.training.fused_lora import fuse_lora
 from shared_core.training.settings import TrainingSettings
 
-__all__ = [
-    "ADAPTER",
-    "Base",
-    "Prepare",
-    "check_packages",
-    "load_base",
-    "merge_onto_base",
-    "save_model",
-    "with_adapters",
-]
-
 ADAPTER = "adapter"
 """Folder of the adapter alone, in the output folder, which holds the merged model."""
 
@@ -123,7 +112,8 @@ def load_base(model: Any, tokenizer: Any, settings: TrainingSettings, prepare: P
         own = str(tokenizer) if isinstance(tokenizer, Path) else tokenizer
         options: dict[str, Any] = {"device": "cpu", "dtype": "auto"}
         if settings.method == "qlora":
-            options = {"device": _device(), "dtype": "auto", "quantization": _four_bits()}
+            own_device = f"{default_device()}:{os.environ.get('LOCAL_RANK', '0')}"  # each process of a launch has one
+            options = {"device": own_device, "dtype": "auto", "quantization": _four_bits()}
         loaded, tokenizer = load_checkpoint(str(model), own, **options)
     elif settings.method == "qlora":
         raise InputError("method='qlora' loads its base itself.", hint="Give the model's name or path, not an object.")
@@ -135,11 +125,6 @@ def load_base(model: Any, tokenizer: Any, settings: TrainingSettings, prepare: P
     added = tuple(prepare(loaded, tokenizer)) if prepare is not None else ()
     name = str(model) if named else (getattr(loaded, "name_or_path", "") or "")
     return Base(loaded, tokenizer, dtype, name, added, prepare, settings.method == "qlora")
-
-
-def _device() -> str:
-    """Name this process's device: each process of a launch has its own."""
-    return f"{default_device()}:{os.environ.get('LOCAL_RANK', '0')}"
 
 
 def _four_bits() -> Any:
@@ -254,14 +239,12 @@ def _show_bias(model: Any) -> None:
 
 def save_model(base: Base, trained: Any, folder: Path) -> None:
     """Write the merged model in the base's dtype, its tokenizer, and the adapter alone."""
-    if not base.quantised and not hasattr(trained, "merge_and_unload"):
-        whole = trained.to(base.dtype)
-    elif base.quantised:
+    if hasattr(trained, "merge_and_unload"):
         trained.save_pretrained(folder / ADAPTER)
-        whole = merge_onto_base(base, folder / ADAPTER)
+        own = folder / ADAPTER
+        whole = merge_onto_base(base, own) if base.quantised else trained.merge_and_unload().to(base.dtype)
     else:
-        trained.save_pretrained(folder / ADAPTER)
-        whole = trained.merge_and_unload().to(base.dtype)
+        whole = trained.to(base.dtype)
     whole.save_pretrained(folder)
     base.tokenizer.save_pretrained(folder)
 

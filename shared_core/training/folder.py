@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -63,11 +63,9 @@ class TrainingFolder:
         """
         self._log.bind({RUN: configuration})
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> AbstractContextManager[None]:
         """Keep other processes from training here; errors as ``RunLog.locked``."""
-        with self._log.locked():
-            yield
+        return self._log.locked()
 
     def mark(self, step: int) -> None:
         """Mark the checkpoint of a step as whole."""

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["fuse_lora"]
-
 
 def fuse_lora(model: Any) -> int:
     """Replace the forward pass of plain LoRA layers over bfloat16 linear layers, in place.

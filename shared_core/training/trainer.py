@@ -193,16 +193,10 @@ def prepare(
 ) -> Setup:
     """Load the model to train; nothing is written yet.
 
-    Args:
-        model: hub name, path, or a model object (which is changed).
-        output: a folder that does not exist, is empty, or holds an interrupted training.
-        settings: of the training.
-        tokenizer: object, name or path; the model's own if ``None``.
-        prepare_base: adds tokens to the base.
+    Arguments as for ``recipes.train``.
 
     Raises:
-        MissingDependencyError: a package is missing.
-        ModelLoadError: there is no such model.
+        MissingDependencyError, ModelLoadError: as ``load_base``.
         InputError: a folder in use, or of a training with other settings or weights; batches that cannot be divided; a
             method that needs another device.
     """

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Block", "attend_by_blocks", "split_mask", "tree_attention"]
-
 _NAME = "selfreflect_tree"
 _BLOCK = 64  # queries of a block: fewer see fewer keys in vain, more make better products
 _UNLIKE = ("sliding_window", "attention_dropout", "attn_logit_softcapping")  # settings that need other arithmetic

@@ -19,8 +19,6 @@ from shared_core.training.rows import IGNORED
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Tree", "collate_tree", "plant_trees", "tree_loss"]
-
 
 @dataclass
 class Tree:

@@ -70,5 +70,3 @@ def test_the_command_writes_rows_drops_and_report(tmp_path: Path) -> None:
 def test_limits_that_cannot_be_held_are_refused() -> None:
     with pytest.raises(SettingsError):
         RowSettings(min_sentences=3, max_sentences=2)
-    with pytest.raises(InputError):
-        build_rows([source(*GOOD)], batch=0)

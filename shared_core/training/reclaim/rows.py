@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from shared_core.errors import InputError, SelfReflectError
+from shared_core.errors import SelfReflectError
 from shared_core.pipelines.reclaim.prompts import (
     CLAIM_END,
     PAIR_GAP,
@@ -41,6 +41,7 @@ from shared_core.training.reclaim.sources import Segment, SourceAnswer, segment_
 from shared_core.training.rows import TrainingRow
 
 RowRole = Literal["reference", "claim", "unified"]
+_TOGETHER = 64  # sources whose requests to a model or judge go out together
 Stage = Literal["source", "selection", "string match", "claim", "entailment", "policy", "rows"]
 
 
@@ -113,10 +114,6 @@ class RowReport:
     selector: str | None = None
     judge: str | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON."""
-        return asdict(self)
-
     def summary(self) -> str:
         """Summarise the counts for people, one per line."""
         lines = [
@@ -159,7 +156,6 @@ def build_rows(
     resources: Resources | None = None,
     *,
     progress: Callable[[int], None] | None = None,
-    batch: int = 64,
 ) -> RowSet:
     """Make the rows of all sources. Deterministic, up to the models asked.
 
@@ -169,22 +165,16 @@ def build_rows(
         resources: ``models["selection"]`` (or ``default``) selects citations for segments without labels; without one
             those are dropped. ``judge`` is the NLI filter; without one nothing is filtered, and the report says so.
         progress: called with the number of sources done.
-        batch: sources worked on at the same time; their requests to a model or judge go out together.
 
     Returns:
         Rows, drops and report. Failures of a model or judge on a segment drop that segment.
-
-    Raises:
-        InputError: ``batch`` is below 1.
     """
-    if batch < 1:
-        raise InputError(f"batch must be at least 1, not {batch}.")
     settings, resources = settings or RowSettings(), resources or Resources()
     model = resources.models.get("selection") or resources.models.get("default")
     done: list[_Work] = []
     given = list(sources)
-    for start in range(0, len(given), batch):
-        some = given[start : start + batch]
+    for start in range(0, len(given), _TOGETHER):
+        some = given[start : start + _TOGETHER]
         flows = [_pairs(s, settings, model is not None, resources.judge is not None) for s in some]
         done += [_settle(s, r) for s, r in zip(some, run_many(flows, resources))]
         if progress is not None:

@@ -161,13 +161,11 @@ class UtilityReward:
                     state.cache.add(text, p)
                     state.claims[claim_key(text)] = Claim(text, p)
             written = [text for text, _ in row.candidates if claim_key(text) != claim_key(row.abstention)]
-            state.candidates = _sentences(written)
+            state.candidates = [
+                Candidate(t, tuple(Part(s.start, s.end, (s.text,)) for s in split_claims(t))) for t in written
+            ]
             self._states[source] = state
         return self._states[source]
-
-
-def _sentences(texts: Sequence[str]) -> list[Candidate]:
-    return [Candidate(t, tuple(Part(s.start, s.end, (s.text,)) for s in split_claims(t))) for t in texts]
 
 
 def _is_unknown(state: Search, claim: str) -> bool:

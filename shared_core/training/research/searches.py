@@ -36,7 +36,6 @@ from shared_core.training.labelling import check_questions, made_with, without_n
 from shared_core.training.research.rows import Scored, Searched
 
 if TYPE_CHECKING:
-    from shared_core.evaluation.dataset import Question
     from shared_core.facades.engine import SelfReflectEngine
 
 SEARCHES, CARD = "searches.jsonl", "searches.json"
@@ -45,7 +44,7 @@ _FREE = {"calibration", "deadline", "max_calls", "max_tokens"}
 
 BatchResult = tuple[list[Searched], dict[str, str]]
 """The searches of a batch of questions, and the errors of those that failed, by id."""
-Carrier = Callable[["SelfReflectEngine", Sequence[Sequence["Question"]], str], Generator[BatchResult, None, None]]
+Carrier = Callable[["SelfReflectEngine", Sequence[Sequence[Question]], str], Generator[BatchResult, None, None]]
 """Searches batches of questions with an engine, and yields the result of each once it is done."""
 
 
@@ -143,7 +142,8 @@ def run_searches(
 
         def work(batches: Batches) -> Generator[tuple[dict[str, Any], dict[str, str]], None, None]:
             asked = [[by_id[name] for name in batch] for batch in batches]
-            for found, errors in (carrier or _here)(engine, asked, abstention):
+            here = (search_batch(engine, batch, abstention) for batch in asked)
+            for found, errors in here if carrier is None else carrier(engine, asked, abstention):
                 yield {s.id: s.to_dict() for s in found}, errors
 
         failed = log.fill(by_id, work, batch_size=batch_size, progress=progress)
@@ -156,13 +156,6 @@ def _read(log: RunLog, name: str) -> Searched:
     except (KeyError, TypeError, ValueError) as error:
         hint = "Give a folder of its own: --output DIR"
         raise InputError(f"{log.path}, id {name!r}: not a search ({error}).", hint=hint) from error
-
-
-def _here(
-    engine: SelfReflectEngine, batches: Sequence[Sequence[Question]], abstention: str
-) -> Generator[BatchResult, None, None]:
-    for batch in batches:
-        yield search_batch(engine, batch, abstention)
 
 
 def search_batch(engine: SelfReflectEngine, batch: Sequence[Question], abstention: str) -> BatchResult:

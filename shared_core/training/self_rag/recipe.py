@@ -52,18 +52,11 @@ def train_self_rag(
 
     Args:
         rows: all of the generator, or all of the critic.
-        model: hub name or path of the model to start from.
-        output: a folder that does not exist, is empty, or holds this training, interrupted.
         settings: ``self_rag_recipe()`` by default.
-        sources: where the rows come from, for the card.
-        progress: called after each step.
-        evaluate_on: rows of the same kind kept apart by the caller, instead of a share of the rows.
+        model, output, sources, progress, evaluate_on: as for ``train``, and so are the errors.
 
     Returns:
         The result; its card says how often each verdict was taught (``balance``).
-
-    Raises:
-        InputError, ModelLoadError, MissingDependencyError, GenerationError: as ``train``.
     """
     if len({row.role for row in rows}) > 1:
         raise InputError("The rows are of critic and generator.", hint="Train one at a time.")

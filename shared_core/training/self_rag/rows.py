@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from shared_core.errors import InputError
 from shared_core.lm.base import Prompt
@@ -55,6 +55,7 @@ class GeneratorRow:
         dataset_name: where it is from.
     """
 
+    role: ClassVar[str] = "generator"
     instruction: str
     output: str
     dataset_name: str = ""
@@ -65,11 +66,6 @@ class GeneratorRow:
             raise InputError("A row of the generator needs an instruction.")
         if all(masked for _, masked, _ in _pieces(self.output)):
             raise InputError("A row of the generator needs an output beside its passages.")
-
-    @property
-    def role(self) -> str:
-        """Role of the model that the row is for."""
-        return "generator"
 
     @property
     def source(self) -> str:
@@ -116,6 +112,7 @@ class CriticRow:
         task: one of ``TASKS``.
     """
 
+    role: ClassVar[str] = "critic"
     instruction: str
     input: str
     output: str
@@ -129,11 +126,6 @@ class CriticRow:
             raise InputError(
                 f"{self.output!r} is no verdict of {self.task}.", hint=f"There are: {', '.join(TASKS[self.task])}."
             )
-
-    @property
-    def role(self) -> str:
-        """Role of the model that the row is for."""
-        return "critic"
 
     @property
     def source(self) -> str:
