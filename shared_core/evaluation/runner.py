@@ -187,7 +187,7 @@ def metrics(records: Sequence[Record], targets: Sequence[float] = TARGETS) -> di
         "claims_per_answer": mean_of([r.claims for r in records]),
         "recall": mean_of([r.recall for r in records if r.recall is not None]),
         "offsets_exact": mean_of(offsets),
-        **_confidence_metrics([r for r in done if r.correct is not None]),
+        **_confidence_metrics(records),
         **{name: value for rho in targets for name, value in _kept(records, rho).items()},
         **_answerable_metrics([r for r in done if r.answerable is not None]),
         "seconds_per_question": mean_of([r.seconds for r in records]),
@@ -207,8 +207,7 @@ def _kept(records: Sequence[Record], rho: float) -> dict[str, float]:
 
 
 def _confidence_metrics(records: Sequence[Record]) -> dict[str, float]:
-    sure = [_known(r.confidence) for r in records]
-    right = [float(bool(r.correct)) for r in records]
+    sure, right = judgements(records)
     known = any(not math.isnan(c) for c in sure)  # undefined without any confidence
     return {
         "auroc_correct": ranking.auroc(sure, right) if known else math.nan,

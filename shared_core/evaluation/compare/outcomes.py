@@ -47,7 +47,7 @@ class ComparisonRow:
         """Configuration and question id."""
         return self.configuration, self.record.id
 
-    def is_of(self, question: Question) -> bool:
+    def is_of(self, question: Question | Record) -> bool:
         """Return whether this question, with these answers, was the one asked."""
         asked = (self.record.question, self.record.answers, self.record.answerable)
         return asked == (question.question, question.answers, question.answerable)
@@ -130,10 +130,11 @@ def over(rows: Sequence[ComparisonRow], figure: str) -> int | None:
     """Count the questions that a figure is over; ``None`` for an unknown figure."""
     kind, _, bar = figure.rpartition("_")
     if kind == "kept_accuracy":
-        return _count(rows, lambda row: _ranked(row) and not row.record.abstained and _above(row, float(bar)))
+        shown = [row for row in rows if _ranked(row) and not row.record.abstained]
+        return _count(shown, lambda row: row.record.confidence is not None and row.record.confidence > float(bar))
     if kind == "utility":
         return _count(rows, _judged)
-    if kind == "coverage":
+    if kind == "coverage" or figure in _OVER_ALL:
         return len(rows)
     if figure in _OVER:
         return _count(rows, _OVER[figure])
@@ -147,14 +148,6 @@ def _count(rows: Sequence[ComparisonRow], wanted: Callable[[ComparisonRow], bool
 
 def _judged(row: ComparisonRow) -> bool:
     return row.record.correct is not None
-
-
-def _above(row: ComparisonRow, bar: float) -> bool:
-    return row.record.confidence is not None and row.record.confidence > bar
-
-
-def _all(row: ComparisonRow) -> bool:
-    return True
 
 
 def _answerable(row: ComparisonRow) -> bool:
@@ -173,8 +166,8 @@ def _paid(row: ComparisonRow) -> bool:
     return row.usage is not None
 
 
+_OVER_ALL = ("questions", "errors", "coverage", "claims_per_answer", "seconds_per_question")
 _OVER: dict[str, Callable[[ComparisonRow], bool]] = {
-    "questions": _all, "errors": _all, "coverage": _all, "claims_per_answer": _all, "seconds_per_question": _all,
     "exact_match": _judged, "f1": _judged,
     "exact_match_answerable": _answerable, "f1_answerable": _answerable, "first_quote": _answerable,
     "accuracy": lambda row: _ranked(row) and not row.record.abstained,

@@ -36,10 +36,8 @@ class Comparison(ComparisonFigures):
 
     def write_answers(self, path: str | Path) -> Path:
         """Write one CSV line per question and configuration; InputError if the file cannot be written."""
-        return write_result(path, _as_csv([_flat(row) for i in range(len(self.questions)) for row in self._at(i)]))
-
-    def _at(self, number: int) -> list[ComparisonRow]:
-        return [self.rows[name][number] for name in self.names]
+        rows = (self.rows[name][i] for i in range(len(self.questions)) for name in self.names)
+        return write_result(path, _as_csv(list(map(_flat, rows))))
 
     def plot(self, folder: str | Path) -> list[Path]:
         """Draw risk–coverage, reliability, utility and cost of all configurations, as far as they are defined.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
@@ -105,7 +105,8 @@ def compare(
     seen = {n: warn_fitted_on(system, [q for _, q in chosen], n if several else "") for n, system in systems.items()}
     session = _session(questions, shard, batch_size, {"fitted_on": seen, **(about or {})})
     rows: list[ComparisonRow] = []
-    with _kept(folder, described, session) as (before, write):
+    unkept: tuple[Run, _Write] = Run(described, [session], ()), lambda rows: None
+    with nullcontext(unkept) if folder is None else continue_run(folder, described, session) as (before, write):
         done = _done(before, systems, chosen)
         total = len(systems) * len(chosen)
         if progress is not None:
@@ -113,7 +114,8 @@ def compare(
         if len(done) < total:
             _warm_up(systems)
         for name, todo in _plan(tuple(systems), chosen, batch_size, done):
-            made = _ask(name, systems[name], todo, measures or {})
+            answers, seconds = ask_batch(name, systems[name], [q for _, q in todo])
+            made = [row_of(name, at, q, a, seconds, measures or {}) for (at, q), a in zip(todo, answers)]
             write(made)
             rows += made
             if progress is not None:
@@ -149,7 +151,7 @@ def merge(
         configurations.update(run.configurations)
         for row in run.rows:
             first = asked.setdefault(row.record.id, row)
-            if not row.is_of(_question_of(first)):
+            if not row.is_of(first.record):
                 raise InputError(f"In {folder} the question {row.record.id!r} is another than in {folders[0]}.")
             if row.key not in kept or kept[row.key].record.error or not row.record.error:
                 kept[row.key] = row
@@ -201,17 +203,6 @@ def _session(
     }
 
 
-@contextmanager
-def _kept(
-    folder: str | Path | None, described: Mapping[str, Mapping[str, Any]], session: Mapping[str, Any]
-) -> Iterator[tuple[Run, _Write]]:
-    if folder is None:
-        yield Run(described, [session], ()), lambda rows: None
-        return
-    with continue_run(folder, described, session) as found:
-        yield found
-
-
 def _done(before: Run, systems: Mapping[str, AnswersMany], chosen: _Batch) -> set[tuple[str, str]]:
     """Return the (configuration, question) pairs that are answered already."""
     by_id = {q.id: q for _, q in chosen}
@@ -248,12 +239,3 @@ def _warm_up(systems: Mapping[str, AnswersMany]) -> None:
         warm_up = getattr(system, "warm_up", None)
         if callable(warm_up):
             warm_up()
-
-
-def _ask(name: str, system: AnswersMany, batch: _Batch, measures: Mapping[str, Measure]) -> list[ComparisonRow]:
-    answers, seconds = ask_batch(name, system, [q for _, q in batch])
-    return [row_of(name, at, q, answer, seconds, measures) for (at, q), answer in zip(batch, answers)]
-
-
-def _question_of(row: ComparisonRow) -> Question:
-    return Question(row.record.id, row.record.question, row.record.answers, row.record.answerable)

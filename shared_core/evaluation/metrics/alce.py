@@ -80,7 +80,7 @@ def alce_citation_scores(
     if not scored:
         return CitationScores(math.nan, math.nan, 0)
     recall = [sum(s.supported for s in answer) / len(answer) for answer in scored]
-    precision = [_ratio(sum(s.needed for s in answer), sum(len(s.documents) for s in answer)) for answer in scored]
+    precision = [sum(s.needed for s in answer) / max(1, sum(len(s.documents) for s in answer)) for answer in scored]
     return CitationScores(math.fsum(recall) / len(recall), math.fsum(precision) / len(precision), len(scored))
 
 
@@ -163,10 +163,6 @@ def _field(item: Mapping[str, Any], name: str) -> Any:
         raise InputError(f"An item to score lacks {name!r}.") from error
 
 
-def _ratio(part: int, whole: int) -> float:
-    return part / whole if whole else 0.0
-
-
 Nli = Callable[[str, str], Any] | SupportScorer
 """``nli(premise, hypothesis)`` returning true/false, 0/1 or a probability; or a ``SupportScorer``, asked in batches."""
 
@@ -174,27 +170,25 @@ Nli = Callable[[str, str], Any] | SupportScorer
 class Entailment:
     """Judge of entailment that asks ``nli`` once per distinct pair, in batches if it takes them.
 
+    A probability of .5 or more counts as entailed; an unknown one (``None``, NaN) never does.
+
     >>> Entailment(lambda premise, hypothesis: hypothesis in premise).ask([("It rains.", "rains"), ("a", "b")])
     [True, False]
 
     Args:
         nli: function or scorer to ask.
-        threshold: least probability that counts as entailed; unknown (``None``, NaN) never does.
 
     Raises:
         InputError: ``nli`` is neither callable nor a ``SupportScorer``.
     """
 
-    def __init__(self, nli: Nli, threshold: float = 0.5) -> None:
+    def __init__(self, nli: Nli) -> None:
         if not isinstance(nli, SupportScorer) and not callable(nli):
             raise InputError(
                 f"An NLI model must be a function (premise, hypothesis) or a SupportScorer, not {nli!r}.",
                 hint="No model is downloaded by default; pass your own.",
             )
-        if not 0.0 < threshold <= 1.0:
-            raise InputError(f"The entailment threshold must lie in (0, 1], not {threshold!r}.")
         self._nli = nli
-        self._threshold = threshold
         self._known: dict[tuple[str, str], bool] = {}
 
     def ask(self, pairs: Sequence[tuple[str, str]]) -> list[bool]:
@@ -225,4 +219,4 @@ class Entailment:
             return False
         if not 0.0 <= value <= 1.0:
             raise InputError(f"The NLI model answered {value!r}, not a probability.", hint="Apply its softmax.")
-        return value >= self._threshold
+        return value >= 0.5
