@@ -30,7 +30,7 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports from `benchmarks`
 
 from benchmarks import ROOT, command_line, models
-from benchmarks.models import Case, Retrieved, Simulated
+from benchmarks.models import Case, Retrieved
 from shared_core.documents.store import DocumentIndex
 from shared_core.evaluation.baselines import declines, plain_prompt
 from shared_core.evaluation.dataset import read_questions
@@ -236,7 +236,7 @@ def run(options: argparse.Namespace) -> dict[str, float]:
     for system in missing:
         console.print(f"left out: {system.name} ({system.needs} is not installed)")
     tables = []
-    for name, lm, some in _models(options, cases):
+    for name, lm, some in models.models_of(options, cases):
         rows: list[tuple[System, Figures]] = []
         for system in SYSTEMS:
             if system in missing:
@@ -253,17 +253,6 @@ def run(options: argparse.Namespace) -> dict[str, float]:
         before, after = text.split(BEGIN)[0], text.split(END)[1]
         PAGE.write_text(before + BEGIN + "\n\n" + "\n".join(tables) + "\n" + END + after, "utf-8")
     return out
-
-
-def _models(options: argparse.Namespace, cases: Sequence[Case]) -> Any:
-    for kind in options.models:
-        yield kind, Simulated(kind, cases).model(), cases
-    for name in options.model:
-        from shared_core.cli.common import build_model
-
-        lm = build_model(name, None)
-        assert lm is not None
-        yield Path(name).stem, lm, random.Random(3).sample(list(cases), min(options.real, len(cases)))
 
 
 def table(name: str, n: int, rows: Sequence[tuple[System, Figures]]) -> str:
@@ -293,7 +282,8 @@ def _show(console: Console, name: str, rows: Sequence[tuple[System, Figures]]) -
 def main() -> None:
     parser = command_line(__doc__, quick="12 questions of each set")
     parser.add_argument("--each", type=int, help="questions of SQuAD 2.0, and at most 40 of the demo's")
-    parser.add_argument("--models", nargs="*", default=["strong", "bold", "liar"], choices=sorted(models.KINDS))
+    usual, known = ["strong", "bold", "liar"], sorted(models.KINDS)
+    parser.add_argument("--models", dest="only", nargs="*", default=usual, choices=known, help="simulated models")
     parser.add_argument("--model", action="append", default=[], help="a released model: smollm2, a path, a GGUF file")
     parser.add_argument("--real", type=int, default=20, help="questions asked of a released model")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/comparison.md")

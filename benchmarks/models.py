@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports 
 
 from benchmarks import command_line, write_figures
 from benchmarks.changed_claims import change_name, change_number
-from benchmarks.reader.data import read_lines
+from benchmarks.reader.data import read_lines, read_passages
 from shared_core.evaluation.baselines import Plain
 from shared_core.evaluation.metrics.qa import contains_answer
 from shared_core.facades.engine import SelfReflectEngine
@@ -75,8 +75,8 @@ class Retrieved:
 
 def squad(data: Path, each: int, part: str) -> list[Case]:
     rows = random.Random(7).sample(list(read_lines(data / f"rag/squad2_{part}.jsonl.gz")), each)
-    passages = [Passage(r["id"], r["text"], r.get("title", "")) for r in read_lines(data / "rag/corpus.jsonl.gz")]
-    found = BM25Retriever(passages).retrieve_many([r["question"] for r in rows], TOP_K)
+    passages = read_passages(data / "rag/corpus.jsonl.gz")
+    found = BM25Retriever(passages.values()).retrieve_many([r["question"] for r in rows], TOP_K)
     return [Case(r["question"], tuple(r["answers"]) if r["answerable"] else (), tuple(p)) for r, p in zip(rows, found)]
 
 
@@ -118,13 +118,10 @@ class Simulated:
             None,
         )
         if case is None or "0 to 100" in prompt or re.search(r"yes or no\.?\s*$", prompt):
-            return self._judge(prompt)
+            return "97" if "0 to 100" in prompt else "yes"
         rng = random.Random(case.question)
         numbered = re.findall(r"^S(\d+): (.*)$", prompt, re.MULTILINE)
         return KINDS[self.kind](Question(case, [text for _, text in numbered], prompt, rng))
-
-    def _judge(self, prompt: str) -> str:
-        return "97" if "0 to 100" in prompt else "yes"
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,7 @@ from benchmarks.reader.sets import Case
 from shared_core.evaluation.metrics.confidence import accuracy_at, auroc, expected_calibration_error
 from shared_core.evaluation.metrics.qa import contains_answer, exact_match, f1
 from shared_core.evaluation.plots import reliability, risk_coverage
+from shared_core.evaluation.runner import mean_of
 from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.decision.question_run import QuestionRun
@@ -129,10 +130,10 @@ def figures_of(cases: Sequence[Case], answered: Sequence[Answered], *, calibrate
     confidence = [a.confidence for a in answered]
     found = [len(set(c.gold) & {p.id for p in a.passages}) / len(c.gold) for c, a in zip(cases, answered) if c.gold]
     out = {
-        "recall_at_5": _mean(found),  # unanswerable questions have a paragraph too
-        "first_quote": _mean(r for _, _, r in pairs),
-        "exact_match": _mean(exact_match(a.short, c.answers) for c, a, _ in pairs),
-        "f1": _mean(f1(a.short, c.answers) for c, a, _ in pairs),
+        "recall_at_5": mean_of(found),  # unanswerable questions have a paragraph too
+        "first_quote": mean_of(r for _, _, r in pairs),
+        "exact_match": mean_of(exact_match(a.short, c.answers) for c, a, _ in pairs),
+        "f1": mean_of(f1(a.short, c.answers) for c, a, _ in pairs),
         "auroc_correct": auroc(confidence, right),
         "auroc_answerable": auroc([a.answerable for a in answered], [bool(c.answers) for c in cases]),
     }
@@ -141,17 +142,12 @@ def figures_of(cases: Sequence[Case], answered: Sequence[Answered], *, calibrate
         for target in TARGETS:
             kept = accuracy_at(confidence, right, target)
             out[f"kept_accuracy_{target}"], out[f"coverage_{target}"] = kept.accuracy, kept.coverage
-        out["right_unsaid_0.5"] = _mean(not a.confidence > 0.5 for a, r in zip(answered, right) if r)
-        out["abstained_unanswerable_0.5"] = _mean(
+        out["right_unsaid_0.5"] = mean_of(not a.confidence > 0.5 for a, r in zip(answered, right) if r)
+        out["abstained_unanswerable_0.5"] = mean_of(
             not a.confidence > 0.5 for c, a in zip(cases, answered) if not c.answers
         )
-        out["exact_citations"] = _mean(a.exact for a in answered)
+        out["exact_citations"] = mean_of(a.exact for a in answered)
     return out
-
-
-def _mean(values: Any) -> float:
-    found = [float(v) for v in values]
-    return sum(found) / len(found) if found else math.nan
 
 
 def gold_figures(data: Path, reader: ExtractiveReader, limit: int | None) -> dict[str, float]:
@@ -171,14 +167,14 @@ def gold_figures(data: Path, reader: ExtractiveReader, limit: int | None) -> dic
         return found
 
     def score(rows: Sequence[tuple[float, float, bool]], bar: float) -> float:
-        return _mean(right if p > bar else not held for p, right, held in rows)
+        return mean_of(right if p > bar else not held for p, right, held in rows)
 
     tune, test = read("fit"), read("report")
     best = max(sorted({p for p, _, _ in tune}), key=lambda bar: score(tune, bar))
     return {
         "gold_f1": score(test, 0.5),
         "gold_f1_tuned": score(test, best),
-        "gold_f1_answerable": _mean(right for _, right, held in test if held),
+        "gold_f1_answerable": mean_of(right for _, right, held in test if held),
     }
 
 
@@ -275,9 +271,9 @@ def bold_figures(cases: Sequence[Case], embedder: CachedEmbedder) -> dict[str, f
         prefix = "bold" if pipeline == "composed" else f"bold_{pipeline}"
         out |= {
             f"{prefix}_auroc_correct": auroc(sure, right),
-            f"{prefix}_kept_accuracy_0.5": _mean(kept),
+            f"{prefix}_kept_accuracy_0.5": mean_of(kept),
             f"{prefix}_coverage_0.5": len(kept) / len(some),
-            f"{prefix}_abstained_unanswerable_0.5": _mean(abstained),
+            f"{prefix}_abstained_unanswerable_0.5": mean_of(abstained),
         }
     return out
 

@@ -25,7 +25,6 @@ keeps vectors between runs, by the hash of each text.
 
 from __future__ import annotations
 
-import gzip
 import json
 import random
 import time
@@ -42,6 +41,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import command_line, write_figures
+from benchmarks.reader.data import read_lines, read_passages
 from shared_core.retrieval import BM25Retriever, DenseRetriever, HybridRetriever
 from shared_core.types import Passage
 
@@ -53,11 +53,6 @@ DATA = Path(__file__).resolve().parents[1] / "../shared/data/rag"
 class Query:
     text: str
     gold: tuple[str, ...]
-
-
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
 
 
 def questions(data: Path, corpus: Sequence[Passage]) -> tuple[dict[str, list[Query]], list[Passage]]:
@@ -121,7 +116,7 @@ def main() -> None:
     if options.large:
         figures = large.run(options.data.parent / "text", options.large, options.vectors)
     else:
-        corpus = [Passage(r["id"], r["text"], r["title"]) for r in read_lines(options.data / "corpus.jsonl.gz")]
+        corpus = list(read_passages(options.data / "corpus.jsonl.gz").values())
         figures = {"passages": float(len(corpus))}
         if "recall" in options.only:
             figures |= recalls(options.data, corpus, quick=options.quick, cache=options.cache)

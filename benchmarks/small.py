@@ -25,16 +25,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports 
 
 from benchmarks import command_line, show_figures
 from benchmarks.models import TOP_K, Case, Retrieved, alone, ask, natural_questions, run_and_write, squad, worth
-from benchmarks.reader.data import read_lines
+from benchmarks.reader.data import read_lines, read_passages
 from shared_core.cli.common import build_model
 from shared_core.evaluation import contains_answer, f1
+from shared_core.evaluation.runner import mean_of
 from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm.base import Generate, Generation, LanguageModel, Prompt, SamplingParams
 from shared_core.pipelines.self_rag.with_tokens import instruction, lead
 from shared_core.reading import CriticSupportScorer, ExtractiveReader
 from shared_core.reflection import REFLECTION_TOKENS, RELEVANCE_TOKENS, ReflectionVocabulary
 from shared_core.settings import SelfReflectSettings
-from shared_core.types import Answer, Passage
+from shared_core.types import Answer
 
 EACH, QUICK = 200, 12
 """Questions of each set; the same with ``--quick``."""
@@ -43,17 +44,11 @@ Figures = dict[str, float]
 
 def gold_cases(data: Path, each: int, part: str) -> list[Case]:
     """Questions of SQuAD 2.0 with the paragraph that each was written for."""
-    passages = {
-        r["id"]: Passage(r["id"], r["text"], r.get("title", "")) for r in read_lines(data / "rag/corpus.jsonl.gz")
-    }
+    passages = read_passages(data / "rag/corpus.jsonl.gz")
     rows = random.Random(11).sample(list(read_lines(data / f"rag/squad2_{part}.jsonl.gz")), each)
     return [
         Case(r["question"], tuple(r["answers"]) if r["answerable"] else (), (passages[r["passage_id"]],)) for r in rows
     ]
-
-
-def mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else float("nan")
 
 
 def gold(lm: LanguageModel, cases: Sequence[Case]) -> Figures:
@@ -62,9 +57,9 @@ def gold(lm: LanguageModel, cases: Sequence[Case]) -> Figures:
     read = [(case, a) for case, a in zip(cases, said, strict=True) if isinstance(a, Answer)]
     scores = [0.0 if a.abstained else f1(a.text, case.answers) for case, a in read if case.answers]
     return {
-        "gold_f1_answerable": mean(scores),
-        "declines_right": mean([a.abstained for case, a in read if not case.answers]),
-        "declines_wrong": mean([a.abstained for case, a in read if case.answers]),
+        "gold_f1_answerable": mean_of(scores),
+        "declines_right": mean_of([a.abstained for case, a in read if not case.answers]),
+        "declines_wrong": mean_of([a.abstained for case, a in read if case.answers]),
     }
 
 
@@ -89,10 +84,10 @@ def quotes(lm: LanguageModel, cases: Sequence[Case]) -> Figures:
         spans = [s for c in answer.claims for q in c.citations for s in q.spans]
         verbatim += [texts[s.passage_id][s.start : s.end] == s.text for s in spans]
     return {
-        "quote_right": mean(right),
-        "quote_declines": mean(declined),
-        "cas": mean(supported),
-        "verbatim_share": mean(verbatim),
+        "quote_right": mean_of(right),
+        "quote_declines": mean_of(declined),
+        "cas": mean_of(supported),
+        "verbatim_share": mean_of(verbatim),
     }
 
 
@@ -108,7 +103,7 @@ def verdicts(lm: LanguageModel, cases: Sequence[Case]) -> Figures:
     for case, said in zip(cases, found, strict=True):
         rows = said.samples[0].verdict_logprobs if isinstance(said, Generation) else None
         right.append(rows is not None and bool(rows[0][1] > rows[0][0]) == bool(case.answers))
-    return {"verdict_accuracy": mean(right)}
+    return {"verdict_accuracy": mean_of(right)}
 
 
 def _opened(case: Case) -> Prompt:

@@ -11,8 +11,6 @@ from shared_core.lab.facts import KINDS, WORDS, Attribute, Entity, EntityType, i
 from shared_core.lab.prose import LEADS
 from shared_core.lab.world import World
 
-__all__ = ["Judged", "TruthJudge"]
-
 _PRONOUNS = frozenset({"she", "he", "it", "her", "his", "its"})
 _NAME = re.compile(r"(?:the )?[A-Z][\w-]*(?: (?:of|to|[A-Z][\w-]*))*")
 _NUMBERS = {

@@ -19,11 +19,6 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
-__all__ = [
-    "SIZES", "FamilyScores", "ModelSize", "attend_densely", "fuse_layers", "make_model",
-    "save_model", "score_batch", "size_of",
-]  # fmt: skip
-
 _DENSE = "lab_dense"
 
 

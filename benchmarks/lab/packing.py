@@ -18,8 +18,6 @@ from shared_core.errors import InputError
 from shared_core.lm.encoding import Encoder
 from shared_core.training.trees import Tree
 
-__all__ = ["Batch", "Cursor", "LabTree", "Packer", "Step", "grow"]
-
 _MISSES = 6
 """Number of trees that may not fit before a step counts as full; they come first in the next step."""
 

@@ -14,8 +14,6 @@ from shared_core.reflection import REFLECTION_TOKENS
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-__all__ = ["CHAT_TEMPLATE", "VOCABULARY", "train_tokenizer"]
-
 PAD, BOS, EOS = "<pad>", "<s>", "</s>"
 ROLES = ("<|system|>", "<|user|>", "<|assistant|>")
 VOCABULARY = 3072

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
     from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
-__all__ = ["TrainSettings", "Training", "main"]
-
 STATE, LOG, MODEL = "state.pt", "log.jsonl", "model"
 _WARM_UP = 60
 _DECAY_FROM = 0.7

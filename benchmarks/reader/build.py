@@ -27,7 +27,7 @@ from typing import Any
 from benchmarks.reader.base import base_parameters
 from benchmarks.reader.batches import Examples, Recipe, batches
 from benchmarks.reader.claims import ClaimRow, from_pairs, from_questions, labelled_by_people
-from benchmarks.reader.data import Corpus, QuestionRow, rarities, read_lines, replaced, rows_of, swapped
+from benchmarks.reader.data import Corpus, QuestionRow, rarities, read_lines, read_passages, replaced, rows_of, swapped
 from benchmarks.reader.export import NETWORK, read, write
 from benchmarks.reader.learn import train
 from benchmarks.reader.look import look
@@ -69,8 +69,7 @@ class More:
 
     def read(self) -> tuple[dict[str, Passage], list[QuestionRow]]:
         """Read the passages by id, and the questions."""
-        lines = read_lines(self.folder / "passages.jsonl.gz")
-        texts = {r["id"]: Passage(r["id"], r["text"], r.get("title", "")) for r in lines}
+        texts = read_passages(self.folder / "passages.jsonl.gz")
         return texts, rows_of(read_lines(self.folder / "questions.jsonl.gz"), texts)
 
     def claims(self, passages: Mapping[str, Passage], rng: random.Random) -> list[ClaimRow]:
@@ -81,12 +80,9 @@ class More:
 
 def gather(data: Path, recipe: Recipe, cache: Path | None = None, more: Sequence[More] = ()) -> Material:
     """Read the data and make the rows of examples; ``cache`` keeps retrieval results between runs."""
-
-    def passages(path: str) -> dict[str, Passage]:
-        return {r["id"]: Passage(r["id"], r["text"], r["title"]) for r in read_lines(data / path)}
-
-    squad1, corpus = passages("reading/squad1_train_passages.jsonl.gz"), passages("rag/corpus.jsonl.gz")
-    policies = passages("ood/policyqa_passages.jsonl.gz")
+    squad1 = read_passages(data / "reading/squad1_train_passages.jsonl.gz")
+    corpus = read_passages(data / "rag/corpus.jsonl.gz")
+    policies = read_passages(data / "ood/policyqa_passages.jsonl.gz")
     rows1 = rows_of(read_lines(data / "reading/squad1_train.jsonl.gz"), squad1)
     if recipe.squad1 < len(rows1):  # else in their order, on which the changed questions depend
         rows1 = random.Random(recipe.seed + 6).sample(rows1, recipe.squad1)

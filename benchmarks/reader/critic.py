@@ -15,7 +15,7 @@ from benchmarks.changed_claims import KINDS, changed_claims
 from benchmarks.check import wikipedia_paragraphs
 from benchmarks.reader.claims import from_questions
 from benchmarks.reader.confidence import fit_support
-from benchmarks.reader.data import read_lines, rows_of
+from benchmarks.reader.data import read_lines, read_passages, rows_of
 from shared_core.errors import CalibrationError
 from shared_core.evaluation.metrics.confidence import auroc, expected_calibration_error
 from shared_core.reading.base import Rate
@@ -80,9 +80,7 @@ def _labelled(critic: CriticSupportScorer, pairs: Sequence[_Pair], name: str) ->
 
 def _from_questions(data: Path, rng: random.Random) -> list[_Pair]:
     """Make claims of questions with right and with wrong answers, each with its paragraph."""
-    passages = {
-        r["id"]: Passage(r["id"], r["text"], r.get("title", "")) for r in read_lines(data / "rag/corpus.jsonl.gz")
-    }
+    passages = read_passages(data / "rag/corpus.jsonl.gz")
     rows = rows_of(read_lines(data / "rag/squad2_tune.jsonl.gz"), passages)
     rows = rng.sample(rows, min(2 * EACH, len(rows)))
     held, changed = [r for r in rows if r.spans], [r for r in rows if not r.spans]

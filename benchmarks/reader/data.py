@@ -111,6 +111,11 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
         return [json.loads(line) for line in file]
 
 
+def read_passages(path: Path) -> dict[str, Passage]:
+    """Read the passages of a gzipped JSON-lines file, by id."""
+    return {r["id"]: Passage(r["id"], r["text"], r.get("title", "")) for r in read_lines(path)}
+
+
 def rows_of(data: Sequence[Mapping[str, Any]], passages: Mapping[str, Passage]) -> list[QuestionRow]:
     """Make rows of the questions whose answers occur in their paragraph, and of those without an answer."""
     out = []

@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.reader.batches import Examples, Piece, Recipe, stack
 from benchmarks.reader.claims import labelled_by_people
-from benchmarks.reader.data import Corpus, QuestionRow, read_lines, rows_of
+from benchmarks.reader.data import Corpus, QuestionRow, read_lines, read_passages, rows_of
 from benchmarks.reader.network import Outputs, forward, read_apart
 from shared_core.evaluation.metrics.confidence import auroc
 from shared_core.evaluation.metrics.qa import f1
@@ -27,7 +27,7 @@ _TOGETHER = 24
 
 def look(data: Path, corpus: Corpus, words: Tensor, limit: int = 500) -> Callable[[dict[str, Tensor], int], str]:
     """Return a function of parameters and step that summarises F1 on gold paragraphs and AUROCs in a line."""
-    held = {r["id"]: Passage(r["id"], r["text"], r["title"]) for r in read_lines(data / "rag/corpus.jsonl.gz")}
+    held = read_passages(data / "rag/corpus.jsonl.gz")
     rows = rows_of(read_lines(data / "rag/squad2_tune.jsonl.gz"), held)
     rows = random.Random(0).sample(rows, min(limit, len(rows)))
     mine = Corpus(corpus.tokenizer, corpus.rarity, held)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from benchmarks.reader.data import QuestionRow, read_lines, swapped
+from benchmarks.reader.data import QuestionRow, read_lines, read_passages, swapped
 from shared_core.documents.chunking import chunk_document
 from shared_core.documents.load import Document
 from shared_core.types import Passage
@@ -112,7 +112,7 @@ def strangers(questions: Sequence[str], retriever: Retrieves, n: int) -> list[Ca
 
 def wikipedia(data: Path) -> list[Passage]:
     """Load the corpus of the Wikipedia sets."""
-    return [Passage(r["id"], r["text"], r["title"]) for r in read_lines(data / "rag/corpus.jsonl.gz")]
+    return list(read_passages(data / "rag/corpus.jsonl.gz").values())
 
 
 def squad2(data: Path, half: Half) -> list[AskedQuestion]:

@@ -22,8 +22,6 @@ from shared_core.settings import SeakrSettings, SelfReflectSettings
 from shared_core.types import Passage
 from shared_core.uncertainty import ESTIMATORS
 
-__all__ = ["Answered", "cost", "estimators", "gram_by_state"]
-
 _MEANT = {"entailment", "agreement", "answer_similarity", "answer_agreement", "inference"}
 JUDGED = tuple(n for n, e in ESTIMATORS.items() if e.needs & _MEANT)
 """Estimators that compare meanings: measured with the shipped critic, and with an embedder if possible."""
@@ -134,11 +132,7 @@ def gram_by_state(lab: Lab, counts: Counts) -> Figures:
 
     The middle layer was chosen for large models; a small one may hold its answers elsewhere.
     """
-    half = counts.estimators // 4
-    questions = [
-        *lab.questions(("single",), half, "tune", known=True),
-        *lab.questions(("single",), half, "tune", known=False),
-    ]
+    questions = lab.singles(counts.estimators // 2, "tune")
     figures: Figures = {}
     for kind, position in (("mlp", "eos"), ("mlp", "last"), ("residual", "last")):
         for layer in (2, 3, 5):

@@ -18,8 +18,6 @@ from shared_core.lab.world import World
 from shared_core.settings import PipelineName, SelfReflectSettings
 from shared_core.types import Answer
 
-__all__ = ["Fitted", "compare", "fit", "other_world"]
-
 Say = Callable[[str], None]
 
 
@@ -42,12 +40,7 @@ def fit(lab: Lab, pipeline: PipelineName, counts: Counts) -> Fitted:
     engine = lab.engine(settings)
     found: dict[str, AnyCalibration] = {}
     if pipeline in ("composed", "seakr"):
-        recalled = as_asked(
-            [
-                *lab.questions(("single",), counts.fit // 2, "tune", known=True),
-                *lab.questions(("single",), counts.fit // 2, "tune", known=False),
-            ]
-        )
+        recalled = as_asked(lab.singles(counts.fit, "tune"))
         gate = fitting.fit("gate", engine, recalled).calibration
         found["gate"] = gate
         some = tune[:: 2 if pipeline == "seakr" else 1]

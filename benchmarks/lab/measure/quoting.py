@@ -14,8 +14,6 @@ from shared_core.runtime.flow import Generate
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Claim, Span, iter_spans
 
-__all__ = ["reclaim", "supports"]
-
 _PAIR = re.compile(
     re.escape(REFERENCE_LEAD.strip()) + r"\s*(?P<quote>.*?)\s*" + re.escape((REFERENCE_END + CLAIM_LEAD).strip())
     + r"\s*(?P<claim>.*?)\s*(?:" + re.escape(CLAIM_END.strip()) + r"|$)",

@@ -17,24 +17,15 @@ from shared_core.runtime.flow import Flow, run
 from shared_core.settings import SeakrSettings, SelfReflectSettings
 from shared_core.types import Passage
 
-__all__ = ["gate", "rerank"]
-
 
 def gate(lab: Lab, counts: Counts) -> Figures:
     """Measure the gate, calibrated on the tuning split: retrievals skipped on known facts, and accuracy lost."""
-    half = counts.fit // 2
-    tune = [
-        *lab.questions(("single",), half, "tune", known=True),
-        *lab.questions(("single",), half, "tune", known=False),
-    ]
     engine = lab.engine(SelfReflectSettings())
-    fitted = fit("gate", engine, as_asked(tune)).calibration
+    fitted = fit("gate", engine, as_asked(lab.singles(counts.fit, "tune"))).calibration
     assert isinstance(fitted, Calibration)
     threshold = fitted.threshold if fitted.threshold is not None else -math.inf
-    count = counts.gate // 2
-    known = lab.questions(("single",), count, "test", known=True, name="gate")
-    strange = lab.questions(("single",), count, "test", known=False, name="gate")
-    questions = [*known, *strange]
+    questions = lab.singles(counts.gate, "test", "gate")
+    known = sum(q.known for q in questions)  # these come first
     own = measure_answers(lab, questions)
     read = measure_answers(lab, questions, [lab.retriever.retrieve(q.text, 3) for q in questions])
     skipped = [m.values["gram"] <= threshold and bool(m.text) for m in own]
@@ -42,8 +33,8 @@ def gate(lab: Lab, counts: Counts) -> Figures:
     gated = [a.right if s else b.right for a, b, s in zip(own, read, skipped)]
     return {
         "gate_threshold": threshold,
-        "retrievals_skipped_known": mean(skipped[: len(known)]),
-        "retrievals_skipped_unknown": mean(skipped[len(known) :]),
+        "retrievals_skipped_known": mean(skipped[:known]),
+        "retrievals_skipped_unknown": mean(skipped[known:]),
         "accuracy_always": mean(always),
         "accuracy_gated": mean(gated),
         "accuracy_lost_by_gate": mean(always) - mean(gated),

@@ -83,6 +83,11 @@ class Lab(LabSetup):
             *self.questions(UNANSWERABLE, unanswerable, split),
         ]
 
+    def singles(self, count: int, split: Split, name: str = "") -> list[Question]:
+        """Draw questions about one fact: half about facts that the model was trained on, then half about others."""
+        halves = (self.questions(("single",), count // 2, split, known=known, name=name) for known in (True, False))
+        return [question for half in halves for question in half]
+
     def gold(self, question: Question) -> list[Passage]:
         """Return one passage for each fact that a question takes."""
         return [self.world.passage(places[0]) for places in question.passages if places]

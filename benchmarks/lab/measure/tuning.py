@@ -21,8 +21,6 @@ from shared_core.training.research.rows import Preference, Rows, make_rows
 from shared_core.training.research.searches import run_searches
 from shared_core.training.settings import PreferenceSettings
 
-__all__ = ["tuned"]
-
 _TOKENS = 64
 SFT = {"learning_rate": 1e-4, "epochs": 2, "max_steps": None, "batch_size": 16, "save_every": 0}
 DPO = {"learning_rate": 3e-5, "max_steps": 60, "batch_size": 16, "save_every": 0}

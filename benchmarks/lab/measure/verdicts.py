@@ -29,8 +29,6 @@ from shared_core.runtime.flow import Generate
 from shared_core.settings import SelfRagSettings, SelfReflectSettings
 from shared_core.types import Passage
 
-__all__ = ["attack", "self_rag", "verdicts"]
-
 GROUPS = {
     "retrieval": RETRIEVAL_TOKENS,
     "relevance": RELEVANCE_TOKENS,

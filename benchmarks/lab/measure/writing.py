@@ -15,8 +15,6 @@ from shared_core.lab.prose import plain
 from shared_core.settings import ResearchSettings, SelfReflectSettings
 from shared_core.types import Answer
 
-__all__ = ["check", "iterative_and_wide"]
-
 _MARK = re.compile(r"\s*\[\d+\]")
 
 

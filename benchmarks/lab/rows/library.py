@@ -14,8 +14,6 @@ from shared_core.lab.world import World
 from shared_core.retrieval import BM25Retriever
 from shared_core.types import Passage
 
-__all__ = ["Library"]
-
 
 class Library:
     """A world as the source of training rows.

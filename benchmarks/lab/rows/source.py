@@ -20,8 +20,6 @@ from shared_core.lab.facts import SPLITS, Fact, Split
 from shared_core.lab.names import Dice
 from shared_core.lab.world import World
 
-__all__ = ["SKILLS", "Group", "RowSource", "Skill"]
-
 Progress = Callable[[int, int], None]
 """Called with (rows made, rows wanted)."""
 
