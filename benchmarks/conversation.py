@@ -16,7 +16,6 @@ conversations (``full``). ``conversation_rewritten.json`` holds the last questio
 from __future__ import annotations
 
 import dataclasses
-import gzip
 import hashlib
 import json
 import sys
@@ -31,6 +30,7 @@ from rich.console import Console
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import ROOT, command_line, show_figures, write_figures
+from benchmarks.reader.data import read_lines
 from shared_core import Answer, Passage, SelfReflectEngine
 from shared_core.cli.common import build_model
 from shared_core.conversation import Asked, Turn, recognise
@@ -143,12 +143,6 @@ def tell(console: Console, outcome: Outcome, answer: Answer) -> None:
 # --- MTRAG-UN ------------------------------------------------------------------------------------------------------
 
 
-def load_tasks(data: Path) -> list[Mapping[str, Any]]:
-    """Load all tasks."""
-    with gzip.open(data / "ood" / "mtragun_tune.jsonl.gz", "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
-
-
 def part_of(task: Mapping[str, Any]) -> str:
     """Part of a task: half of them, by a hash of the id, are for tuning."""
     return "tune" if hashlib.sha256(str(task["id"]).encode()).digest()[0] % 2 else "test"
@@ -236,7 +230,7 @@ def main() -> None:
     path = options.data / "ood/mtragun_tune.jsonl.gz"
     if not options.demo_only and path.exists():
         limit = 20 if options.quick else options.limit
-        out |= task_figures(load_tasks(options.data), options.part, lm, limit, console, options.verbose)
+        out |= task_figures(read_lines(path), options.part, lm, limit, console, options.verbose)
     elif not options.demo_only:
         console.print(f"skipped: there is no {path} (--data names the folder; see README)")
     show_figures(out, f"Follow-ups, {options.model or 'no model'}")

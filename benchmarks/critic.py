@@ -35,11 +35,10 @@ from benchmarks.reader import sets
 from benchmarks.reader.data import read_lines
 from shared_core.evaluation.metrics.confidence import auroc, expected_calibration_error
 from shared_core.evaluation.metrics.qa import contains_answer, f1
-from shared_core.reading.base import Rate, Read, ReadResult
+from shared_core.reading.base import Read, ReadResult
 from shared_core.reading.critic import CriticSupportScorer
 from shared_core.reading.extractive import ExtractiveReader
 from shared_core.retrieval.embedding import MiniLMEmbedder
-from shared_core.types import Passage
 
 QUICK = 300
 MOST = 2000
@@ -125,19 +124,12 @@ def support_figures(data: Path, limit: int, console: Console) -> dict[str, float
 
 
 def relevance_figures(data: Path, limit: int) -> dict[str, float]:
-    asked: dict[str, list[dict[str, Any]]] = {}
-    for row in read_lines(data / "relevance/wikiqa_test.jsonl.gz"):
-        asked.setdefault(row["question"], []).append(row)
-    some = [rows for rows in asked.values() if any(r["relevant"] for r in rows)][:limit]
+    requests, labels = sets.sentences_to_rate(data / "relevance/wikiqa_test.jsonl.gz", limit)
     critic = CriticSupportScorer()
-    requests = [
-        Rate(rows[0]["question"], tuple(Passage(str(i), r["sentence"]) for i, r in enumerate(rows))) for rows in some
-    ]
     start = time.perf_counter()
     rated = critic.rate(requests)
     seconds = time.perf_counter() - start
     flat = [math.nan if p is None else p for row in rated for p in row]
-    labels = [bool(r["relevant"]) for rows in some for r in rows]
     return {
         "auroc_relevance": auroc(flat, labels),
         "ms_per_question": 1000 * seconds / len(labels) * 10,

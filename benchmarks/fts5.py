@@ -122,10 +122,10 @@ def run(
                     way.retrieve("warm up")
             for name, way in ways.items():
                 start = time.process_time()
-                alone = recall(queries, [way.retrieve(q.text, 10) for q in queries])
+                alone = recall(queries, [way.retrieve(q.question, 10) for q in queries])
                 figures[f"ms_a_query_{name}_{set_name}"] = (time.process_time() - start) / len(queries) * 1e3
                 hybrid = HybridRetriever(retrievers=(way, dense))
-                both = recall(queries, hybrid.retrieve_many([q.text for q in queries], k=10))
+                both = recall(queries, hybrid.retrieve_many([q.question for q in queries], k=10))
                 for k in KS:
                     figures[f"recall_at_{k}_alone_{name}_{set_name}"] = alone[k]
                     figures[f"recall_at_{k}_hybrid_{name}_{set_name}"] = both[k]

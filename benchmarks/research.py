@@ -27,9 +27,7 @@ These figures compare search strategies with each other; they predict nothing ab
 from __future__ import annotations
 
 import argparse
-import gzip
 import hashlib
-import json
 import random
 import re
 import sys
@@ -45,6 +43,7 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports from `benchmarks`
 
 from benchmarks import command_line, write_figures
+from benchmarks.reader.data import read_lines
 from shared_core import SelfReflectEngine, SelfReflectSettings
 from shared_core.calibration import GUARANTEES, fit_guarantee
 from shared_core.calibration.calibration import Calibration
@@ -247,14 +246,10 @@ def wide_at(setup: Setup, tokens: float, samples: int) -> Outcome:
 
 def biographies(path: Path) -> Iterator[tuple[list[float], list[bool]]]:
     """Load (scores, labels) of the claims of each biography."""
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        for line in file:
-            claims = json.loads(line)["claims"]
-            texts = [c["message"] for c in claims]
-            yield (
-                [simple_score(t, i, len(texts)) for i, t in enumerate(texts)],
-                [c["annotation"] == "T" for c in claims],
-            )
+    for row in read_lines(path):
+        texts = [c["message"] for c in row["claims"]]
+        scores = [simple_score(t, i, len(texts)) for i, t in enumerate(texts)]
+        yield scores, [c["annotation"] == "T" for c in row["claims"]]
 
 
 def simple_score(text: str, place: int, count: int) -> float:

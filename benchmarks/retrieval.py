@@ -25,11 +25,9 @@ keeps vectors between runs, by the hash of each text.
 
 from __future__ import annotations
 
-import json
 import random
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,52 +39,25 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import command_line, write_figures
-from benchmarks.reader.data import read_lines, read_passages
+from benchmarks.reader import sets
+from benchmarks.reader.data import read_lines
+from benchmarks.reader.sets import AskedQuestion
 from shared_core.retrieval import BM25Retriever, DenseRetriever, HybridRetriever
 from shared_core.types import Passage
 
 KS = (1, 3, 5, 10)
-DATA = Path(__file__).resolve().parents[1] / "../shared/data/rag"
 
 
-@dataclass(frozen=True)
-class Query:
-    text: str
-    gold: tuple[str, ...]
-
-
-def questions(data: Path, corpus: Sequence[Passage]) -> tuple[dict[str, list[Query]], list[Passage]]:
+def questions(data: Path) -> tuple[dict[str, list[AskedQuestion]], list[Passage]]:
     """Load the question sets, and the passages to add to the corpus for `nq`."""
-    sets = {
-        f"squad2_{split}": [
-            Query(r["question"], (r["passage_id"],)) for r in read_lines(data / f"squad2_{split}.jsonl.gz")
-        ]
-        for split in ("tune", "test")
-    }
-    by_text: dict[str, str] = {}
-    for passage in corpus:
-        by_text.setdefault(_key(passage.title, passage.text), passage.id)
-    hotpot = []
-    for r in json.loads((data / "hotpotqa_train.json").read_text("utf-8")):
-        titles = {title for title, _ in r["supporting_facts"]}
-        gold = {by_text.get(_key(title, "".join(parts))) for title, parts in r["context"] if title in titles}
-        hotpot.append(Query(r["question"], tuple(g for g in gold if g)))
-    musique = []
-    for r in json.loads((data / "musique_train.json").read_text("utf-8")):
-        found = {by_text.get(_key(p["title"], p["paragraph_text"])) for p in r["paragraphs"] if p["is_supporting"]}
-        musique.append(Query(r["question"], tuple(g for g in found if g)))
-    sets["hotpotqa"] = [q for q in hotpot if q.gold]
-    sets["musique"] = [q for q in musique if q.gold]
-    rows = read_lines(data / "nq_gold_passage.jsonl.gz")
-    sets["nq"] = [Query(r["question"], (r["id"],)) for r in rows]
-    return sets, [Passage(r["id"], r["passage"], r["title"]) for r in rows]
+    asked = {"squad2_tune": sets.squad2(data, "fit"), "squad2_test": sets.squad2(data, "report")}
+    asked |= {name: sets.multi_hop(data, name) for name in ("hotpotqa", "musique")}
+    rows = read_lines(data / "rag/nq_gold_passage.jsonl.gz")
+    asked["nq"] = [AskedQuestion(r["question"], (), (r["id"],), "") for r in rows]
+    return asked, [Passage(r["id"], r["passage"], r["title"]) for r in rows]
 
 
-def _key(title: str, text: str) -> str:
-    return "".join(f"{title}|{text}".split())
-
-
-def recall(queries: Sequence[Query], ranked: Sequence[Sequence[Passage]]) -> dict[int, float]:
+def recall(queries: Sequence[AskedQuestion], ranked: Sequence[Sequence[Passage]]) -> dict[int, float]:
     out = {}
     for k in KS:
         shares = [len(set(q.gold) & {p.id for p in r[:k]}) / len(q.gold) for q, r in zip(queries, ranked)]
@@ -106,17 +77,16 @@ def seconds_per_query(retriever: Any, queries: Sequence[str], repeat: int = 3) -
 
 
 def main() -> None:
-    parser = command_line(__doc__, quick="a fifth of the questions and passages", data=False)
-    parser.add_argument("--data", type=Path, default=DATA)
+    parser = command_line(__doc__, quick="a fifth of the questions and passages")
     parser.add_argument("--cache", type=Path, help="file (.npz) to keep vectors in")
     parser.add_argument("--only", nargs="+", choices=("recall", "index", "fts5"), default=("recall", "index"))
     parser.add_argument("--large", type=int, metavar="N", help="only: index, ask and update N passages")
     parser.add_argument("--vectors", choices=("minilm", "random"), default="minilm", help="with --large")
     options = parser.parse_args()
     if options.large:
-        figures = large.run(options.data.parent / "text", options.large, options.vectors)
+        figures = large.run(options.data / "text", options.large, options.vectors)
     else:
-        corpus = list(read_passages(options.data / "corpus.jsonl.gz").values())
+        corpus = sets.wikipedia(options.data)
         figures = {"passages": float(len(corpus))}
         if "recall" in options.only:
             figures |= recalls(options.data, corpus, quick=options.quick, cache=options.cache)
@@ -130,29 +100,29 @@ def main() -> None:
 
 def compare_words(data: Path, corpus: list[Passage], *, quick: bool, cache: Path | None) -> dict[str, float]:
     """Compare the index's lexical ranking with FTS5's own (`fts5.py`)."""
-    sets, corpus, extra = sampled(data, corpus, quick=quick)
+    asked, corpus, extra = sampled(data, corpus, quick=quick)
     embedder = CachedEmbedder(cache)
     dense = DenseRetriever(corpus, embedder=embedder)
-    figures = fts5.run(corpus, extra, {name: sets[name] for name in ("squad2_test", "nq")}, dense, recall)
+    figures = fts5.run(corpus, extra, {name: asked[name] for name in ("squad2_test", "nq")}, dense, recall)
     embedder.save()
     return figures
 
 
 def sampled(
     data: Path, corpus: list[Passage], *, quick: bool
-) -> tuple[dict[str, list[Query]], list[Passage], list[Passage]]:
+) -> tuple[dict[str, list[AskedQuestion]], list[Passage], list[Passage]]:
     """Load question sets, corpus and the passages to add for `nq`; a fifth of each if quick."""
-    sets, extra = questions(data, corpus)
+    asked, extra = questions(data)
     if quick:
-        sets = {name: random.Random(0).sample(queries, max(20, len(queries) // 5)) for name, queries in sets.items()}
-        gold = {g for queries in sets.values() for q in queries for g in q.gold}
+        asked = {name: random.Random(0).sample(queries, max(20, len(queries) // 5)) for name, queries in asked.items()}
+        gold = {g for queries in asked.values() for q in queries for g in q.gold}
         corpus = [p for i, p in enumerate(corpus) if i % 5 == 0 or p.id in gold]
         extra = [p for p in extra if p.id in gold]
-    return sets, corpus, extra
+    return asked, corpus, extra
 
 
 def recalls(data: Path, corpus: list[Passage], *, quick: bool, cache: Path | None) -> dict[str, float]:
-    sets, corpus, extra = sampled(data, corpus, quick=quick)
+    asked, corpus, extra = sampled(data, corpus, quick=quick)
     embedder = CachedEmbedder(cache)
     figures: dict[str, float] = {}
     lexical, dense = BM25Retriever(corpus), DenseRetriever(corpus, embedder=embedder)
@@ -164,17 +134,17 @@ def recalls(data: Path, corpus: list[Passage], *, quick: bool, cache: Path | Non
         "hybrid_rrf": HybridRetriever(retrievers=(lexical, dense), fusion="rrf"),
     }
     table = Table("questions", "", *(f"recall@{k}" for k in KS), title=f"{len(corpus):,} passages")
-    for name, queries in sets.items():
+    for name, queries in asked.items():
         if name == "nq":
             lexical.add(extra)
             dense.add(extra)
         for kind, retriever in retrievers.items():
-            found = recall(queries, retriever.retrieve_many([q.text for q in queries], k=max(KS)))
+            found = recall(queries, retriever.retrieve_many([q.question for q in queries], k=max(KS)))
             figures.update({f"recall_at_{k}_{kind}_{name}": value for k, value in found.items()})
             table.add_row(f"{name} ({len(queries):,})", kind, *(f"{found[k]:.3f}" for k in KS))
     embedder.save()
     Console().print(table)
-    return figures | speed(corpus, [q.text for q in sets["squad2_tune"]], retrievers["hybrid"])
+    return figures | speed(corpus, [q.question for q in asked["squad2_tune"]], retrievers["hybrid"])
 
 
 def speed(corpus: Sequence[Passage], queries: Sequence[str], hybrid: Any) -> dict[str, float]:

@@ -10,7 +10,6 @@ check supports without a model. The rules were mended after each text was looked
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import random
 import sys
@@ -23,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports 
 
 from benchmarks import command_line
 from benchmarks.models import run_and_write
+from benchmarks.reader.data import read_lines
 from shared_core.citation import compare_claim
 from shared_core.facades.checker import SelfReflectChecker
 from shared_core.types import Passage
@@ -45,9 +45,8 @@ def statement_figures() -> dict[str, float]:
 def labelled_figures(data: Path) -> dict[str, float]:
     """Return the share of labelled claims that are refuted, by source and label."""
     kinds = defaultdict(list)
-    with gzip.open(data / "support/train.jsonl.gz", "rt", encoding="utf-8") as file:
-        for row in map(json.loads, file):
-            kinds[f"{row['source']}_{row['label']}"].append(row)
+    for row in read_lines(data / "support/train.jsonl.gz"):
+        kinds[f"{row['source']}_{row['label']}"].append(row)
     out = {}
     for kind, rows in sorted(kinds.items()):
         some = random.Random(0).sample(rows, min(EACH, len(rows)))

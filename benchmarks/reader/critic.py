@@ -16,13 +16,12 @@ from benchmarks.check import wikipedia_paragraphs
 from benchmarks.reader.claims import from_questions
 from benchmarks.reader.confidence import fit_support
 from benchmarks.reader.data import read_lines, read_passages, rows_of
+from benchmarks.reader.sets import sentences_to_rate
 from shared_core.errors import CalibrationError
 from shared_core.evaluation.metrics.confidence import auroc, expected_calibration_error
-from shared_core.reading.base import Rate
 from shared_core.reading.confidence import Logistic
 from shared_core.reading.critic import CriticSupportScorer
 from shared_core.reading.evidence import EVIDENCE_FIGURES
-from shared_core.types import Passage
 
 EACH = 300
 """(evidence, claim) pairs of each source to fit weights on."""
@@ -147,13 +146,8 @@ def _agreeing(x: NDArray[np.float64], y: NDArray[np.bool_], share: NDArray[np.fl
 
 def _relevance(critic: CriticSupportScorer, data: Path) -> tuple[float, float]:
     """Fit (slope, intercept) for a passage's log-odds of answering."""
-    asked: dict[str, list[dict[str, Any]]] = {}
-    for r in read_lines(data / "relevance/wikiqa_tune.jsonl.gz"):
-        asked.setdefault(r["question"], []).append(r)
-    mixed = [some for some in asked.values() if any(r["relevant"] for r in some)][:QUESTIONS]
-    requests = [Rate(s[0]["question"], tuple(Passage(str(i), r["sentence"]) for i, r in enumerate(s))) for s in mixed]
+    requests, labels = sentences_to_rate(data / "relevance/wikiqa_tune.jsonl.gz", QUESTIONS)
     rated = [p for some in critic.rate(requests) for p in some]
-    labels = [bool(r["relevant"]) for some in mixed for r in some]
     known = [(float(np.log(p) - np.log1p(-p)), y) for p, y in zip(rated, labels) if p is not None and 0 < p < 1]
     slope, intercept = fit_support([a for a, _ in known], [b for _, b in known])
     print(

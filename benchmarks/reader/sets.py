@@ -18,6 +18,7 @@ from typing import Any, Literal, Protocol
 from benchmarks.reader.data import QuestionRow, read_lines, read_passages, swapped
 from shared_core.documents.chunking import chunk_document
 from shared_core.documents.load import Document
+from shared_core.reading.base import Rate
 from shared_core.types import Passage
 
 Half = Literal["fit", "report"]
@@ -216,7 +217,7 @@ def hops(data: Path, half: Half) -> list[Case]:
 
 def multi_hop(data: Path, name: str) -> list[AskedQuestion]:
     """Load the 100 questions of ``hotpotqa`` or ``musique``; gold passages are found by their text in the corpus."""
-    by_text = {_key(p.title, p.text): p.id for p in wikipedia(data)}
+    by_text = {_key(p.title, p.text): p.id for p in reversed(wikipedia(data))}  # the first of equal ones
     out = []
     for r in json.loads((data / f"rag/{name}_train.json").read_text("utf-8")):
         if name == "hotpotqa":
@@ -232,3 +233,13 @@ def multi_hop(data: Path, name: str) -> list[AskedQuestion]:
 
 def _key(title: str, text: str) -> str:
     return "".join(f"{title}|{text}".split())
+
+
+def sentences_to_rate(path: Path, most: int) -> tuple[list[Rate], list[bool]]:
+    """Load WikiQA's questions that have a relevant sentence, and whether each of the sentences is relevant."""
+    asked: dict[str, list[dict[str, Any]]] = {}
+    for r in read_lines(path):
+        asked.setdefault(r["question"], []).append(r)
+    mixed = [some for some in asked.values() if any(r["relevant"] for r in some)][:most]
+    requests = [Rate(s[0]["question"], tuple(Passage(str(i), r["sentence"]) for i, r in enumerate(s))) for s in mixed]
+    return requests, [bool(r["relevant"]) for some in mixed for r in some]
