@@ -58,7 +58,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Callable[..., FakeEngine]:
         engine = FakeEngine(*args, **metadata)
         index = SimpleNamespace(document_text=lambda source: None)
         built = BuiltEngine(engine, index)  # type: ignore[arg-type]
-        monkeypatch.setattr("shared_core.cli.common.build", lambda **_: built)
+        monkeypatch.setattr("shared_core.cli.options.DocumentOptions.build", lambda *_, **__: built)
         return engine
 
     return install
@@ -106,7 +106,7 @@ def test_json_answers_are_printed_as_they_come(monkeypatch: pytest.MonkeyPatch) 
 
     stream = io.StringIO()
     built = BuiltEngine(Slow(), SimpleNamespace(document_text=lambda source: None))  # type: ignore[arg-type]
-    monkeypatch.setattr("shared_core.cli.common.build", lambda **_: built)
+    monkeypatch.setattr("shared_core.cli.options.DocumentOptions.build", lambda *_, **__: built)
     monkeypatch.setattr(console.out, "_file", stream)
     assert ask("a", "b", "c", "--json").exit_code == 0
     assert [text.count('"question"') for text in printed] == [0, 2, 3]
@@ -134,7 +134,7 @@ def test_an_answer_that_cannot_be_written_is_a_failure(monkeypatch: pytest.Monke
                     results.append(error)
             return results
 
-    monkeypatch.setattr("shared_core.cli.common.build", lambda **_: BuiltEngine(Listened(), None))  # type: ignore[arg-type]
+    monkeypatch.setattr("shared_core.cli.options.DocumentOptions.build", lambda *_, **__: BuiltEngine(Listened(), None))  # type: ignore[arg-type]
     monkeypatch.setattr(console.out, "_file", Full())
     result = ask("a", *options)
     assert result.exit_code == 1
@@ -146,7 +146,7 @@ def test_a_list_is_closed_even_if_nothing_could_be_asked(monkeypatch: pytest.Mon
         def answer_many(self, questions: list[str], on_event: Any = None) -> list[Answer | Exception]:
             raise QuestionError("These cannot be asked.")
 
-    monkeypatch.setattr("shared_core.cli.common.build", lambda **_: BuiltEngine(Broken(), None))  # type: ignore[arg-type]
+    monkeypatch.setattr("shared_core.cli.options.DocumentOptions.build", lambda *_, **__: BuiltEngine(Broken(), None))  # type: ignore[arg-type]
     result = ask("a", "b", "--json")
     assert (result.exit_code, json.loads(result.stdout)) == (2, [])
 
@@ -210,7 +210,7 @@ def refused(*arguments: object) -> str:
 
 
 def test_bad_paths_are_named_before_any_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shared_core.cli.common.build", lambda **_: pytest.fail("work was done"))
+    monkeypatch.setattr("shared_core.cli.options.DocumentOptions.build", lambda *_, **__: pytest.fail("work was done"))
     (tmp_path / "good").mkdir()
     (tmp_path / "file").write_text("x")
     assert "missing" in refused("Q?", "--docs", tmp_path / "good", "--docs", tmp_path / "missing")

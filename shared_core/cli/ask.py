@@ -20,7 +20,7 @@ from shared_core.cli.common import (
     read_calibration,
     reports_errors,
 )
-from shared_core.cli.console import JsonList, note, out, show_error, write_json
+from shared_core.cli.console import JsonList, note, out, show_error, show_heading, write_json
 from shared_core.cli.options import AnswerOptions, Html, Json, Trace
 from shared_core.errors import AbstainedError, InputError, SelfReflectError
 from shared_core.settings import SelfReflectSettings
@@ -164,7 +164,7 @@ def _show_result(question: str, result: Result, *, trace: bool, heading: bool) -
         show(result, trace=trace, heading=heading)
         return
     if heading:
-        _show_heading(question)
+        show_heading(to_printable_line(question))
     show_error(result)
 
 
@@ -188,7 +188,7 @@ def show(answer: Answer, *, trace: bool = False, heading: bool = False) -> None:
     from shared_core.pipelines.decision.wording import UNCITED  # slow to import, and `--help` does without
 
     if heading:
-        _show_heading(answer.question)
+        show_heading(to_printable_line(answer.question))
     if answer.abstained:
         out.print(Text(answer.text, style="yellow"))
         _show_dropped(answer)
@@ -226,13 +226,6 @@ def show_quotes(answer: Answer) -> None:
         below = " · ".join(to_printable_line(part) for part in (where, place.section) if part)
         quote = to_printable_line(span.text)
         out.print(Text.assemble((f"[{number}] ", "bold cyan"), f"“{quote}”\n    ", (below, "dim")))
-
-
-def _show_heading(question: str) -> None:
-    if out.is_terminal:
-        out.rule(Text(to_printable_line(question), style="bold"), align="left")
-    else:
-        out.print(Text(f"\n## {to_printable_line(question)}"))
 
 
 def _mark(claim: Claim, answer: Answer) -> Text:

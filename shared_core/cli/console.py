@@ -85,6 +85,15 @@ def detail(text: str) -> None:
         err.print(Text(text, style="dim"))
 
 
+def show_heading(text: str) -> None:
+    """Print a heading: a rule on a terminal, elsewhere a line that begins with ##."""
+    out.print()
+    if out.is_terminal:
+        out.rule(Text(text, style="bold"), align="left")
+    else:
+        out.print(Text(f"## {text}"))
+
+
 def show_error(error: SelfReflectError) -> None:
     """Print message and hint on standard error; never a traceback."""
     err.print(Text.assemble(("error: ", "bold red"), error.message))

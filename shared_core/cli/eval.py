@@ -118,7 +118,10 @@ def eval_command(
     first = settings.replace(pipeline="composed", calibration=None, guarantee=None) if options.several else settings
     engine = options.build(first).engine
     if options.several or options.output is not None:
-        _compare(options, engine, wanted, rows, _about(questions, rows, options.limit, options.base_url))
+        digest = hashlib.sha256(questions.read_bytes()).hexdigest()
+        file = {"name": questions.name, "sha256": digest}
+        about = {"file": file, "limit": options.limit, "base_url": options.base_url}
+        _compare(options, engine, wanted, rows, about)
         return
     with question_progress(err, len(rows), "asking") as progress:
         result = evaluate(engine, rows, batch_size=options.batch_size, progress=progress)
@@ -157,7 +160,7 @@ def _compare(
 ) -> None:
     """Ask all configurations, then print, write and draw the comparison; of one, its own table."""
     from shared_core.evaluation.compare import compare
-    from shared_core.evaluation.runner import AnswersMany, fitted_on
+    from shared_core.evaluation.runner import AnswersMany, Evaluation, fitted_on, metrics
 
     if options.output is None:
         note("Answers of this run are not kept; with -o DIR they are, and a run that was stopped can continue.")
@@ -187,24 +190,13 @@ def _compare(
     if not options.several:
         name = wanted[0].name
         alone = comparison if comparison.names == (name,) else drawn(comparison.alone(name))
-        _finish(_evaluation(alone, fitted_on(engine, rows)), options, alone)
+        records = tuple(row.record for row in alone.rows[name])
+        _finish(Evaluation(metrics(records), records, fitted_on(engine, rows)), options, alone)
         return
     show_comparison(comparison)
     show_written("comparison", comparison, options.json_file, options.plots)
     if all_failed(comparison):
         raise typer.Exit(FAILED)
-
-
-def _about(questions: Path, rows: Sequence[Question], limit: int | None, base_url: str | None) -> dict[str, Any]:
-    digest = hashlib.sha256(questions.read_bytes()).hexdigest()
-    return {"file": {"name": questions.name, "sha256": digest}, "limit": limit, "base_url": base_url}
-
-
-def _evaluation(comparison: Comparison, seen: Mapping[str, int]) -> Evaluation:
-    from shared_core.evaluation.runner import Evaluation, metrics
-
-    records = tuple(row.record for row in comparison.rows[comparison.reference])
-    return Evaluation(metrics(records), records, seen)
 
 
 def _finish(result: Evaluation, options: EvalOptions, drawn_from: Comparison | None = None) -> None:

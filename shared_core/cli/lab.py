@@ -11,7 +11,7 @@ from rich.text import Text
 
 from shared_core.cli.ask import show
 from shared_core.cli.common import ABSTAINED, reports_errors
-from shared_core.cli.console import out, write_json
+from shared_core.cli.console import out, show_heading, write_json
 from shared_core.cli.options import Trace
 from shared_core.errors import InputError
 
@@ -61,7 +61,7 @@ def tour_command(
         _introduce(lab)
         if not brief:
             _recall(lab)
-        _heading(f"A question about a fact it was not trained on: {question.text}")
+        show_heading(f"A question about a fact it was not trained on: {question.text}")
         out.print(Text(f"truth: {' or '.join(question.answers)}", style="dim"))
     answers: dict[str, Answer] = {}
     for pipeline in PIPELINES:
@@ -77,7 +77,7 @@ def tour_command(
         engine = lab.engine(lab_settings("composed"), lab_calibrations("composed", model))
         found = answers["invented"] = engine.answer(nobody.text)
         if not as_json:
-            _heading(f"A question about an invented name: {nobody.text}")
+            show_heading(f"A question about an invented name: {nobody.text}")
             show(found, trace=trace)
     if as_json:
         write_json({name: answer.to_dict() for name, answer in answers.items()})
@@ -88,7 +88,7 @@ def tour_command(
 def _introduce(lab: LabSetup) -> None:
     world = lab.world
     real = sum(e.tier != "invented" for e in world.entities)
-    _heading("A synthetic world")
+    show_heading("A synthetic world")
     out.print(
         f"{real} people, places and things, {len(world.facts)} facts about them, {len(world.documents())} passages. "
         f"The model was trained on {sum(f.known for f in world.facts)} of the facts."
@@ -98,7 +98,7 @@ def _introduce(lab: LabSetup) -> None:
 def _recall(lab: LabSetup) -> None:
     from shared_core.lab.setup import measure_answers
 
-    _heading("Answers from memory, and their uncertainty (Gram: lower is surer)")
+    show_heading("Answers from memory, and their uncertainty (Gram: lower is surer)")
     for title, known in (("trained on", True), ("never seen", False)):
         for row in measure_answers(lab, lab.questions(("single",), 3, "test", known=known, name="tour")):
             _recalled(title, row)
@@ -114,14 +114,6 @@ def _recalled(title: str, row: MeasuredAnswer) -> None:
             (f"  {row.values['gram']:.2f}", "dim"),
         )
     )  # fmt: skip
-
-
-def _heading(text: str) -> None:
-    out.print()
-    if out.is_terminal:
-        out.rule(Text(text, style="bold"), align="left")
-    else:
-        out.print(Text(f"## {text}"))
 
 
 def _tell_decisions(answer: Answer) -> None:

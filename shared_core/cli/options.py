@@ -128,18 +128,31 @@ class DocumentOptions:
             )
 
     def build(self, settings: SelfReflectSettings, *, trace_prompts: Path | None = None) -> BuiltEngine:
-        """Build the engine over the documents; errors as ``common.build``."""
-        return common.build(
-            docs=self.docs,
-            index=self.index,
-            vectors=self.vectors,
-            model=self.model,
-            dtype=self.dtype,
-            base_url=self.base_url,
-            settings=settings,
-            judge=self.judge,
-            trace_prompts=trace_prompts,
-        )
+        """Build the engine over the documents, with its index; closed-book settings need no documents.
+
+        ``trace_prompts``: file for the model's prompts and replies.
+
+        Raises:
+            InputError: prompts are to be traced, and there is no model.
+        """
+        from shared_core.facades.engine import SelfReflectEngine
+        from shared_core.lm.tracing import TracingLM
+        from shared_core.reading.support import CrossEncoderSupportScorer
+        from shared_core.retrieval import BM25Retriever
+
+        lm, tracer = common.build_model(self.model, self.base_url, self.dtype), None
+        if trace_prompts is not None:
+            if lm is None:
+                raise InputError(
+                    "There are no prompts to trace: no language model is asked.",
+                    hint="Name one with --model or --base-url.",
+                )
+            lm = tracer = TracingLM(lm, trace_prompts)
+        judge = None if self.judge is None else CrossEncoderSupportScorer(self.judge)
+        if common.answers_closed_book(settings) and not self.docs and self.index is None:
+            return BuiltEngine(SelfReflectEngine(BM25Retriever(), lm, settings, judge=judge), None, tracer)
+        index = common.open_index(self.docs, self.index, self.vectors)
+        return BuiltEngine(SelfReflectEngine(index.retriever(), lm, settings, judge=judge), index, tracer)
 
 
 @dataclass(frozen=True, kw_only=True)

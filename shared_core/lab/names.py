@@ -45,10 +45,6 @@ class Namer:
         """Return a new name that is easily mistaken for ``name``: one letter, one word or a number apart."""
         return self._new(lambda: self._altered(type, name), close=True)
 
-    def person(self, she: bool) -> str:
-        """Return a first and a last name; the first name decides the pronoun."""
-        return f"{self._dice.pick(NAME_PARTS.women if she else NAME_PARTS.men)} {self.stem()}"
-
     # --- parts -------------------------------------------------------------------------------------------------
 
     def _new(self, make: Callable[[], str], close: bool = False) -> str:
@@ -117,7 +113,7 @@ def _swapped(dice: Dice, words: Sequence[str], pool: Sequence[str]) -> str:
 
 _MAKERS: Mapping[EntityType, Callable[[Namer], str]] = MappingProxyType(
     {
-        "person": lambda n: n.person(n._dice.chance(0.5)),
+        "person": lambda n: f"{n._dice.pick(NAME_PARTS.women if n._dice.chance(0.5) else NAME_PARTS.men)} {n.stem()}",
         "city": lambda n: n._new(lambda: n._spell() + n._dice.pick(NAME_PARTS.towns)),
         "country": lambda n: n._new(lambda: n._spell() + n._dice.pick(NAME_PARTS.lands)),
         "work": lambda n: n._pair(NAME_PARTS.adjectives, NAME_PARTS.nouns, "The {} {}"),

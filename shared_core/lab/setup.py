@@ -33,18 +33,18 @@ if TYPE_CHECKING:
 PIPELINES: tuple[PipelineName, ...] = ("composed", "self_rag", "seakr", "reclaim", "research")
 
 
-def lab_settings(pipeline: PipelineName, *, target_accuracy: float = 0.5) -> SelfReflectSettings:
+def lab_settings(pipeline: PipelineName) -> SelfReflectSettings:
     """Return settings with fewer samples, steps and candidates than the papers': the lab's answers are a few words.
 
     The composed pipeline ranks passages by how sure the model is with each, since reader and critic were not trained
     on this prose. It answers nothing from memory: on the tuning split that was worth less than reading.
 
     Raises:
-        SettingsError: there is no such pipeline, or the target is outside (0, 1).
+        SettingsError: there is no such pipeline.
     """
     settings = SelfReflectSettings(
         pipeline=pipeline,
-        target_accuracy=target_accuracy,
+        target_accuracy=0.5,
         top_k=4,
         seakr=SeakrSettings(samples=10, max_step_tokens=40, max_steps=4),
     )

@@ -188,7 +188,7 @@ def label(monkeypatch: pytest.MonkeyPatch, folder: Path, replies: str, engine: A
     """Run the labelling command over three questions without answers; replies as typed."""
     questions = folder / "q.jsonl"
     questions.write_text("\n".join(json.dumps({"question": q.question}) for q in lamps.QUESTIONS[1:4]))
-    monkeypatch.setattr("shared_core.cli.common.build", lambda **options: items.Built(engine))
+    monkeypatch.setattr("shared_core.cli.options.DocumentOptions.build", lambda *_: items.Built(engine))
     command = ["calibrate", "label", str(questions), "-o", str(folder / "c.json"), "--model", "x"]
     return CliRunner().invoke(app, [*command, "--labelled", str(folder / "labelled.jsonl")], input=replies)
 

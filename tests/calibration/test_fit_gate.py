@@ -231,8 +231,8 @@ class Built:
 def invoke(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *arguments: object) -> Any:
     asked = tmp_path / "questions.jsonl"
     asked.write_text("\n".join(json.dumps({"question": q.question, "answers": list(q.answers)}) for q in QUESTIONS))
-    made_of = "shared_core.cli.common.build"
-    monkeypatch.setattr(made_of, lambda **options: Built(engine(pipeline=options["settings"].pipeline)))
+    made_of = "shared_core.cli.options.DocumentOptions.build"
+    monkeypatch.setattr(made_of, lambda options, settings: Built(engine(pipeline=settings.pipeline)))
     purpose = [arguments[0]] if arguments[0] in ("gate", "answer") else []
     return CliRunner().invoke(app, ["calibrate", *map(str, (*purpose, asked, *arguments[len(purpose) :]))])
 

@@ -176,10 +176,10 @@ HOPELESS = [{"question": f"Q{i}?", "answerable": False} for i in range(30)]
 def test_what_is_known_beforehand_is_told_beforehand(
     rows: list[dict[str, Any]], arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def build(**options: Any) -> Any:
+    def build(*_: Any) -> Any:
         raise AssertionError("nothing is to be built")
 
-    monkeypatch.setattr("shared_core.cli.common.build", build)
+    monkeypatch.setattr("shared_core.cli.options.DocumentOptions.build", build)
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "q.jsonl"
     file.write_text("\n".join(map(json.dumps, rows)))

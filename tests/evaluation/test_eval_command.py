@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from shared_core.cli import app
+from shared_core.cli.options import DocumentOptions
 from shared_core.errors import RetrievalError
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer
@@ -42,11 +43,11 @@ def asked(tmp_path: Path) -> Path:
 def invoke(monkeypatch: pytest.MonkeyPatch, engine: Any, *arguments: object) -> tuple[Result, dict[str, Any]]:
     built: dict[str, Any] = {}
 
-    def build(**options: Any) -> Any:
-        built.update(options)
+    def build(options: DocumentOptions, settings: SelfReflectSettings) -> Any:
+        built.update(vars(options), settings=settings)
         return SimpleNamespace(engine=engine)
 
-    monkeypatch.setattr("shared_core.cli.common.build", build)
+    monkeypatch.setattr("shared_core.cli.options.DocumentOptions.build", build)
     return CliRunner().invoke(app, ["eval", *map(str, arguments)]), built
 
 

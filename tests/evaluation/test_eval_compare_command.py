@@ -15,6 +15,7 @@ from shared_core.calibration import io as calibration_io
 from shared_core.calibration.calibration import Calibration
 from shared_core.cli import app
 from shared_core.cli.eval_compare import wanted_systems
+from shared_core.cli.options import DocumentOptions
 from shared_core.errors import InputError, SettingsError
 from shared_core.evaluation.compare.run_folder import read_run
 from shared_core.facades.engine import SelfReflectEngine
@@ -56,11 +57,11 @@ def reader() -> Counting:
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, asked: Path, reader: Counting) -> Eval:
-    def build(*, settings: SelfReflectSettings, model: str | None, **_: Any) -> Any:
-        lm = ScriptedLM(lambda request: "It was lit in 1871.") if model else None
+    def build(options: DocumentOptions, settings: SelfReflectSettings) -> Any:
+        lm = ScriptedLM(lambda request: "It was lit in 1871.") if options.model else None
         return SimpleNamespace(engine=SelfReflectEngine(Shelf(), lm, settings, reader=reader, critic=WordCritic()))
 
-    monkeypatch.setattr("shared_core.cli.common.build", build)
+    monkeypatch.setattr("shared_core.cli.options.DocumentOptions.build", build)
 
     def invoke(*arguments: object) -> Result:
         return CliRunner().invoke(app, ["eval", str(asked), "--resamples", "20", *map(str, arguments)])
