@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Mapping
+import statistics
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from rich.console import Console
@@ -23,6 +25,26 @@ def command_line(doc: str | None, *, quick: str = "", data: bool = True) -> argp
     if data:
         parser.add_argument("--data", type=Path, default=ROOT / "../shared/data", help="folder of the development data")
     return parser
+
+
+def alternate(
+    actions: Mapping[str, Callable[[], object]],
+    repeats: int,
+    clock: Callable[[], float] = time.perf_counter,
+    before: Callable[[], object] = lambda: None,
+) -> dict[str, float]:
+    """Return the median seconds of each action, run after ``before``.
+
+    Actions alternate, so that other load on the machine affects all alike.
+    """
+    taken: dict[str, list[float]] = {name: [] for name in actions}
+    for _ in range(repeats):
+        for name, act in actions.items():
+            before()
+            start = clock()
+            act()
+            taken[name].append(clock() - start)
+    return {name: statistics.median(times) for name, times in taken.items()}
 
 
 def show_figures(figures: Mapping[str, float], title: str, targets: Mapping[str, str] | None = None) -> None:

@@ -17,10 +17,9 @@ from __future__ import annotations
 import argparse
 import gc
 import random
-import statistics
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +27,9 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import command_line, write_figures
-from shared_core.lm.base import BaseLanguageModel, Capture, Generate, Generation, Prompt, SamplingParams
+from benchmarks import alternate, command_line, write_figures
+from benchmarks.lm import DRAW, checked, make_tokenizer, sentences
+from shared_core.lm.base import Capture, Generate, Prompt, SamplingParams
 from shared_core.lm.transformers import TransformersLM
 
 # hidden size, layers, heads, heads of keys and values, size of the feed-forward layer, vocabulary
@@ -41,14 +41,11 @@ SIZES: Mapping[str, tuple[int, int, int, int, int, int]] = {
 }
 PROMPTS, LENGTH, SAMPLES, NEW = 8, 920, 20, 10
 QUICK = (2, 60, 4, 4)
-DRAW: dict[str, Any] = {"temperature": 1.0, "top_k": 50, "top_p": 0.9}
 
 
 def make_checkpoint(size: str, dtype: torch.dtype, device: str, folder: Path) -> None:
     """Write a Llama of that size with random weights, and a tokenizer of its vocabulary, made on the device."""
     from transformers import LlamaConfig, LlamaForCausalLM
-
-    from benchmarks.lm import make_tokenizer, sentences
 
     width, layers, heads, kv_heads, inner, vocabulary = SIZES[size]
     config = LlamaConfig(
@@ -87,14 +84,6 @@ class Bench:
         drawn = SamplingParams(**{**usual, **params})
         return [Generate(Prompt.tokens(p), drawn) for p in self.prompts]
 
-    def write(self, lm: BaseLanguageModel, requests: Sequence[Generate]) -> list[Generation]:
-        out = []
-        for result in lm.generate(requests):
-            if not isinstance(result, Generation):
-                raise result
-            out.append(result)
-        return out
-
     def generate(self, **options: Any) -> torch.Tensor:
         """Return what transformers writes to all prompts in one batch; shape (prompts · samples, new tokens)."""
         ids = torch.tensor(self.prompts, device=self.device)
@@ -110,17 +99,14 @@ class Bench:
 
     def median(self, actions: Mapping[str, Callable[[], object]]) -> dict[str, float]:
         """Return the median seconds of each action; they alternate, after one run that warms up."""
-        taken: dict[str, list[float]] = {name: [] for name in actions}
-        for i in range(self.repeats + 1):
-            for name, act in actions.items():
-                self.lm.clear_cache()
-                _wait(self.device)
-                start = time.perf_counter()
-                act()
-                _wait(self.device)
-                if i:
-                    taken[name].append(time.perf_counter() - start)
-        return {name: statistics.median(times) for name, times in taken.items()}
+
+        def clock() -> float:
+            if self.device.type == "cuda":
+                torch.cuda.synchronize(self.device)
+            return time.perf_counter()
+
+        alternate(actions, 1, clock, self.lm.clear_cache)
+        return alternate(actions, self.repeats, clock, self.lm.clear_cache)
 
     def memory(self, act: Callable[[], object]) -> float:
         """Return the bytes that an action allocates at most beyond the weights; 0 where there is no accelerator."""
@@ -136,11 +122,6 @@ class Bench:
         return float(torch.cuda.max_memory_allocated(self.device) - before)
 
 
-def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-
-
 def measure(bench: Bench, others: Mapping[str, Callable[[], object]]) -> dict[str, float]:
     """Return the figures of one model: seconds, ratios, memory and how many greedy continuations agree."""
     drawn, with_states = bench.requests(), bench.requests(states=True)
@@ -149,8 +130,8 @@ def measure(bench: Bench, others: Mapping[str, Callable[[], object]]) -> dict[st
         return bench.generate(do_sample=True, num_return_sequences=bench.samples, **DRAW)
 
     ways: dict[str, Callable[[], object]] = {
-        "trees": lambda: bench.write(bench.lm, drawn),
-        "states": lambda: bench.write(bench.lm, with_states),
+        "trees": lambda: checked(bench.lm.generate(drawn)),
+        "states": lambda: checked(bench.lm.generate(with_states)),
         "generate": repeated,
         "prefill": bench.prefill,
         **others,
@@ -161,7 +142,7 @@ def measure(bench: Bench, others: Mapping[str, Callable[[], object]]) -> dict[st
     out["ratio_to_prefill"] = ours / out["seconds_prefill"]
     out["bytes_trees"] = bench.memory(ways["trees"])
     out["bytes_generate"] = bench.memory(repeated)
-    greedy = bench.write(bench.lm, bench.requests(n=1, temperature=0.0, top_k=0, top_p=1.0, seed=None))
+    greedy = checked(bench.lm.generate(bench.requests(n=1, temperature=0.0, top_k=0, top_p=1.0, seed=None)))
     theirs = bench.generate(do_sample=False).tolist()
     same = [list(g.samples[0].token_ids) == t for g, t in zip(greedy, theirs, strict=True)]
     return out | {"greedy_same": sum(same) / len(same)}
@@ -180,7 +161,7 @@ def measure_vllm(folder: Path, bench: Bench, dtype: str) -> dict[str, float]:
 
             def act(engine: VLLM = engine) -> None:
                 engine._engine._llm.reset_prefix_cache()
-                bench.write(engine, bench.requests(min_tokens=bench.new, seed=None))
+                checked(engine.generate(bench.requests(min_tokens=bench.new, seed=None)))
 
             out[name] = bench.median({name: act})[name]
     return out

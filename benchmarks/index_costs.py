@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import resource
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -14,13 +13,13 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from benchmarks import ROOT, alternate
 from benchmarks.reader.base import find_base
 from shared_core.documents import DocumentIndex
 from shared_core.retrieval.embedding import MAX_TITLE
 from shared_core.retrieval.minilm import Pass, load_model
 from shared_core.types import Passage
 
-ROOT = Path(__file__).resolve().parents[1]
 QUESTION = "When was the museum founded?"
 
 
@@ -48,23 +47,20 @@ def index_ratios(docs: Path, folder: Path, rounds: int) -> dict[str, float]:
     update(docs, folder)  # load lazily loaded parts before timing
     with DocumentIndex(folder) as index:
         passages = index.passages()
-    library = library_pass()
-    ours: list[float] = []
-    plain: list[float] = []
-    theirs: list[float] = []
-    for _ in range(rounds):
-        plain.append(cpu_seconds(lambda: plain_pass(passages)))
-        ours.append(cpu_seconds(lambda: update(docs, folder)))
-        if library is not None:
-            theirs.append(cpu_seconds(lambda: library(passages)))
-    out = {
-        "indexed_passages": float(len(passages)),
-        "index_cpu_ms_per_passage": 1000 * statistics.median(ours) / len(passages),
-        "index_ratio_plain": statistics.median(ours) / statistics.median(plain),
+    ways: dict[str, Callable[[], object]] = {
+        "plain": lambda: plain_pass(passages),
+        "ours": lambda: update(docs, folder),
     }
-    if theirs:
-        out["index_ratio_sentence_transformers"] = statistics.median(ours) / statistics.median(theirs)
-    return out
+    library = library_pass()
+    if library is not None:
+        ways["sentence_transformers"] = lambda: library(passages)
+    taken = alternate(ways, rounds, time.process_time)
+    ours = taken.pop("ours")
+    return {
+        "indexed_passages": float(len(passages)),
+        "index_cpu_ms_per_passage": 1000 * ours / len(passages),
+        **{f"index_ratio_{name}": ours / seconds for name, seconds in taken.items()},
+    }
 
 
 def update(docs: Path, folder: Path) -> None:
@@ -92,27 +88,24 @@ def library_pass() -> Callable[[Sequence[Passage]], object] | None:
     return lambda passages: model.encode([f"{p.title}\n{p.text}" for p in passages], convert_to_tensor=True)
 
 
-def cpu_seconds(work: Callable[[], object]) -> float:
-    start = time.process_time()
-    work()
-    return time.process_time() - start
-
-
 def first_answer_ratio(folder: Path, rounds: int) -> float:
     ask = ["-m", "shared_core.cli", "ask", QUESTION, "--index", str(folder)]
-    asked: list[float] = []
-    imported: list[float] = []
-    for _ in range(rounds):
-        imported.append(child_seconds(["-c", "import torch"], (0,)))
-        asked.append(child_seconds(ask, (0, 3)))
-    return statistics.median(asked) / statistics.median(imported)
+    programs: dict[str, Callable[[], object]] = {
+        "import": lambda: run_python(["-c", "import torch"], (0,)),
+        "ask": lambda: run_python(ask, (0, 3)),
+    }
+    taken = alternate(programs, rounds, children_seconds)
+    return taken["ask"] / taken["import"]
 
 
-def child_seconds(arguments: Sequence[str], expected: Sequence[int]) -> float:
-    """Return the CPU seconds of a Python process; raises CalledProcessError for an unexpected exit code."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+def children_seconds() -> float:
+    """Return the CPU seconds of all child processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def run_python(arguments: Sequence[str], expected: Sequence[int]) -> None:
+    """Run a Python process; raises CalledProcessError for an unexpected exit code."""
     run = subprocess.run([sys.executable, *arguments], capture_output=True, cwd=ROOT)
     if run.returncode not in expected:
         raise subprocess.CalledProcessError(run.returncode, run.args, run.stdout, run.stderr)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

@@ -19,7 +19,6 @@ from __future__ import annotations
 import json
 import math
 import random
-import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -30,7 +29,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import command_line, show_figures, write_figures
+from benchmarks import alternate, command_line, show_figures, write_figures
 from shared_core.errors import GenerationError
 from shared_core.lm.base import Generation, Grammar, Prompt, SamplingParams
 from shared_core.lm.transformers import TransformersLM
@@ -95,21 +94,12 @@ def make_model(vocabulary: int, width: int, layers: int) -> Any:
     return LlamaForCausalLM(config).eval()
 
 
-def alternate(
-    repeats: int, lm: TransformersLM, clock: Callable[[], float], actions: Mapping[str, Callable[[], object]]
-) -> dict[str, float]:
-    """Return the median seconds of each action, run with an empty prompt cache.
-
-    Actions alternate, so that other load on the machine affects all alike.
-    """
-    taken: dict[str, list[float]] = {name: [] for name in actions}
-    for _ in range(repeats):
-        for name, act in actions.items():
-            lm.clear_cache()
-            start = clock()
-            act()
-            taken[name].append(clock() - start)
-    return {name: statistics.median(t) for name, t in taken.items()}
+def checked(results: Sequence[Any]) -> list[Generation]:
+    """Return the generations; raise the first error among them."""
+    for result in results:
+        if not isinstance(result, Generation):
+            raise result
+    return list(results)
 
 
 class Bench:
@@ -141,7 +131,7 @@ class Bench:
 
     def times(self, repeats: int, **actions: Callable[[], object]) -> dict[str, float]:
         """Return the median seconds of each action, with an empty prompt cache."""
-        return alternate(repeats, self.lm, self.clock, actions)
+        return alternate(actions, repeats, self.clock, self.lm.clear_cache)
 
     def generate(self, ids: Sequence[int], **options: Any) -> Any:
         prompt = torch.tensor([list(ids)])
@@ -152,9 +142,7 @@ class Bench:
 
     def sample(self, lm: TransformersLM, prompts: Sequence[Sequence[int]], n: int, tokens: int) -> None:
         params = SamplingParams(n=n, max_tokens=tokens, seed=1, **DRAW)
-        for result in lm.generate([Generate(Prompt.tokens(p), params) for p in prompts]):
-            if not isinstance(result, Generation):
-                raise result
+        checked(lm.generate([Generate(Prompt.tokens(p), params) for p in prompts]))
 
 
 # --- figures -------------------------------------------------------------------------------------------------------
@@ -212,9 +200,7 @@ def constrained(b: Bench) -> dict[str, float]:
 
     def ours(seed: int) -> Generation:
         params = SamplingParams(max_tokens=200, temperature=1.0, seed=seed, grammar=grammar)
-        [result] = b.lm.generate([Generate(Prompt.tokens(prompt), params)])
-        if not isinstance(result, Generation):
-            raise result
+        [result] = checked(b.lm.generate([Generate(Prompt.tokens(prompt), params)]))
         assert result.text.removesuffix("</claim>") in quotes
         return result
 

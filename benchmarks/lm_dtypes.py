@@ -13,6 +13,7 @@ from __future__ import annotations
 import statistics
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -20,10 +21,10 @@ from rich.console import Console
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports from `benchmarks`
 
-from benchmarks import ROOT, command_line, show_figures, write_figures
-from benchmarks.lm_vllm import DRAW
+from benchmarks import ROOT, alternate, command_line, show_figures, write_figures
+from benchmarks.lm import DRAW, checked
 from shared_core.lm._hf import attention
-from shared_core.lm.base import Capture, Generate, Generation, Prompt, SamplingParams
+from shared_core.lm.base import Capture, Generate, Prompt, SamplingParams
 from shared_core.lm.transformers import TransformersLM
 
 TEXTS = 3, 600  # pieces of our own docs whose logits are compared, and their tokens
@@ -38,13 +39,8 @@ def requests_of(lm: TransformersLM, prompts: int, length: int, n: int, new: int,
     return [Generate(Prompt.tokens(ids[i * length : (i + 1) * length]), params) for i in range(prompts)]
 
 
-def draw(lm: TransformersLM, requests: list[Generate]) -> float:
-    """Draw the samples. Returns the CPU seconds it took."""
-    start = time.process_time()
-    for result in lm.generate(requests):
-        if not isinstance(result, Generation):
-            raise result
-    return time.process_time() - start
+def _draw(lm: TransformersLM, requests: list[Generate]) -> None:
+    checked(lm.generate(requests))
 
 
 def divergences(full: TransformersLM, coarse: TransformersLM) -> tuple[float, float]:
@@ -79,15 +75,12 @@ def main() -> None:
     out = dict(zip(("kl_ours", "kl_plain"), divergences(*lms.values()), strict=True))
     for new in options.new_tokens:
         for hidden in (False, True):
-            taken: dict[str, list[float]] = {name: [] for name in lms}
             requests = requests_of(lms["float32"], *size, new, hidden)
-            for i in range(rounds + 1):
-                for name, lm in lms.items():
-                    seconds = draw(lm, requests)
-                    if i:  # the first round warms up
-                        taken[name].append(seconds)
+            draw = {name: partial(_draw, lm, requests) for name, lm in lms.items()}
+            alternate(draw, 1)  # warm up
+            taken = alternate(draw, rounds, time.process_time)
             name = f"ratio_{'hidden_' if hidden else ''}{new}"
-            out[name] = statistics.median(taken["float32"]) / statistics.median(taken["bfloat16"])
+            out[name] = taken["float32"] / taken["bfloat16"]
             Console().print(f"{name}: {out[name]:.2f}")
     show_figures(out, "bfloat16 beside float32")
     write_figures(out, options.json)

@@ -29,10 +29,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks import command_line, show_figures, write_figures
-from benchmarks.lm import make_model, make_tokenizer, sentences
-from shared_core.lm.base import BaseLanguageModel, Generate, Generation, Prompt, SamplingParams
+from benchmarks.lm import DRAW, checked, make_model, make_tokenizer, sentences
+from shared_core.lm.base import BaseLanguageModel, Generate, Prompt, SamplingParams
 
-DRAW: dict[str, Any] = {"temperature": 1.0, "top_k": 50, "top_p": 0.9}
 ENVIRONMENT = {"VLLM_CPU_KVCACHE_SPACE": "4", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
 
 
@@ -83,9 +82,7 @@ def draw(lm: BaseLanguageModel, requests: Sequence[Generate], clock: Callable[[]
     start = clock()
     results = lm.generate(requests)
     taken = clock() - start
-    for result, request in zip(results, requests, strict=True):
-        if not isinstance(result, Generation):
-            raise result
+    for result, request in zip(checked(results), requests, strict=True):
         lengths = [len(s.token_ids) for s in result.samples]
         assert lengths == [request.params.max_tokens] * request.params.n, lengths
     return taken

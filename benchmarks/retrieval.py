@@ -26,7 +26,6 @@ keeps vectors between runs, by the hash of each text.
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -38,7 +37,7 @@ from cached_embedder import CachedEmbedder
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import command_line, write_figures
+from benchmarks import alternate, command_line, write_figures
 from benchmarks.reader import sets
 from benchmarks.reader.data import read_lines
 from benchmarks.reader.sets import AskedQuestion
@@ -65,15 +64,9 @@ def recall(queries: Sequence[AskedQuestion], ranked: Sequence[Sequence[Passage]]
     return out
 
 
-def seconds_per_query(retriever: Any, queries: Sequence[str], repeat: int = 3) -> float:
+def seconds_per_query(retriever: Any, queries: Sequence[str]) -> float:
     retriever.retrieve(queries[0])  # the first query builds lazily built parts
-    times = []
-    for _ in range(repeat):
-        start = time.perf_counter()
-        for query in queries:
-            retriever.retrieve(query)
-        times.append((time.perf_counter() - start) / len(queries))
-    return sorted(times)[repeat // 2]
+    return alternate({"all": lambda: list(map(retriever.retrieve, queries))}, repeats=3)["all"] / len(queries)
 
 
 def main() -> None:

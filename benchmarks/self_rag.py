@@ -18,12 +18,11 @@ import dataclasses
 import random
 import statistics
 from collections.abc import Callable
-from typing import Any
 
 import torch
-from lm import CLOCKS, alternate, make_model, make_tokenizer, sentences
+from lm import CLOCKS, checked, make_model, make_tokenizer, sentences
 
-from benchmarks import command_line, show_figures, write_figures
+from benchmarks import alternate, command_line, show_figures, write_figures
 from shared_core.lm.base import Generate, Generation, Prompt
 from shared_core.lm.transformers import TransformersLM
 from shared_core.pipelines.decision.question_run import Abilities, QuestionRun
@@ -73,11 +72,11 @@ class Step:
 
     def batch(self, requests: list[Generate] | None = None) -> list[Generation]:
         """Generate for all passages in one batch."""
-        return _checked(self.plain.generate(requests or self.requests))
+        return checked(self.plain.generate(requests or self.requests))
 
     def one_by_one(self, lm: TransformersLM, requests: list[Generate] | None = None) -> list[Generation]:
         """Generate with one call per passage."""
-        return [g for r in requests or self.requests for g in _checked(lm.generate([r]))]
+        return [g for r in requests or self.requests for g in checked(lm.generate([r]))]
 
     def generate(self) -> None:
         """Run transformers' ``generate`` once per passage, with scores of the whole vocabulary."""
@@ -96,14 +95,7 @@ class Step:
 
     def times(self, repeats: int, **actions: Callable[[], object]) -> dict[str, float]:
         """Return the median seconds of each action, with an empty prompt cache."""
-        return alternate(repeats, self.keeping, self.clock, actions)
-
-
-def _checked(results: list[Any]) -> list[Generation]:
-    for result in results:
-        if not isinstance(result, Generation):
-            raise result
-    return results
+        return alternate(actions, repeats, self.clock, self.keeping.clear_cache)
 
 
 def measure(step: Step, repeats: int) -> dict[str, float]:

@@ -41,6 +41,7 @@ from benchmarks.lab.measure.quoting import supports
 from benchmarks.lab.measure.setting import Lab
 from benchmarks.lab.rows.self_rag import tell_about
 from shared_core import SelfReflectEngine, SelfReflectSettings
+from shared_core.evaluation.plots import figure_of
 from shared_core.lab import World, load_lab_model
 from shared_core.lab.names import Dice
 from shared_core.lab.setup import is_right
@@ -247,30 +248,22 @@ def measure(bench: Bench) -> dict[str, float]:
 
 def draw(figures: dict[str, float], name: str, folder: Path) -> list[Path]:
     """Draw both plots as PNG."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for knob, values, left, right, label in (
         ("weight", WEIGHTS, "precision", "words", "weight of IsSUP"),
         ("delta", DELTAS, "retrieved", "accuracy", "threshold δ"),
     ):
-        figure, axis = plt.subplots(figsize=(5, 3.4), layout="constrained")
-        axis.plot(values, [figures[f"{v:g}_{left}"] for v in values], "o-", color="#1f5fa8")
-        axis.set(xlabel=label, title=name, ylim=(0, 1.03))
-        axis.set_ylabel(
-            {"precision": "citation precision", "retrieved": "questions that retrieve"}[left], color="#1f5fa8"
-        )
-        other = axis.twinx()
-        other.plot(values, [figures[f"{v:g}_{right}"] for v in values], "s--", color="#b4551d")
-        other.set_ylabel({"words": "words of an answer", "accuracy": "accuracy"}[right], color="#b4551d")
-        other.set_ylim(0, 1.15 * max(figures[f"{v:g}_words"] for v in values) if right == "words" else 1.03)
         paths.append(folder / f"self_rag_{knob}.png")
-        figure.savefig(paths[-1], dpi=150)
-        plt.close(figure)
+        with figure_of(paths[-1], name, size=(5, 3.4)) as axes:
+            axes.plot(values, [figures[f"{v:g}_{left}"] for v in values], "o-", color="#1f5fa8")
+            axes.set(xlabel=label, ylim=(0, 1.03))
+            axes.set_ylabel(
+                {"precision": "citation precision", "retrieved": "questions that retrieve"}[left], color="#1f5fa8"
+            )
+            other = axes.twinx()
+            other.plot(values, [figures[f"{v:g}_{right}"] for v in values], "s--", color="#b4551d")
+            other.set_ylabel({"words": "words of an answer", "accuracy": "accuracy"}[right], color="#b4551d")
+            other.set_ylim(0, 1.15 * max(figures[f"{v:g}_words"] for v in values) if right == "words" else 1.03)
     return paths
 
 

@@ -9,14 +9,12 @@ Each function in ``FIGURES`` returns a flat mapping of figures.
 
 from __future__ import annotations
 
-import statistics
-import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from benchmarks import command_line, show_figures, write_figures
+from benchmarks import alternate, command_line, show_figures, write_figures
 from shared_core import uncertainty as u
 
 K, D = 20, 4096
@@ -26,12 +24,7 @@ Figures = dict[str, float]
 def milliseconds(run: Callable[[], object], repeat: int) -> float:
     """Return the median time of ``run``; the first call is a warm-up."""
     run()
-    times = []
-    for _ in range(repeat):
-        start = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times) * 1e3
+    return alternate({"run": run}, repeat)["run"] * 1e3
 
 
 def published_form(states: Any, alpha: float = 1e-3) -> float:

@@ -7,14 +7,19 @@ median CPU times.
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import torch
+from lm import DRAW, make_model, make_tokenizer, sentences
 
+from benchmarks import alternate
 from shared_core import uncertainty as u
 from shared_core.lm.base import BaseLanguageModel, Capture, Generation, Prompt, SamplingParams
+from shared_core.lm.transformers import TransformersLM
 from shared_core.pipelines.decision.question_run import Abilities
 from shared_core.pipelines.gating.choose import choose_estimator
 from shared_core.pipelines.gating.measure import measure
@@ -22,7 +27,6 @@ from shared_core.runtime.flow import Generate, Resources, run
 from shared_core.settings import SeakrSettings, SelfReflectSettings
 
 K, STEPS, PROMPT, PASSAGES = 20, 10, 600, 10
-DRAW: dict[str, Any] = {"temperature": 1.0, "top_k": 50, "top_p": 0.9}
 Figures = dict[str, float]
 
 
@@ -30,18 +34,10 @@ class Lab:
     """The random model, its backend, and prompts of random ids."""
 
     def __init__(self, quick: bool) -> None:
-        import torch
-        from lm import make_model, make_tokenizer, sentences
-
         torch.set_num_threads(1)
-        import random
-
         self.tokenizer = make_tokenizer(sentences(400, random.Random(0)))
         self.model = make_model(len(self.tokenizer), *((256, 6) if quick else (384, 8)))
         self.parameters = sum(p.numel() for p in self.model.parameters())
-
-        from shared_core.lm.transformers import TransformersLM
-
         # The random model would end at random positions: all methods must write the same number of tokens.
         self.eos = int(self.tokenizer.eos_token_id)
         self.lm = TransformersLM(self.model, self.tokenizer)
@@ -52,9 +48,7 @@ class Lab:
 
     def times(self, repeats: int, **actions: Callable[[], object]) -> dict[str, float]:
         """Return the median CPU seconds of each method, with an empty prompt cache."""
-        from lm import alternate
-
-        return alternate(repeats, self.lm, time.process_time, actions)
+        return alternate(actions, repeats, time.process_time, self.lm.clear_cache)
 
     # --- ours --------------------------------------------------------------------------------------------------
 
@@ -74,8 +68,6 @@ class Lab:
 
     def usual(self, prompt: list[int]) -> float:
         """Run a greedy answer and ``generate`` with ``num_return_sequences`` and hidden states, and score them."""
-        import torch
-
         ids = torch.tensor([prompt])
         options = {"attention_mask": torch.ones_like(ids), "pad_token_id": 0, "max_new_tokens": STEPS}
         with torch.inference_mode():
@@ -91,8 +83,6 @@ class Lab:
 
 def check(lab: Lab) -> None:
     """Check that the captured states equal those of a plain forward pass over the same tokens."""
-    import torch
-
     prompt = lab.ids(40, 9)
     capture = Capture(None, "residual")
     params = SamplingParams(n=4, max_tokens=STEPS, seed=1, capture=capture, **DRAW)
