@@ -11,13 +11,12 @@ import json
 import re
 import shutil
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from shared_core.errors import InputError
 from shared_core.support.files import replace_file
-from shared_core.support.run_log import RUN, RunLog
+from shared_core.support.run_log import RunLog
 
 CARD = "training.json"
 """Name of the file that describes a training, in its output folder."""
@@ -37,7 +36,7 @@ class TrainingFolder:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self._log = RunLog(self.path / "run.jsonl", card=_RUN)  # only its card and its lock are used
+        self.log = RunLog(self.path / "run.jsonl", card=_RUN)  # only its card and its lock are used
         if self.path.exists() and (not self.path.is_dir() or self._taken()):
             raise InputError(f"{self.path} is in use.", hint="Give an output folder that does not exist or is empty.")
 
@@ -49,23 +48,6 @@ class TrainingFolder:
     def checkpoints(self) -> Path:
         """Folder of the checkpoints."""
         return self.path / CHECKPOINTS
-
-    def check(self, configuration: Mapping[str, Any]) -> None:
-        """Compare what is known before the model is loaded; InputError names the value that differs."""
-        self._log.check({RUN: configuration})
-
-    def begin(self, configuration: Mapping[str, Any]) -> None:
-        """Record the configuration of the training, or compare it with the recorded one.
-
-        Raises:
-            InputError: the interrupted training had another configuration.
-            DocumentError: the folder cannot be used.
-        """
-        self._log.bind({RUN: configuration})
-
-    def locked(self) -> AbstractContextManager[None]:
-        """Keep other processes from training here; errors as ``RunLog.locked``."""
-        return self._log.locked()
 
     def mark(self, step: int) -> None:
         """Mark the checkpoint of a step as whole."""

@@ -21,6 +21,7 @@ from shared_core.evaluation.compare.run_folder import installed
 from shared_core.lm.checkpoints import context_length, default_device, packaged_file
 from shared_core.lm.encoding import Encoder
 from shared_core.lm.identity import identity_of_files, local_folder
+from shared_core.support.run_log import RUN
 from shared_core.training.base_model import (
     ADAPTER,
     Base,
@@ -210,7 +211,7 @@ def prepare(
         identity["base_weights"] = identity_of_files(place, "base")
     if settings.start_adapter and (there := Path(settings.start_adapter)).exists():
         identity["start_adapter"] = identity_of_files(there, "adapter")
-    folder.check(identity)
+    folder.log.check({RUN: identity})
     base = load_base(model, tokenizer, settings, prepare_base)
     identity["base_model"] = base.name or "object"
     micro = settings.micro(base.weights, processes())
@@ -310,8 +311,8 @@ def run(
     with ExitStack() as stack:
         with trainer.args.main_process_first(local=False, desc="the output folder"):
             if first:
-                stack.enter_context(setup.folder.locked())
-                setup.folder.begin({**setup.identity, **rows})
+                stack.enter_context(setup.folder.log.locked())
+                setup.folder.log.bind({RUN: {**setup.identity, **rows}})
             last = setup.folder.last() if first or setup.folder.checkpoints.exists() else None
         start = time.perf_counter()
         with interruptible(setup.stop, processes()):

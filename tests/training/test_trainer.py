@@ -353,7 +353,7 @@ def test_another_training_does_not_go_on_in_its_folder(
     with pytest.raises(InputError, match="rows"):
         train(rows[1:], checkpoint, tmp_path / "m", options(max_steps=8, save_every=2))
     other = TrainingFolder(tmp_path / "m")
-    with other.locked(), pytest.raises(InputError, match="Another run"):
+    with other.log.locked(), pytest.raises(InputError, match="Another run"):
         train(rows, checkpoint, tmp_path / "m", options(max_steps=8, save_every=2))
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "notes.txt").write_text("mine")
