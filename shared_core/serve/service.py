@@ -43,7 +43,10 @@ class Metrics:
     def __init__(self, gate: Gate, drift: DriftWatch | None = None) -> None:
         self._registry = CollectorRegistry()
         if drift is not None:
-            self._watch(drift)
+            meaning = "1 if the questions of the last full window differ from the calibration's in this signal."
+            differs = Gauge("selfreflect_drift", meaning, ["signal"], registry=self._registry)
+            for name in drift.names:
+                differs.labels(name).set_function(partial(_holds, drift, name))
         self._counts = Counter("selfreflect_requests", "Requests.", ["endpoint", "outcome"], registry=self._registry)
         self._seconds = Histogram(
             "selfreflect_request_seconds",
@@ -54,12 +57,6 @@ class Metrics:
         )
         inside = Gauge("selfreflect_requests_inside", "Requests worked on or waiting.", registry=self._registry)
         inside.set_function(lambda: gate.inside)
-
-    def _watch(self, drift: DriftWatch) -> None:
-        meaning = "1 if the questions of the last full window differ from the calibration's in this signal."
-        differs = Gauge("selfreflect_drift", meaning, ["signal"], registry=self._registry)
-        for name in drift.names:
-            differs.labels(name).set_function(partial(_holds, drift, name))
 
     @contextmanager
     def measure(self, endpoint: str) -> Iterator[list[str]]:
