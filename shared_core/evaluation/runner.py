@@ -108,7 +108,6 @@ def evaluate(
     questions: Sequence[Question],
     *,
     batch_size: int = 16,
-    targets: Sequence[float] = TARGETS,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Ask all questions in batches, judge the answers, and compute the table of metrics.
@@ -119,20 +118,16 @@ def evaluate(
         engine: system to ask; an error in place of an answer counts against that question only.
         questions: see ``read_questions``.
         batch_size: questions asked at once.
-        targets: target accuracies ρ* at which accuracy and coverage are given.
         progress: called as ``progress(done, total)`` after every batch.
 
     Raises:
         InputError: no questions, or the engine does not answer each one.
-        SettingsError: a batch size below 1 or a ρ* outside (0, 1).
+        SettingsError: a batch size below 1.
     """
     if not questions:
         raise InputError("There are no questions to ask.")
     if batch_size < 1:
         raise SettingsError(f"batch_size must be at least 1, not {batch_size!r}.")
-    for rho in targets:
-        if not 0.0 < rho < 1.0:
-            raise SettingsError(f"A target accuracy must be above 0 and below 1, not {rho!r}.")
     seen = warn_fitted_on(engine, questions)
     records: list[Record] = []
     for start in range(0, len(questions), batch_size):
@@ -142,7 +137,7 @@ def evaluate(
         if progress is not None:
             progress(len(records), len(questions))
     warn_no_recall(records)
-    return Evaluation(metrics(records, targets), tuple(records), seen)
+    return Evaluation(metrics(records), tuple(records), seen)
 
 
 def ask_batch(name: str, system: AnswersMany, batch: Sequence[Question]) -> tuple[Sequence[Answer | Exception], float]:
@@ -233,7 +228,7 @@ def _known(value: float | None) -> float:
     return math.nan if value is None else value
 
 
-def mean_of(values: Sequence[float | bool | None]) -> float:
+def mean_of(values: Iterable[float | bool | None]) -> float:
     """Return the mean of the known values; NaN if there is none."""
     numbers = [float(v) for v in values if v is not None]
     return math.fsum(numbers) / len(numbers) if numbers else math.nan
