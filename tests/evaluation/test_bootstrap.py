@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from shared_core.errors import SettingsError
 from shared_core.evaluation.compare.figures import Draws, percentiles
 from shared_core.evaluation.metrics.confidence import auroc
 
@@ -71,10 +70,3 @@ def test_where_draws_cannot_tell_there_is_no_interval() -> None:
     assert draws_of(np.array([0.0, 1.0]), resamples=0).interval("0", "mean") is None
     assert Draws({"a": lambda at: {"mean": 0.0}}, 0).interval("a", "mean") is None
     assert draws_of(np.array([0.0, 1.0])).interval("0", "another") is None
-
-
-def test_bad_input() -> None:
-    with pytest.raises(SettingsError):
-        Draws({}, 3, resamples=-1)
-    with pytest.raises(SettingsError):
-        percentiles([1.0, 2.0], level=1.0)

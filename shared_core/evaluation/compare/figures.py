@@ -61,12 +61,9 @@ class Draws:
     Args:
         statistics: one per configuration, over the same questions.
         size: number of questions.
-        resamples: number of draws; 0 gives no intervals.
+        resamples: number of draws, at least 0; 0 gives no intervals.
         seed: of the draws.
         progress: called as ``progress(done, total)`` after every draw.
-
-    Raises:
-        SettingsError: fewer than 0 draws.
     """
 
     def __init__(
@@ -78,8 +75,6 @@ class Draws:
         seed: int = 0,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        if resamples < 0:
-            raise SettingsError(f"resamples must be at least 0, not {resamples!r}.")
         random = np.random.default_rng(seed)
         found: dict[str, list[Mapping[str, float]]] = {name: [] for name in statistics}
         for done in range(1, resamples + 1 if size else 1):
@@ -103,16 +98,11 @@ class Draws:
 
 
 def percentiles(outcomes: Sequence[float] | NDArray[np.float64], level: float = 0.95) -> Interval | None:
-    """Return the middle ``level`` of the outcomes.
+    """Return the middle ``level``, in (0, 1), of the outcomes.
 
     ``None`` if there are none, if more than ``MOST_UNDEFINED`` of them are NaN, or if all are equal: every draw from 20
     right answers is right, and yet the 21st may be wrong.
-
-    Raises:
-        SettingsError: a level outside (0, 1).
     """
-    if not 0.0 < level < 1.0:
-        raise SettingsError(f"A confidence level must be above 0 and below 1, not {level!r}.")
     values = np.asarray(outcomes, dtype=np.float64)
     known = values[~np.isnan(values)]
     if not len(known) or len(values) - len(known) > MOST_UNDEFINED * len(values) or np.ptp(known) < _ROUNDING:
@@ -191,6 +181,8 @@ class ComparisonFigures:
                 raise SettingsError(f"A target accuracy must be above 0 and below 1, not {rho!r}.")
         if not 0.0 < self.level < 1.0:
             raise SettingsError(f"A confidence level must be above 0 and below 1, not {self.level!r}.")
+        if self.resamples < 0:
+            raise SettingsError(f"resamples must be at least 0, not {self.resamples!r}.")
         if not self.names:
             raise InputError("Nothing was asked yet.")
         if self.baseline and self.baseline not in self.names:

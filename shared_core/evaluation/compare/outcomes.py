@@ -131,19 +131,15 @@ def over(rows: Sequence[ComparisonRow], figure: str) -> int | None:
     kind, _, bar = figure.rpartition("_")
     if kind == "kept_accuracy":
         shown = [row for row in rows if _ranked(row) and not row.record.abstained]
-        return _count(shown, lambda row: row.record.confidence is not None and row.record.confidence > float(bar))
+        return sum(row.record.confidence is not None and row.record.confidence > float(bar) for row in shown)
     if kind == "utility":
-        return _count(rows, _judged)
+        return sum(map(_judged, rows))
     if kind == "coverage" or figure in _OVER_ALL:
         return len(rows)
     if figure in _OVER:
-        return _count(rows, _OVER[figure])
+        return sum(map(_OVER[figure], rows))
     measured = [row for row in rows if figure in row.measures]
-    return _count(measured, lambda row: row.measures[figure] is not None) if measured else None
-
-
-def _count(rows: Sequence[ComparisonRow], wanted: Callable[[ComparisonRow], bool]) -> int:
-    return sum(map(wanted, rows))
+    return sum(row.measures[figure] is not None for row in measured) if measured else None
 
 
 def _judged(row: ComparisonRow) -> bool:

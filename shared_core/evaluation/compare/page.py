@@ -30,15 +30,6 @@ class Comparison(ComparisonFigures):
         """Write ``to_dict`` as JSON, atomically; InputError if the file cannot be written."""
         return write_result(path, json.dumps(self.to_dict(), ensure_ascii=False, indent=2, default=str) + "\n")
 
-    def write_table(self, path: str | Path) -> Path:
-        """Write ``table`` as CSV; InputError if the file cannot be written."""
-        return write_result(path, _as_csv(self.table()))
-
-    def write_answers(self, path: str | Path) -> Path:
-        """Write one CSV line per question and configuration; InputError if the file cannot be written."""
-        rows = (self.rows[name][i] for i in range(len(self.questions)) for name in self.names)
-        return write_result(path, _as_csv(list(map(_flat, rows))))
-
     def plot(self, folder: str | Path) -> list[Path]:
         """Draw risk–coverage, reliability, utility and cost of all configurations, as far as they are defined.
 
@@ -68,15 +59,18 @@ class Comparison(ComparisonFigures):
     def save(self, folder: str | Path) -> list[Path]:
         """Write ``comparison.json``, ``figures.csv``, ``answers.csv``, the plots and ``report.html``, which holds them.
 
+        ``answers.csv`` has a line per question and configuration.
+
         Raises:
             InputError: a file cannot be written.
             MissingDependencyError: matplotlib is not installed.
         """
         folder = Path(folder)
+        answers = [_flat(self.rows[name][i]) for i in range(len(self.questions)) for name in self.names]
         written = [
             self.write(folder / "comparison.json"),
-            self.write_table(folder / "figures.csv"),
-            self.write_answers(folder / "answers.csv"),
+            write_result(folder / "figures.csv", _as_csv(self.table())),
+            write_result(folder / "answers.csv", _as_csv(answers)),
         ]
         drawn = self.plot(folder)
         return [*written, *drawn, write_result(folder / "report.html", _page(self, drawn))]
@@ -106,17 +100,10 @@ def _flat(row: ComparisonRow) -> dict[str, Any]:
 def _as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     names = list(dict.fromkeys(name for row in rows for name in row))
     text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, names, restval="", lineterminator="\n")
+    writer = csv.DictWriter(text, names, lineterminator="\n")  # writes unknown as empty
     writer.writeheader()
-    writer.writerows({k: _cell(v) for k, v in row.items()} for row in rows)
+    writer.writerows(rows)
     return text.getvalue()
-
-
-def _cell(value: Any) -> Any:
-    """Write unknown as empty, as spreadsheets read it, and replace lone surrogates, which UTF-8 cannot hold."""
-    if value is None:
-        return ""
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
 def headline(comparison: ComparisonFigures) -> list[str]:

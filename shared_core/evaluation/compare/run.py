@@ -95,8 +95,6 @@ def compare(
         raise InputError("There is nothing to compare: name at least one system.")
     if batch_size < 1:
         raise SettingsError(f"batch_size must be at least 1, not {batch_size!r}.")
-    if options.get("resamples", 0) < 0:
-        raise SettingsError(f"resamples must be at least 0, not {options['resamples']!r}.")
     known: Known = {}
     described = {n: (made_with or {}).get(n) or describe(system, known) for n, system in systems.items()}
     # Invalid arguments are refused before anything is asked.
