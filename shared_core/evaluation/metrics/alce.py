@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from shared_core.citation.sentences import SentenceSplitter, split_sentences
+from shared_core.citation.sentences import split_sentences
 from shared_core.errors import InputError
 from shared_core.reading.base import SupportScorer
 from shared_core.types import Passage
@@ -59,7 +59,6 @@ def alce_citation_scores(
     *,
     at_most_citations: int | None = 3,
     qampari: bool = False,
-    splitter: SentenceSplitter = split_sentences,
 ) -> CitationScores:
     """Compute ALCE's citation recall and precision.
 
@@ -69,13 +68,12 @@ def alce_citation_scores(
         nli: judges whether a premise (documents as "Title: …\\n…", joined by newlines) entails a sentence.
         at_most_citations: only the first so many citations of a sentence count (3 in the paper); ``None`` for all.
         qampari: the output is a comma-separated list; each entry is judged after the question.
-        splitter: finds the output's sentences.
 
     Raises:
         InputError: an item lacks a field.
     """
     items = [data] if isinstance(data, Mapping) else list(data)
-    scored = [s for s in (_sentences(item, qampari, splitter, at_most_citations) for item in items) if s]
+    scored = [s for s in (_sentences(item, qampari, at_most_citations) for item in items) if s]
     _judge([sentence for answer in scored for sentence in answer], Entailment(nli))
     if not scored:
         return CitationScores(math.nan, math.nan, 0)
@@ -111,7 +109,7 @@ def _judge(sentences: list[_Sentence], entails: Entailment) -> None:
         s.needed += not verdict
 
 
-def _sentences(item: Mapping[str, Any], qampari: bool, splitter: SentenceSplitter, cap: int | None) -> list[_Sentence]:
+def _sentences(item: Mapping[str, Any], qampari: bool, cap: int | None) -> list[_Sentence]:
     output, docs = _field(item, "output"), [_document(d) for d in _field(item, "docs")]
     if item.get("sentences") is not None:
         sentences: Sequence[str] = item["sentences"]
@@ -119,7 +117,7 @@ def _sentences(item: Mapping[str, Any], qampari: bool, splitter: SentenceSplitte
         parts = output.rstrip().rstrip(".").rstrip(",").split(",")
         sentences = [f"{_field(item, 'question')} {part.strip()}" for part in parts]
     else:
-        sentences = [output[a:b] for a, b in splitter(output)]
+        sentences = [output[a:b] for a, b in split_sentences(output)]
     return [_sentence(s, docs, cap) for s in sentences]
 
 
