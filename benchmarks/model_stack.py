@@ -31,7 +31,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports from `benchmarks`
 
-from benchmarks import models
+from benchmarks import ROOT, models
 from shared_core.calibration.held_out import auroc
 from shared_core.calibration.stack import Stack, fit_weights, log_odds_of
 from shared_core.citation.facts import compare_claim
@@ -44,7 +44,6 @@ from shared_core.reading.extractive import ExtractiveReader
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer
 
-ROOT = Path(__file__).resolve().parents[1]
 TARGET = ROOT / "shared_core/calibration/models_in_general.json"
 KINDS = ("strong", "paraphrasing", "bold", "liar", "digits", "foreign")
 NAMES = ("sufficient", "seconded", "rival", "trusted", "named")

@@ -30,13 +30,12 @@ chooses other questions. Figures:
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import show_figures, write_figures
+from benchmarks import command_line, show_figures, write_figures
 from benchmarks.lab import chains
 from benchmarks.lab.measure.estimating import cost, estimators, gram_by_state
 from benchmarks.lab.measure.pipelines import compare, other_world, outcome
@@ -98,11 +97,7 @@ PARTS: dict[str, Callable[[Lab, Counts, Folders], Figures]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python benchmarks/lab.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="few questions of each kind")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="file to write the figures to, after each part")
+    parser = command_line(__doc__, quick="few questions of each kind", data=False)
     parser.add_argument("--seed", type=int, default=0, help="seed of the choice of questions")
     parser.add_argument("--only", nargs="+", choices=list(PARTS), default=list(PARTS), help="some parts")
     parser.add_argument("--plots", type=Path, metavar="DIR", help="folder for the plots; by default that of the JSON")

@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from benchmarks import ROOT
 from benchmarks.small.train import STEPS, pack, run
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def main() -> None:
