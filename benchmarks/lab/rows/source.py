@@ -20,9 +20,6 @@ from shared_core.lab.facts import SPLITS, Fact, Split
 from shared_core.lab.names import Dice
 from shared_core.lab.world import World
 
-Progress = Callable[[int, int], None]
-"""Called with (rows made, rows wanted)."""
-
 
 @dataclass(frozen=True, slots=True)
 class Skill:
@@ -154,26 +151,6 @@ class RowSource:
         while True:
             yield self.group(number)
             number += 1
-
-    def rows(self, count: int, *, start: int = 0, progress: Progress | None = None) -> Iterator[LabRow]:
-        """Yield ``count`` rows, from the group of number ``start`` on.
-
-        Raises:
-            InputError: ``count`` or ``start`` is below 0.
-        """
-        if count < 0 or start < 0:
-            raise InputError(f"count and start must not be negative, not {count!r} and {start!r}.")
-        made = 0
-        for group in self.groups(start):
-            for row in group.rows:
-                if made >= count:
-                    return
-                yield row
-                made += 1
-                if progress is not None:
-                    progress(made, count)
-            if made >= count:
-                return
 
     # --- making ------------------------------------------------------------------------------------------------
 
