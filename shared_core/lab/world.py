@@ -103,10 +103,6 @@ class World:
         """Return all documents."""
         return self._files
 
-    def withheld(self) -> list[Passage]:
-        """Return the passages that were removed: no document states their facts."""
-        return [p for d in self._withheld for p in d.passages]
-
     def passage(self, id: str) -> Passage:
         """Return the passage of that id, withheld or not; KeyError if there is none."""
         return self._passages[id]
