@@ -37,7 +37,7 @@ demo: $(VENV)/.demo
 	$(BIN)/selfreflect index examples/demo_docs --index .demo/index
 	$(BIN)/selfreflect ask --index .demo/index --html .demo/report.html \
 	  "Who founded the Tide Museum?" \
-	  "Who first saw Charity Land from the masthead?" \
+	  "What depth was measured on 11 July 1933 north-west of Ellisk?" \
 	  "On what date was the Lowen Gut station opened?" \
 	  "Why was the Ellisk Race project cancelled?" \
 	  "Who developed the vaccine against the grey fever?"
