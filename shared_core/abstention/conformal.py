@@ -235,10 +235,11 @@ def learn_then_test_threshold(
     labels: Sequence[Sequence[bool]],
     target_accuracy: float,
     confidence: float = 0.9,
+    thresholds: Sequence[float] | None = None,
 ) -> CalibratedThreshold:
-    """The lowest of 0, 0.01, …, 0.99 whose risk is at most 1-ρ* with high probability (learn then test).
+    """The lowest threshold of a grid whose risk is at most 1-ρ* with high probability (learn then test).
 
-    Tests them from the highest threshold down (fixed-sequence testing) with Hoeffding-Bentkus p-values of the
+    Tests the grid from the highest threshold down (fixed-sequence testing) with Hoeffding-Bentkus p-values of the
     false share per answer, both from MAPIE. Unlike conformal risk control the promise is not an average over
     calibrations: with probability ``confidence`` over the calibration answers drawn, the threshold is a good one.
 
@@ -248,13 +249,14 @@ def learn_then_test_threshold(
         scores, labels: as for ``conformal_factuality_threshold``.
         target_accuracy: ρ*, in (0, 1).
         confidence: 1-δ, in (0, 1).
+        thresholds: the grid, chosen without looking at these data; 0, 0.01, …, 0.99 by default.
 
     Returns:
         The threshold with its guarantee; +inf if no threshold passes.
 
     Raises:
         SettingsError: ρ* or the confidence is not in (0, 1).
-        InputError: scores and labels do not fit together.
+        InputError: scores, labels or the grid cannot be used.
         MissingDependencyError: MAPIE is not installed.
     """
     try:
@@ -266,7 +268,9 @@ def learn_then_test_threshold(
 
     rho, sure = read_level(target_accuracy, "target_accuracy"), read_level(confidence, "confidence")
     answers = scored_answers(scores, labels)
-    grid = [i / 100 for i in reversed(range(100))]
+    grid = sorted({float(t) for t in (np.arange(100) / 100 if thresholds is None else thresholds)}, reverse=True)
+    if not grid or not all(map(math.isfinite, grid)):
+        raise InputError("The grid of thresholds must hold finite numbers, and at least one.")
     n, risk = len(answers), float(1 - rho)
     needed = _NEEDED["learn_then_test"](rho, 1 - sure)
     means = np.mean([_false_shares(claims, grid) for claims in answers], axis=0)

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from shared_core.abstention.claims import split_claims
 from shared_core.errors import InputError
 
+__all__ = ["Statement", "Statements", "cut_statements"]
+
 MARK = (
     r"(?:\[\^?\d{1,3}(?:\s?[,;–-]\s?\^?\d{1,3}){0,20}\](?:\([^()\s]{0,500}\))?|【[^】\n]{1,60}】"
     r"|\[citation needed\]|\(unsupported\))"

@@ -182,6 +182,7 @@ def fit_calibration(
     method: FitMethod = "isotonic",
     increasing: bool = False,
     event: str = "the answer is right",
+    min_rows: int = LEAST_ROWS,
     groups: Sequence[Hashable] | None = None,
     questions: Sequence[str] = (),
 ) -> Calibration:
@@ -199,11 +200,12 @@ def fit_calibration(
         method: ``isotonic`` needs hundreds of rows, ``platt`` works with few; ``auto`` chooses by their number.
         increasing: whether the event is more likely at higher scores; ``False`` for uncertainties.
         event: the event, in words.
+        min_rows: fewest rows accepted.
         groups: (n,) group of each row; rows of one group are held out together.
         questions: digests of the questions that the rows came from.
 
     Raises:
-        CalibrationError: fewer than ``LEAST_ROWS`` rows, or than ``LEAST_EACH`` of a kind.
+        CalibrationError: too few rows, or fewer than ``LEAST_EACH`` of a kind.
         InputError: lengths differ, a label is not 0/1, or the method is unknown.
         MissingDependencyError: scikit-learn is not installed.
     """
@@ -211,10 +213,10 @@ def fit_calibration(
         raise InputError(f"Unknown method {method!r}.", hint="auto, isotonic or platt")
     x, y, unknown = _rows(scores, labels)
     positives = int(y.sum())
-    if len(x) < LEAST_ROWS or min(positives, len(x) - positives) < LEAST_EACH:
+    if len(x) < min_rows or min(positives, len(x) - positives) < LEAST_EACH:
         more = f": {unknown} more have an unknown score" if len(x) else f": every score, of {unknown} rows, is unknown"
-        hint = f"Give at least {LEAST_ROWS} questions: {LEAST_EACH} or more answered right, and as many wrong."
-        if len(x) >= LEAST_ROWS:
+        hint = f"Give at least {min_rows} questions: {LEAST_EACH} or more answered right, and as many wrong."
+        if len(x) >= min_rows:
             scarce = "right" if positives < LEAST_EACH else "wrong"
             hint = f"Add questions that are answered {scarce}: it takes {LEAST_EACH} or more of each kind."
         raise CalibrationInputError(
@@ -264,13 +266,13 @@ def choose_threshold(
     *,
     rule: ThresholdRule = "balanced_accuracy",
     target: float | None = None,
+    increasing: bool = False,
 ) -> float | None:
-    """Choose the uncertainty that best separates true from false events, which are predicted up to it.
-
-    For SeaKR's gate the event is "right without retrieval": retrieve above the threshold.
+    """Choose the raw score that best separates true from false events; a score equal to it counts as below.
 
     Args:
-        scores, labels: see ``fit_calibration``; a lower score is surer.
+        scores, labels, increasing: see ``fit_calibration``. With ``increasing=False`` the event is predicted where
+            score ≤ threshold. For SeaKR's gate the event is "right without retrieval": retrieve above the threshold.
         rule: ``balanced_accuracy`` maximises the mean recall of both classes; ``target_accuracy`` accepts as many rows
             as possible while at least ``target`` of the accepted ones are true.
         target: share in (0, 1], for ``target_accuracy``.
@@ -287,7 +289,8 @@ def choose_threshold(
         raise CalibrationError("No threshold can be chosen from these rows.", hint="Give right and wrong answers.")
     if rule == "target_accuracy" and (target is None or not 0 < target <= 1):
         raise InputError(f"target must be in (0, 1], not {target!r}.")
-    order = np.argsort(x, kind="stable")  # most likely first
+    sign = 1.0 if increasing else -1.0
+    order = np.argsort(-sign * x, kind="stable")  # most likely first
     x, y = x[order], y[order]
     last = np.append(np.flatnonzero(np.diff(x)), len(x) - 1)  # equal scores fall on one side
     true, count = np.cumsum(y)[last], last + 1.0
@@ -300,8 +303,13 @@ def choose_threshold(
             return None
         best = int(reaching[-1])
     end = int(last[best])
-    middle = (x[end] + x[end + 1]) / 2 if end + 1 < len(x) else x[end]
-    return float(middle) if end + 1 < len(x) and middle < x[end + 1] else float(x[end])
+    if end + 1 < len(x):
+        middle = (x[end] + x[end + 1]) / 2
+        if min(x[end], x[end + 1]) < middle < max(x[end], x[end + 1]):
+            return float(middle)
+        return float(min(x[end], x[end + 1]))
+    # Every row is accepted: place the threshold just beyond the last one.
+    return float(np.nextafter(x[end], -np.inf)) if increasing else float(x[end])
 
 
 def _rows(scores: ArrayLike, labels: ArrayLike) -> tuple[Float64, Float64, int]:

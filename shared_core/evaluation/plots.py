@@ -63,12 +63,12 @@ def risk_coverage(judged: Judged, path: str | Path, *, title: str = "Risk–cove
     return Path(path)
 
 
-def reliability(judged: Judged, path: str | Path, *, title: str = "Reliability") -> Path:
+def reliability(judged: Judged, path: str | Path, *, bins: int = 10, title: str = "Reliability") -> Path:
     """Plot accuracy against mean confidence in bins of equal width; larger markers hold more answers.
 
     Arguments and errors as for ``risk_coverage``; confidences are probabilities, an unknown one counts as 0.
     """
-    binned = {name: reliability_bins(sure, right) for name, (sure, right) in judged.items()}
+    binned = {name: reliability_bins(sure, right, bins=bins) for name, (sure, right) in judged.items()}
     if not all(found.size.any() for found in binned.values()):
         raise InputError("There are no answers to plot.")
     with figure_of(path, title, size=_SIZE) as axes:
@@ -79,7 +79,7 @@ def reliability(judged: Judged, path: str | Path, *, title: str = "Reliability")
             axes.plot(x, y, **style, linewidth=1.4, alpha=0.8)
             sizes = 20 + 220 * found.size[filled] / found.size.sum()
             axes.scatter(x, y, s=sizes, color=style["color"], marker=mark, alpha=0.75, linewidths=0)
-            error = expected_calibration_error(*judged[name])
+            error = expected_calibration_error(*judged[name], bins=bins)
             axes.plot([], [], **style, marker=mark, label=_labelled(name, f"ECE {error:.3f}"))
         axes.set(xlabel="confidence", ylabel="accuracy", xlim=(-0.02, 1.02), ylim=(-0.02, 1.04))
         place_legend(axes)

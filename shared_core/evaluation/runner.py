@@ -108,6 +108,7 @@ def evaluate(
     questions: Sequence[Question],
     *,
     batch_size: int = 16,
+    targets: Sequence[float] = TARGETS,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Ask all questions in batches, judge the answers, and compute the table of metrics.
@@ -118,16 +119,20 @@ def evaluate(
         engine: system to ask; an error in place of an answer counts against that question only.
         questions: see ``read_questions``.
         batch_size: questions asked at once.
+        targets: target accuracies ρ* at which accuracy and coverage are given.
         progress: called as ``progress(done, total)`` after every batch.
 
     Raises:
         InputError: no questions, or the engine does not answer each one.
-        SettingsError: a batch size below 1.
+        SettingsError: a batch size below 1 or a ρ* outside (0, 1).
     """
     if not questions:
         raise InputError("There are no questions to ask.")
     if batch_size < 1:
         raise SettingsError(f"batch_size must be at least 1, not {batch_size!r}.")
+    for rho in targets:
+        if not 0.0 < rho < 1.0:
+            raise SettingsError(f"A target accuracy must be above 0 and below 1, not {rho!r}.")
     seen = warn_fitted_on(engine, questions)
     records: list[Record] = []
     for start in range(0, len(questions), batch_size):
@@ -137,7 +142,7 @@ def evaluate(
         if progress is not None:
             progress(len(records), len(questions))
     warn_no_recall(records)
-    return Evaluation(metrics(records), tuple(records), seen)
+    return Evaluation(metrics(records, targets), tuple(records), seen)
 
 
 def ask_batch(name: str, system: AnswersMany, batch: Sequence[Question]) -> tuple[Sequence[Answer | Exception], float]:
@@ -182,7 +187,7 @@ def metrics(records: Sequence[Record], targets: Sequence[float] = TARGETS) -> di
         "claims_per_answer": mean_of([r.claims for r in records]),
         "recall": mean_of([r.recall for r in records if r.recall is not None]),
         "offsets_exact": mean_of(offsets),
-        **_confidence_metrics(records),
+        **_confidence_metrics([r for r in done if r.correct is not None]),
         **{name: value for rho in targets for name, value in _kept(records, rho).items()},
         **_answerable_metrics([r for r in done if r.answerable is not None]),
         "seconds_per_question": mean_of([r.seconds for r in records]),
@@ -202,7 +207,8 @@ def _kept(records: Sequence[Record], rho: float) -> dict[str, float]:
 
 
 def _confidence_metrics(records: Sequence[Record]) -> dict[str, float]:
-    sure, right = judgements(records)
+    sure = [_known(r.confidence) for r in records]
+    right = [float(bool(r.correct)) for r in records]
     known = any(not math.isnan(c) for c in sure)  # undefined without any confidence
     return {
         "auroc_correct": ranking.auroc(sure, right) if known else math.nan,
@@ -228,7 +234,7 @@ def _known(value: float | None) -> float:
     return math.nan if value is None else value
 
 
-def mean_of(values: Iterable[float | bool | None]) -> float:
+def mean_of(values: Sequence[float | bool | None]) -> float:
     """Return the mean of the known values; NaN if there is none."""
     numbers = [float(v) for v in values if v is not None]
     return math.fsum(numbers) / len(numbers) if numbers else math.nan

@@ -142,7 +142,10 @@ def test_learn_then_test_needs_answers_even_without_errors() -> None:
 
 def test_learn_then_test_grid() -> None:
     scores, labels = [[0.8, 0.3]] * 200, [[True, False]] * 200
-    assert learn_then_test_threshold(scores, labels, 0.7) == 0.3
+    assert learn_then_test_threshold(scores, labels, 0.7, thresholds=[0.1, 0.5, 0.9]) == 0.5
+    for grid in ([], [math.nan]):
+        with pytest.raises(InputError):
+            learn_then_test_threshold(scores, labels, 0.7, thresholds=grid)
 
 
 ANSWERS = st.lists(

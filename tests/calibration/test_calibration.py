@@ -189,23 +189,24 @@ def test_damaged_data_is_refused(change: dict[str, Any]) -> None:
 def test_threshold_of_balanced_accuracy() -> None:
     scores, right = [1.0, 2.0, 3.0, 4.0, 5.0], [1, 1, 0, 0, 0]
     assert choose_threshold(scores, right) == 2.5
+    assert choose_threshold([-s for s in scores], right, increasing=True) == -2.5
     assert choose_threshold([*scores, math.nan], [*right, 1]) == 2.5
 
 
-@given(st.lists(st.tuples(st.integers(-5, 5), st.booleans()), min_size=2, max_size=15))
+@given(st.lists(st.tuples(st.integers(-5, 5), st.booleans()), min_size=2, max_size=15), st.booleans())
 @settings(deadline=None, derandomize=True, max_examples=150)
-def test_threshold_is_the_best_there_is(rows: list[tuple[int, bool]]) -> None:
+def test_threshold_is_the_best_there_is(rows: list[tuple[int, bool]], increasing: bool) -> None:
     x, y = np.array([r[0] for r in rows], dtype=float), np.array([r[1] for r in rows], dtype=float)
     if y.min() == y.max():
         with pytest.raises(CalibrationError):
-            choose_threshold(x, y)
+            choose_threshold(x, y, increasing=increasing)
         return
 
     def quality(threshold: float) -> float:
-        predicted = x <= threshold
+        predicted = x > threshold if increasing else x <= threshold
         return float((predicted[y == 1].mean() + (~predicted[y == 0]).mean()) / 2)
 
-    chosen = choose_threshold(x, y)
+    chosen = choose_threshold(x, y, increasing=increasing)
     assert chosen is not None
     candidates = np.concatenate([np.unique(x) + 0.5, [x.min() - 0.5]])
     # At least one side is always accepted, so accepting nothing is no candidate unless it is no better than chance.
@@ -218,6 +219,9 @@ def test_threshold_for_a_target() -> None:
     assert choose_threshold(scores, right, rule="target_accuracy", target=1.0) == 2.5
     assert choose_threshold(scores, right, rule="target_accuracy", target=0.5) == 6
     assert choose_threshold(scores, [0, 1, 1, 1, 1, 1], rule="target_accuracy", target=1.0) is None
+    up = choose_threshold([1, 2], [1, 1], rule="target_accuracy", target=0.5, increasing=True)
+    assert up is not None
+    assert 0 < up < 1  # accepts both
     with pytest.raises(InputError):
         choose_threshold(scores, right, rule="target_accuracy")
     with pytest.raises(CalibrationError):
@@ -278,7 +282,7 @@ def test_missing_and_unwritable_files(tmp_path: Path, fitted: Calibration, monke
 def test_platts_curve_does_not_go_on_beyond_the_scores_seen(increasing: bool) -> None:
     scores = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.15, 0.75]
     right = [0, 0, 1, 0, 1, 0, 1, 1, 0, 1] if increasing else [1, 1, 0, 1, 0, 1, 0, 0, 1, 0]
-    fitted = fit_calibration(2 * scores, 2 * right, bound_to={}, method="platt", increasing=increasing)
+    fitted = fit_calibration(scores, right, bound_to={}, method="platt", increasing=increasing, min_rows=2)
     assert fitted.probability(0.8 + 5) == fitted.probability(0.8)
     assert fitted.probability(0.1 - 5) == fitted.probability(0.1)
     assert fitted.probability(0.2) != fitted.probability(0.7)

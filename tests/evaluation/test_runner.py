@@ -187,6 +187,8 @@ def test_bad_input() -> None:
             evaluate(answering, questions)
     with pytest.raises(SettingsError):
         evaluate(engine, QUESTIONS, batch_size=0)
+    with pytest.raises(SettingsError):
+        evaluate(engine, QUESTIONS, targets=[1.0])
 
 
 def test_plots_refuse_what_they_cannot_draw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

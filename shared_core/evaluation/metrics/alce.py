@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from shared_core.citation.sentences import split_sentences
+from shared_core.citation.sentences import SentenceSplitter, split_sentences
 from shared_core.errors import InputError
 from shared_core.reading.base import SupportScorer
 from shared_core.types import Passage
@@ -59,6 +59,7 @@ def alce_citation_scores(
     *,
     at_most_citations: int | None = 3,
     qampari: bool = False,
+    splitter: SentenceSplitter = split_sentences,
 ) -> CitationScores:
     """Compute ALCE's citation recall and precision.
 
@@ -68,17 +69,18 @@ def alce_citation_scores(
         nli: judges whether a premise (documents as "Title: …\\n…", joined by newlines) entails a sentence.
         at_most_citations: only the first so many citations of a sentence count (3 in the paper); ``None`` for all.
         qampari: the output is a comma-separated list; each entry is judged after the question.
+        splitter: finds the output's sentences.
 
     Raises:
         InputError: an item lacks a field.
     """
     items = [data] if isinstance(data, Mapping) else list(data)
-    scored = [s for s in (_sentences(item, qampari, at_most_citations) for item in items) if s]
+    scored = [s for s in (_sentences(item, qampari, splitter, at_most_citations) for item in items) if s]
     _judge([sentence for answer in scored for sentence in answer], Entailment(nli))
     if not scored:
         return CitationScores(math.nan, math.nan, 0)
     recall = [sum(s.supported for s in answer) / len(answer) for answer in scored]
-    precision = [sum(s.needed for s in answer) / max(1, sum(len(s.documents) for s in answer)) for answer in scored]
+    precision = [_ratio(sum(s.needed for s in answer), sum(len(s.documents) for s in answer)) for answer in scored]
     return CitationScores(math.fsum(recall) / len(recall), math.fsum(precision) / len(precision), len(scored))
 
 
@@ -109,7 +111,7 @@ def _judge(sentences: list[_Sentence], entails: Entailment) -> None:
         s.needed += not verdict
 
 
-def _sentences(item: Mapping[str, Any], qampari: bool, cap: int | None) -> list[_Sentence]:
+def _sentences(item: Mapping[str, Any], qampari: bool, splitter: SentenceSplitter, cap: int | None) -> list[_Sentence]:
     output, docs = _field(item, "output"), [_document(d) for d in _field(item, "docs")]
     if item.get("sentences") is not None:
         sentences: Sequence[str] = item["sentences"]
@@ -117,7 +119,7 @@ def _sentences(item: Mapping[str, Any], qampari: bool, cap: int | None) -> list[
         parts = output.rstrip().rstrip(".").rstrip(",").split(",")
         sentences = [f"{_field(item, 'question')} {part.strip()}" for part in parts]
     else:
-        sentences = [output[a:b] for a, b in split_sentences(output)]
+        sentences = [output[a:b] for a, b in splitter(output)]
     return [_sentence(s, docs, cap) for s in sentences]
 
 
@@ -161,6 +163,10 @@ def _field(item: Mapping[str, Any], name: str) -> Any:
         raise InputError(f"An item to score lacks {name!r}.") from error
 
 
+def _ratio(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0
+
+
 Nli = Callable[[str, str], Any] | SupportScorer
 """``nli(premise, hypothesis)`` returning true/false, 0/1 or a probability; or a ``SupportScorer``, asked in batches."""
 
@@ -168,25 +174,27 @@ Nli = Callable[[str, str], Any] | SupportScorer
 class Entailment:
     """Judge of entailment that asks ``nli`` once per distinct pair, in batches if it takes them.
 
-    A probability of .5 or more counts as entailed; an unknown one (``None``, NaN) never does.
-
     >>> Entailment(lambda premise, hypothesis: hypothesis in premise).ask([("It rains.", "rains"), ("a", "b")])
     [True, False]
 
     Args:
         nli: function or scorer to ask.
+        threshold: least probability that counts as entailed; unknown (``None``, NaN) never does.
 
     Raises:
         InputError: ``nli`` is neither callable nor a ``SupportScorer``.
     """
 
-    def __init__(self, nli: Nli) -> None:
+    def __init__(self, nli: Nli, threshold: float = 0.5) -> None:
         if not isinstance(nli, SupportScorer) and not callable(nli):
             raise InputError(
                 f"An NLI model must be a function (premise, hypothesis) or a SupportScorer, not {nli!r}.",
                 hint="No model is downloaded by default; pass your own.",
             )
+        if not 0.0 < threshold <= 1.0:
+            raise InputError(f"The entailment threshold must lie in (0, 1], not {threshold!r}.")
         self._nli = nli
+        self._threshold = threshold
         self._known: dict[tuple[str, str], bool] = {}
 
     def ask(self, pairs: Sequence[tuple[str, str]]) -> list[bool]:
@@ -217,4 +225,4 @@ class Entailment:
             return False
         if not 0.0 <= value <= 1.0:
             raise InputError(f"The NLI model answered {value!r}, not a probability.", hint="Apply its softmax.")
-        return value >= 0.5
+        return value >= self._threshold

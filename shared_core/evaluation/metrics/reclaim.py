@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from shared_core.citation.sentences import split_sentences
+from shared_core.citation.sentences import SentenceSplitter, split_sentences
 from shared_core.errors import InputError
 from shared_core.evaluation.metrics.alce import Entailment, Nli
 from shared_core.types import Answer, Claim, Passage
@@ -48,49 +48,49 @@ AnswerLike = Answer | Mapping[str, Any] | Sequence[PairLike]
 ``reference_sentences`` and/or ``used_reference``); or ReClaim's ``{"used_references": […], "pred_sentences": […]}``."""
 
 
-def pairs_of(answer: AnswerLike) -> list[Pair] | None:
+def pairs_of(answer: AnswerLike, splitter: SentenceSplitter = split_sentences) -> list[Pair] | None:
     """The pairs of an answer; ``None`` where references and claims differ in number.
 
     InputError for anything that is no answer.
     """
     if isinstance(answer, Answer):
-        return [_pair(claim) for claim in answer.kept_claims]
+        return [_pair(claim, splitter) for claim in answer.kept_claims]
     if isinstance(answer, Mapping):
         references, claims = answer.get("used_references"), answer.get("pred_sentences")
         if references is None or claims is None:
             raise InputError("An answer given as a mapping needs used_references and pred_sentences.")
         if len(references) != len(claims):
             return None
-        return [_pair(pair) for pair in zip(references, claims)]
+        return [_pair(pair, splitter) for pair in zip(references, claims)]
     given: Any = answer
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise InputError(f"Not an answer made of reference-claim pairs: {given!r}.")
-    return [_pair(pair) for pair in given]
+    return [_pair(pair, splitter) for pair in given]
 
 
-def _pair(pair: Any) -> Pair:
+def _pair(pair: Any, splitter: SentenceSplitter) -> Pair:
     if isinstance(pair, Pair):
         return pair
     if isinstance(pair, Claim):
-        quoted = [s for citation in pair.citations for s in _split(citation.quote)]
+        quoted = [s for citation in pair.citations for s in _split(citation.quote, splitter)]
         return Pair(pair.text, tuple(quoted))
     if isinstance(pair, Mapping):
         claim, reference, sentences = pair.get("claim"), pair.get("used_reference"), pair.get("reference_sentences")
         if sentences is None and isinstance(reference, str):
-            sentences = _split(reference)
+            sentences = _split(reference, splitter)
         if not isinstance(claim, str) or sentences is None:
             raise InputError(f"A pair needs claim and reference_sentences (or used_reference), not {sorted(pair)}.")
         return Pair(claim, tuple(sentences), reference)
     if isinstance(pair, (tuple, list)) and len(pair) == 2:
         reference, claim = pair
         if isinstance(reference, str):
-            return Pair(claim, tuple(_split(reference)), reference)
+            return Pair(claim, tuple(_split(reference, splitter)), reference)
         return Pair(claim, tuple(reference))
     raise InputError(f"A pair is (reference, claim), not {pair!r}.")
 
 
-def _split(text: str) -> list[str]:
-    return [text[a:b] for a, b in split_sentences(text)]
+def _split(text: str, splitter: SentenceSplitter) -> list[str]:
+    return [text[a:b] for a, b in splitter(text)]
 
 
 class ReclaimScores(NamedTuple):
@@ -110,7 +110,9 @@ class ReclaimScores(NamedTuple):
     per_answer: tuple[tuple[float, float], ...]
 
 
-def reclaim_citation_scores(answers: Answer | Iterable[AnswerLike], nli: Nli) -> ReclaimScores:
+def reclaim_citation_scores(
+    answers: Answer | Iterable[AnswerLike], nli: Nli, *, splitter: SentenceSplitter = split_sentences
+) -> ReclaimScores:
     """Compute CAS and CRS.
 
     A cited sentence is needed if its pair is supported and it entails the claim alone, or the reference without it
@@ -119,12 +121,13 @@ def reclaim_citation_scores(answers: Answer | Iterable[AnswerLike], nli: Nli) ->
     Args:
         answers: answers (or one ``Answer``), see ``AnswerLike``.
         nli: judge of whether a reference entails a claim.
+        splitter: splits references given as whole texts.
 
     Raises:
         InputError: an answer cannot be read as pairs.
     """
     answers = [answers] if isinstance(answers, Answer) else answers
-    all_pairs = [pairs_of(answer) or [] for answer in answers]
+    all_pairs = [pairs_of(answer, splitter) or [] for answer in answers]
     entails = Entailment(nli)
     every = list(dict.fromkeys(pair for pairs in all_pairs for pair in pairs))
     supported = dict(zip(every, entails.ask([(p.premise, p.claim) for p in every])))
@@ -157,6 +160,8 @@ def _count_needed(pairs: list[Pair], entails: Entailment) -> dict[Pair, int]:
 def consistency_ratio(
     references: Answer | Iterable[str | Sequence[str]],
     passages: Iterable[Passage | str | Mapping[str, Any]] | None = None,
+    *,
+    splitter: SentenceSplitter = split_sentences,
 ) -> float:
     """Return CR: the share of cited sentences that occur verbatim in one passage.
 
@@ -164,6 +169,7 @@ def consistency_ratio(
         references: of one answer, as texts or lists of sentences; or an ``Answer``, whose kept claims' quotes count as
             the model wrote them.
         passages: ``Passage``s, texts, or mappings with ``text``; by default those of the ``Answer``.
+        splitter: splits references given as texts.
 
     Returns:
         In [0, 1]; 0 if nothing is cited.
@@ -173,11 +179,11 @@ def consistency_ratio(
     """
     if isinstance(references, Answer):
         passages = references.passages if passages is None else passages
-        references = [p.reference_sentences for p in pairs_of(references) or []]
+        references = [p.reference_sentences for p in pairs_of(references, splitter) or []]
     if passages is None or isinstance(references, str):
         raise InputError("consistency_ratio needs a list of references and the passages.")
     texts = [_passage_text(p) for p in passages]
-    cited = [s.strip() for r in references for s in (_split(r) if isinstance(r, str) else r)]
+    cited = [s.strip() for r in references for s in (_split(r, splitter) if isinstance(r, str) else r)]
     cited = [s for s in cited if s]
     return sum(any(s in text for text in texts) for s in cited) / len(cited) if cited else 0.0
 
@@ -190,21 +196,25 @@ def _passage_text(passage: Any) -> str:
     return text
 
 
-def attribution_ratio(answer: AnswerLike) -> float:
+def attribution_ratio(answer: AnswerLike, *, splitter: SentenceSplitter = split_sentences) -> float:
     """Return AR: the share of claim sentences with a citation that is not empty; 0 for an answer without claims.
+
+    Args:
+        answer: see ``AnswerLike``.
+        splitter: splits claims and references.
 
     Raises:
         InputError: the answer cannot be read as pairs.
     """
     counts = [
-        (max(1, len(split_sentences(pair.claim))), any(s.strip() for s in pair.reference_sentences))
-        for pair in pairs_of(answer) or []
+        (max(1, len(splitter(pair.claim))), any(s.strip() for s in pair.reference_sentences))
+        for pair in pairs_of(answer, splitter) or []
         if pair.claim.strip()
     ]
     sentences = sum(n for n, _ in counts)
     return sum(n for n, cited in counts if cited) / sentences if sentences else 0.0
 
 
-def citation_length(answer: AnswerLike) -> int:
+def citation_length(answer: AnswerLike, *, splitter: SentenceSplitter = split_sentences) -> int:
     """Count the words in all references of an answer, split at white space."""
-    return sum(len(pair.premise.split()) for pair in pairs_of(answer) or [])
+    return sum(len(pair.premise.split()) for pair in pairs_of(answer, splitter) or [])
