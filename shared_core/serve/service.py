@@ -247,7 +247,7 @@ class Service:
 
 def _put_back(refused: Sequence[Path], former: Path) -> None:
     """Remove files that the index did not take; their former versions, which stay in it, stay on the disk too."""
-    for path in refused:
+    for path in dict.fromkeys(refused):  # one name may come twice
         path.unlink(missing_ok=True)
         if (former / path.name).exists():
             (former / path.name).replace(path)

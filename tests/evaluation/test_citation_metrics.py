@@ -219,3 +219,13 @@ def test_alce_with_our_passages_and_sentences() -> None:
 def test_cited_numbers() -> None:
     assert cited_numbers("a [1][12], b [2, 3] c [x] [4,5") == [1, 12, 2, 3, 4]
     assert re.sub(r"\s+", " ", remove_citations("a [1][12], b [2, 3].")) == "a, b."
+
+
+def test_references_are_cut_by_the_splitter_given() -> None:
+    def lines(text: str) -> list[tuple[int, int]]:
+        cut = text.find("|")
+        return [(0, cut), (cut + 1, len(text))]
+
+    passages = ["The lamp was lit. It burned oil."]
+    assert consistency_ratio(["The lamp|was green"], passages, splitter=lines) == 0.5
+    assert consistency_ratio(["The lamp|was green"], passages) == 0.0

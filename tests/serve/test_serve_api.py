@@ -162,6 +162,7 @@ def test_a_refused_upload_leaves_the_former_file(client: MakeClient, tmp_path: P
     assert "former state is kept" in upload("bells.txt", b"\x00\x01\x02" * 99).json()["failed"][0]["message"]
     files = [("files", ("bells.txt", "The bell was melted.\n")), ("files", (".ssh", "no"))]
     assert asked.post("/api/upload", files=files).status_code == 400
+    asked.post("/api/upload", files=[("files", ("bells.txt", b"\x00\x01\x02" * 99))] * 2)  # the same name twice
     folder = tmp_path / "index-uploads"
     assert {p.name: p.read_text() for p in folder.iterdir()} == {"bells.txt": "The bell was cast in 1733.\n"}
     assert index.document_text("bells.txt") == "The bell was cast in 1733.\n"
