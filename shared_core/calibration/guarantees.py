@@ -259,7 +259,7 @@ def _distance(recent: NDArray[np.bool_], last: NDArray[np.int64], n: int, m: int
 class DriftWatch:
     """Watch that compares each full window of questions with the calibration's, signal by signal.
 
-    Each signal is tested at ``LEVEL`` over the number of signals (Bonferroni). The result of a window stands until the
+    Each signal is tested at ``level`` over the number of signals (Bonferroni). The result of a window stands until the
     next one is full. Thread-safe.
 
     >>> watch = DriftWatch({"claims": [1.0, 2.0, 3.0] * 20}, window=30)
@@ -271,11 +271,12 @@ class DriftWatch:
     Args:
         reference: values of the calibration by signal; nothing is watched without any.
         window: questions compared at a time.
+        level: largest probability of a false alarm per window.
     """
 
-    def __init__(self, reference: Mapping[str, Sequence[float]], *, window: int = WINDOW) -> None:
+    def __init__(self, reference: Mapping[str, Sequence[float]], *, window: int = WINDOW, level: float = LEVEL) -> None:
         self._reference = {name: list(values) for name, values in reference.items() if len(values)}
-        self._window = window
+        self._window, self._level = window, level
         self._seen: dict[str, list[float]] = {name: [] for name in self._reference}
         self._checked, self._drifted = 0, dict[str, float]()
         self._lock = threading.Lock()
@@ -289,7 +290,7 @@ class DriftWatch:
             if not self._seen or min(map(len, self._seen.values())) < self._window:
                 return
             found = {name: two_sample_p(self._reference[name], seen) for name, seen in self._seen.items()}
-            self._drifted = {name: p for name, p in found.items() if p <= LEVEL / len(found)}
+            self._drifted = {name: p for name, p in found.items() if p <= self._level / len(found)}
             self._checked += self._window
             self._seen = {name: [] for name in self._reference}
 

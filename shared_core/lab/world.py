@@ -10,7 +10,7 @@ from functools import cached_property
 from shared_core.errors import InputError
 from shared_core.lab.build import build
 from shared_core.lab.documents import Document, write_all
-from shared_core.lab.facts import Entity, Fact, Split
+from shared_core.lab.facts import Entity, Fact, Split, Tier
 from shared_core.lab.names import Dice
 from shared_core.lab.prose import Statement
 from shared_core.lab.questions import Asker, Question, QuestionKind, UnanswerableAsker
@@ -103,6 +103,10 @@ class World:
         """Return all documents."""
         return self._files
 
+    def withheld(self) -> list[Passage]:
+        """Return the passages that were removed: no document states their facts."""
+        return [p for d in self._withheld for p in d.passages]
+
     def passage(self, id: str) -> Passage:
         """Return the passage of that id, withheld or not; KeyError if there is none."""
         return self._passages[id]
@@ -130,13 +134,17 @@ class World:
         *,
         kind: QuestionKind | None = None,
         split: Split | None = None,
+        tier: Tier | None = None,
         answerable: bool | None = None,
     ) -> list[Question]:
         """Return the questions in a fixed order, filtered by the arguments given."""
         return [
             q
             for q in self._questions
-            if kind in (None, q.kind) and split in (None, q.split) and answerable in (None, q.answerable)
+            if kind in (None, q.kind)
+            and split in (None, q.split)
+            and tier in (None, q.tier)
+            and answerable in (None, q.answerable)
         ]
 
     @cached_property
