@@ -14,16 +14,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("stage", choices=["train", "pack"])
     parser.add_argument("--data", type=Path, default=ROOT / "../shared/data")
+    parser.add_argument(
+        "--made", type=Path, help="further questions: the folder that benchmarks.reader.questions writes"
+    )
     parser.add_argument("--work", type=Path, default=ROOT / ".small", help="folder of the training")
-    parser.add_argument("--steps", type=int, default=STEPS, help="of the optimiser, three trees each")
+    parser.add_argument("--steps", type=int, default=STEPS, help="of the optimiser, four trees each")
     parser.add_argument("--seed", type=int, default=0, help="of the rows and their order")
-    parser.add_argument("--start", type=Path, help="earlier adapter to go on from: file or folder")
+    parser.add_argument(
+        "--start", "--adapter", dest="start", type=Path, help="earlier adapter to go on from: file or folder"
+    )
     parser.add_argument("--file", type=Path, default=ROOT / "shared_core/lm/weights/small.safetensors", help="of pack")
     given = parser.parse_args()
     if given.stage == "train":
-        print(run(given.data, given.work, given.steps, given.seed, given.start).output)
+        print(run(given.data, given.work, given.steps, given.seed, given.start, given.made).output)
     else:
-        print(pack(given.data, given.work, given.file))
+        print(pack(given.data, given.work, given.file, given.made))
 
 
 if __name__ == "__main__":

@@ -43,11 +43,14 @@ _WORDS = (
     "river", "stone", "lamp", "cloud", "garden", "winter", "paper", "bridge", "music", "copper", "forest", "window",
 )  # fmt: skip
 MIXTURE = {
-    "quote": 1000, "short": 2400, "read": 500, "numbered": 80, "claim": 80, "judge": 900, "self_rag": 1200,
-    "condense": 200,
+    "quote": 1000, "short": 3300, "read": 400, "numbered": 60, "claim": 60, "judge": 500, "self_rag": 3200,
+    "condense": 150,
 }  # fmt: skip
 """Groups of questions for each skill, or rows where a skill has no groups. Answering, declining and quoting are two
 thirds of the tokens: they make the composed pipeline useful."""
+SHARES = {"pairs": 0.45, "natural": 0.1, "files": 0.1}
+"""Shares of a skill's groups by folder (``MADE``). Of the rest, or of all where there are no such folders, 3 of 5 are
+of SQuAD 2.0, 2 of SQuAD 1.1."""
 EACH = 10
 """Questions on the same passages."""
 DECLINES, UNKNOWN, NO_ANSWER = "I do not know.", " unknown.", "NO ANSWER"
@@ -124,14 +127,12 @@ def numbered_rows(group: Group) -> Iterator[TrainingRow]:
 
 def self_rag_rows(group: Group, rng: random.Random) -> Iterator[GeneratorRow]:
     """Retrieve; say whether the passage answers; answer and judge the answer by it."""
-    known = [a for a in group.asked if a.answer]
-    for a in rng.sample(known, min(2, len(known))):
-        gold = next(p for p in group.passages if p.id == a.passage)
-        yield GeneratorRow(a.question, _segment(_around(gold, a.sentence), a.answer), group.id)
-    for a in rng.sample(group.asked, min(2, len(group.asked))):
-        others = [p for p in group.passages if p.id != a.passage or not a.answer]
-        if others:
-            yield GeneratorRow(a.question, _segment(_start(rng.choice(others)), ""), group.id)
+    for answered in (True, False):
+        some = [a for a in group.asked if bool(a.answer) == answered]
+        for a in rng.sample(some, min(2, len(some))):
+            gold = next(p for p in group.passages if p.id == group.id)
+            shown = _around(gold, a.sentence) if answered and rng.random() < 0.3 else gold
+            yield GeneratorRow(a.question, _segment(shown, a.answer), group.id)
 
 
 def _segment(passage: Passage, answer: str) -> str:
@@ -148,11 +149,6 @@ def _around(passage: Passage, sentence: str) -> Passage:
     at = next(i for i, (s, e) in enumerate(ends) if passage.text[s:e] == sentence)
     first, last = max(0, at - 1), min(len(ends) - 1, at + 1)
     return Passage(passage.id, passage.text[ends[first][0] : ends[last][1]], passage.title)
-
-
-def _start(passage: Passage) -> Passage:
-    ends = split_sentences(passage.text)
-    return Passage(passage.id, passage.text[: ends[min(2, len(ends) - 1)][1]], passage.title)
 
 
 def without_passages(rng: random.Random) -> GeneratorRow:
@@ -249,6 +245,13 @@ def hop_rows(sources: Sources) -> Iterator[TrainingRow]:
         yield TrainingRow("short", plain_prompt(row["question"], passages), row["answer"], True, row["_id"])
 
 
+def mixed_groups(sources: Sources, count: int) -> list[Group]:
+    """Draw groups from all sources by their shares."""
+    some = [g for name, share in SHARES.items() for g in sources.made_groups(name, round(count * share), EACH)]
+    some += sources.groups2((count - len(some)) * 3 // 5, EACH)
+    return [*some, *sources.groups1(max(1, count - len(some)), EACH)]
+
+
 def make_rows(sources: Sources, share: float = 1.0) -> list[Trainable]:
     """Make the whole mixture, or a share of it; deterministic for the sources' seed."""
     n = {skill: max(1, round(count * share)) for skill, count in MIXTURE.items()}
@@ -262,12 +265,12 @@ def make_rows(sources: Sources, share: float = 1.0) -> list[Trainable]:
     )
     groups: list[Group] = []
     for skill, make in grouped:
-        some = [*sources.groups2(n[skill] * 4 // 10, EACH), *sources.groups1(n[skill] * 6 // 10, EACH)]
+        some = mixed_groups(sources, n[skill])
         groups += some
         rows += [row for group in some for row in make(group)]
-    for group in sources.groups1(n["self_rag"] // 4, EACH):
+    for group in mixed_groups(sources, n["self_rag"] // 4):
         rows += self_rag_rows(group, sources.rng)
-    rows += [without_passages(sources.rng) for _ in range(n["self_rag"] // 4)]
+    rows += [without_passages(sources.rng) for _ in range(n["self_rag"] // 10)]
     sources.rng.shuffle(groups)
     rows += judge_rows(sources, groups, n["judge"])
     rows += condense_rows(sources, n["condense"])

@@ -30,6 +30,8 @@ MEASURED = (
 """Files whose questions are measured; none of them is trained on."""
 SUPPORT_SOURCES = ("fool_me_twice", "begin_v1")
 """Sources of support/train whose licence allows weights to be published."""
+MADE = ("pairs", "natural", "files")
+"""Folders of ``benchmarks.reader.questions`` that have unanswerable questions beside answerable ones."""
 _GOLD, _OTHER = 900, 260  # characters of the paragraph that is asked about, and of the beginnings beside it
 _BESIDE = {"nothing": 57, "beginnings": 35, "paragraphs": 8}
 """Percent of the groups: a paragraph alone, with the beginnings of one to five others, with four whole others."""
@@ -99,9 +101,10 @@ class Sources:
     Args:
         data: folder of the data.
         seed: of every choice.
+        made: what ``benchmarks.reader.questions`` wrote; without it there are no groups of ``MADE``.
     """
 
-    def __init__(self, data: Path, seed: int = 0) -> None:
+    def __init__(self, data: Path, seed: int = 0, made: Path | None = None) -> None:
         self.data, self.rng = data, random.Random(seed)
         self.measured = measured(data)
         self.squad1 = {
@@ -133,6 +136,24 @@ class Sources:
                     self.asked2[passage.id].append(Asked(row["question"].strip(), sentence, answer, passage.id))
             else:
                 self.asked2[passage.id].append(Asked(row["question"].strip(), passage=passage.id))
+        self.further = {} if made is None else {name: self._read_made(made / name) for name in MADE}
+
+    def _read_made(self, folder: Path) -> list[tuple[Passage, list[Asked]]]:
+        """Return short paragraphs that have both an answerable and an unanswerable question, with all of them."""
+        passages = {p["id"]: Passage(p["id"], p["text"], p["title"]) for p in read(folder / "passages.jsonl.gz")}
+        found: dict[str, list[Asked]] = defaultdict(list)
+        for row in read(folder / "questions.jsonl.gz"):
+            passage, question = passages[row["passage_id"]], row["question"].strip()
+            if same(question) in self.measured or len(passage.text) > _GOLD:
+                continue
+            if not row["answerable"]:
+                found[passage.id].append(Asked(question, passage=passage.id))
+                continue
+            start = next((starts[0] for starts in row["starts"] if starts), None)
+            sentence, answer = answering(passage.text, row["answers"][:1], question, start)
+            if sentence and len(sentence) < 400:
+                found[passage.id].append(Asked(question, sentence, answer, passage.id))
+        return [(passages[i], some) for i, some in found.items() if len({bool(a.answer) for a in some}) == 2]
 
     def read(self, name: str) -> Iterator[dict[str, Any]]:
         return read(self.data / f"{name}.jsonl.gz")
@@ -179,6 +200,26 @@ class Sources:
             absent = [Asked(a.question) for a in some if not a.answer]
             groups.append(self._group(gold, passages, [a for a in some if a.answer], absent, each))
         return groups
+
+    def made_groups(self, name: str, count: int, each: int) -> list[Group]:
+        """Group questions of one folder of ``made``: answerable ones beside the like that are not.
+
+        Args:
+            name: ``pairs``, ``natural`` or ``files``.
+            count: number of groups; fewer where the folder has fewer.
+            each: questions of a group at most.
+        """
+        some = self.further.get(name, [])
+        return [
+            self._group(
+                gold,
+                self._beside(gold, self.by_title[gold.title], self.squad1) if name == "pairs" else (gold,),
+                [a for a in asked if a.answer],
+                [a for a in asked if not a.answer],
+                each,
+            )
+            for gold, asked in self.rng.sample(some, min(count, len(some)))
+        ]
 
     def _beside(self, gold: Passage, beside: Sequence[Passage], all_of: dict[str, Passage]) -> tuple[Passage, ...]:
         """Put a paragraph among others of its article and of any, whole or their beginnings, or leave it alone."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ import pytest
 
 from benchmarks.small import sources as sources_module
 from benchmarks.small.rows import claim_of, make_rows
-from benchmarks.small.sources import MEASURED, Sources, answering, read, same
+from benchmarks.small.sources import MADE, MEASURED, Sources, answering, read, same
 from shared_core.training.rows import TrainingRow
 
 DATA = Path(__file__).parents[2] / "../shared/data"
@@ -49,3 +51,32 @@ def test_no_question_that_is_measured_is_trained_on(monkeypatch: pytest.MonkeyPa
     assert 0.25 < len(declining) / len(whole) < 0.75
     roles = {row.role for row in rows}
     assert roles == {"reference", "claim", "short", "read", "numbered", "judge", "condense", "generator"}
+
+
+def _write(folder: Path, passages: list[dict[str, Any]], questions: list[dict[str, Any]]) -> None:
+    folder.mkdir(parents=True)
+    for name, rows in (("passages", passages), ("questions", questions)):
+        with gzip.open(folder / f"{name}.jsonl.gz", "wt", encoding="utf-8") as file:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+
+
+@pytest.mark.data
+@pytest.mark.skipif(not DATA.exists(), reason="the development data are not here")
+def test_further_questions_stand_beside_their_twins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for make in ("swapped", "replaced"):
+        monkeypatch.setattr(sources_module, make, lambda *_: [])
+    known = next(row["question"] for row in read(DATA / MEASURED[0]))
+    text = "The wall was begun in 1842. It was finished in 1850."
+    asked = {"When was the wall begun?": "1842", "When was the wall painted?": "", known: ""}
+    rows = [
+        {"question": q, "passage_id": "a", "answers": [a] * bool(a), "starts": [[22]] * bool(a), "answerable": bool(a)}
+        for q, a in asked.items()
+    ]
+    alone = [{**rows[0], "passage_id": "b"}]  # no unanswerable one beside it: not taken
+    passages = [{"id": i, "text": text, "title": "Wall"} for i in ("a", "b")]
+    for name in MADE:
+        _write(tmp_path / name, passages, [*rows, *alone])
+    (group,) = Sources(DATA, made=tmp_path).made_groups("natural", 5, 10)
+    assert group.passages[0].text == text
+    assert {a.question: a.answer for a in group.asked} == {q: a for q, a in asked.items() if q != known}
+    assert group.asked[0].sentence == "The wall was begun in 1842."
