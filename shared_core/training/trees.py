@@ -139,11 +139,12 @@ def tree_loss(model: Any, inputs: Mapping[str, Tensor], count: Any = None, weigh
     import torch
 
     mask = inputs["attention_mask"]
-    allowed = torch.zeros(mask.shape, dtype=model.dtype, device=mask.device)
+    dtype = next(model.parameters()).dtype  # a model shared by several processes has no dtype of its own
+    allowed = torch.zeros(mask.shape, dtype=dtype, device=mask.device)
     logits = model(
         input_ids=inputs["input_ids"],
         position_ids=inputs["position_ids"],
-        attention_mask=allowed.masked_fill(~mask, torch.finfo(model.dtype).min),
+        attention_mask=allowed.masked_fill(~mask, torch.finfo(dtype).min),
         logits_to_keep=inputs["nodes"],
         use_cache=False,
     ).logits[0]

@@ -87,6 +87,24 @@ def test_loss_and_gradient_are_those_of_rows_apart(tiny_model: Any) -> None:
     tiny_model.zero_grad(set_to_none=True)
 
 
+def test_the_loss_of_a_wrapped_model_is_that_of_the_model(tiny_model: Any) -> None:
+    import torch
+
+    class Shared(torch.nn.Module):
+        """Like torch's wrapper of a model that several processes train: it passes calls on, and nothing else."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.module = tiny_model
+
+        def forward(self, **inputs: Any) -> Any:
+            return self.module(**inputs)
+
+    inputs = collate_tree(plant_trees([row([5, 6, 7, 8], 2), row([5, 6, 9], 2)], 40))
+    with torch.no_grad():
+        torch.testing.assert_close(tree_loss(Shared(), inputs), tree_loss(tiny_model, inputs))
+
+
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = world.rows(world.sources(20), "reference")
