@@ -127,8 +127,17 @@ class TrainingRow:
         completion = data["completion"]
         if not isinstance(data["prompt"], str):
             (completion,) = (m["content"] for m in completion)
-        ends, source = bool(data.get("ends", False)), str(data.get("source", ""))
-        return cls(str(data["role"]), restore_prompt(data), str(completion), ends, source)
+        ends, source = data.get("ends", False), str(data.get("source", ""))
+        if not isinstance(ends, bool):
+            raise TypeError(f"ends must be true or false, not {ends!r}")
+        return cls(str(data["role"]), restore_prompt(data), text_of(completion), ends, source)
+
+
+def text_of(value: object) -> str:
+    """Return a text as it is; TypeError for anything else, which would be taught as ``None`` or ``5``."""
+    if not isinstance(value, str):
+        raise TypeError(f"expected text, not {value!r}")
+    return value
 
 
 def eos_of(encoder: Encoder) -> int:
@@ -166,7 +175,7 @@ def restore_prompt(data: Mapping[str, Any]) -> Prompt:
     messages = [{"role": None, "content": given}] if isinstance(given, str) else given
     parts: list[Part] = []
     for message, ranges in zip(messages, data["untrusted"], strict=True):
-        text, role, at = message["content"], message["role"], 0
+        text, role, at = text_of(message["content"]), message["role"], 0
         for start, end in ranges:
             if not at <= start < end <= len(text):
                 raise InputError(f"[{start}, {end}) is no stretch of a message of {len(text)} characters.")

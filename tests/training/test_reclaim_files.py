@@ -40,7 +40,10 @@ def test_rows_survive_their_file_and_bad_ones_are_named(tmp_path: Path) -> None:
     value = json.loads(path.read_text("utf-8").splitlines()[1])
     assert [m["role"] for m in value["prompt"]] == ["user", "assistant"]
     assert value["completion"] == [{"role": "assistant", "content": f" {GOOD[0].text} </claim>"}]
-    for bad in ({**value, "untrusted": [[[5, 3]], []]}, {**value, "completion": []}, {"prompt": "x"}, 7):
+    wordless = {**value, "completion": [{"role": "assistant", "content": None}]}  # would be taught as "None"
+    unsure = {**value, "ends": "false"}  # would be taught as true
+    shifted = {**value, "untrusted": [[[5, 3]], []]}
+    for bad in (shifted, wordless, unsure, {**value, "completion": []}, {"prompt": "x"}, 7):
         path.write_text(json.dumps(bad), "utf-8")
         with pytest.raises(InputError, match="line 1"):
             read_rows(path)

@@ -139,6 +139,10 @@ def test_a_file_of_another_kind_is_refused_by_its_line(run: Path, tmp_path: Path
     for read, other in ((read_preferences, "rloo.jsonl"), (read_prompted, "dpo.jsonl")):
         with pytest.raises(InputError, match=r"line 1: no row of this kind"):
             read(run / other)
+    pair = json.loads((run / "dpo.jsonl").read_text("utf-8").splitlines()[0])
+    (tmp_path / "dpo.jsonl").write_text(json.dumps({**pair, "chosen": [{"role": "assistant", "content": None}]}))
+    with pytest.raises(InputError, match="expected text, not None"):
+        read_preferences(tmp_path / "dpo.jsonl")
 
 
 # --- DPO -------------------------------------------------------------------------------------------------------------

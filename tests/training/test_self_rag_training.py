@@ -122,10 +122,15 @@ def test_rows_are_read_from_the_published_form_and_counted(tmp_path: Path) -> No
     rows = read_critic_rows(file)
     assert balance(rows) == {"relevance": {"[Relevant]": 1}, "utility": {"[Utility:2]": 1}}
     assert balance([TWO])["generator"]["[Retrieval]"] == 2
-    file.write_text('{"instruction": "a"}\n')
-    for read in (read_critic_rows, read_generator_rows):
-        with pytest.raises(InputError, match="line 1"):
-            read(file)
+    whole = {"instruction": "a", "input": "b", "output": "[Relevant]", "task": "relevance"}
+    for wrong in ({"instruction": "a"}, {**whole, "instruction": 3}):
+        file.write_text(json.dumps(wrong))
+        for read in (read_critic_rows, read_generator_rows):
+            with pytest.raises(InputError, match="line 1"):
+                read(file)
+    file.write_text(json.dumps({**whole, "input": None}))
+    with pytest.raises(InputError, match="expected text, not None"):
+        read_critic_rows(file)
 
 
 def test_the_recipe_is_the_papers() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from shared_core.errors import InputError
 from shared_core.lm.base import Prompt
-from shared_core.training.rows import TrainingRow, read_rows_of, restore_prompt, store_prompt
+from shared_core.training.rows import TrainingRow, read_rows_of, restore_prompt, store_prompt, text_of
 from shared_core.types import Passage
 
 _ROLE = "research"
@@ -243,7 +243,7 @@ class Prompted:
 
 def _answer(data: Mapping[str, Any], messages: Any) -> TrainingRow:
     (text,) = (message["content"] for message in messages)
-    return TrainingRow(_ROLE, restore_prompt(data), str(text), True, str(data.get("source", "")))
+    return TrainingRow(_ROLE, restore_prompt(data), text_of(text), True, str(data.get("source", "")))
 
 
 def read_preferences(path: str | Path) -> list[Preference]:

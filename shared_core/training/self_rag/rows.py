@@ -26,7 +26,7 @@ from shared_core.reflection import (
     UTILITY_TOKENS,
 )
 from shared_core.reflection.tokens import NO_RETRIEVAL, PARAGRAPH_END, PARAGRAPH_START, RETRIEVAL
-from shared_core.training.rows import IGNORED, eos_of, read_rows_of
+from shared_core.training.rows import IGNORED, eos_of, read_rows_of, text_of
 
 if TYPE_CHECKING:
     from shared_core.lm.encoding import Encoder
@@ -190,12 +190,17 @@ def _pieces(output: str) -> list[tuple[str, bool, bool]]:
 
 def read_generator_rows(path: str | Path) -> list[GeneratorRow]:
     """Read rows of ``{"instruction", "output", "dataset_name"}``; DocumentError, or InputError with the line."""
-    return read_rows_of(path, lambda v: GeneratorRow(v["instruction"], v["output"], str(v.get("dataset_name", ""))))
+    return read_rows_of(
+        path, lambda v: GeneratorRow(text_of(v["instruction"]), text_of(v["output"]), str(v.get("dataset_name", "")))
+    )
 
 
 def read_critic_rows(path: str | Path) -> list[CriticRow]:
     """Read rows of ``{"instruction", "input", "output", "task"}``; DocumentError, or InputError with the line."""
-    return read_rows_of(path, lambda v: CriticRow(v["instruction"], v["input"], v["output"].strip(), v["task"]))
+    return read_rows_of(
+        path,
+        lambda v: CriticRow(text_of(v["instruction"]), text_of(v["input"]), text_of(v["output"]).strip(), v["task"]),
+    )
 
 
 def balance(rows: Iterable[CriticRow | GeneratorRow]) -> dict[str, dict[str, int]]:
