@@ -54,15 +54,19 @@ def recipe(role: str, **changes: Any) -> TrainingSettings:
 
 
 def encode_rows(
-    rows: Sequence[Trainable], encoder: Encoder, max_length: int, too_long: Literal["drop", "raise"] = "drop"
+    rows: Sequence[Trainable],
+    encoder: Encoder,
+    max_length: int,
+    too_long: Literal["drop", "raise"] = "drop",
+    what: str = "row",
 ) -> tuple[list[dict[str, list[int]]], int]:
     """Encode rows as token ids with labels, and count those left out because they are too long.
 
     Raises:
-        InputError: a row is too long and ``too_long`` is ``raise``, or none is left.
+        InputError: a row is too long and ``too_long`` is ``raise``, or none is left; ``what`` they are called in it.
     """
     encoded = [dict(zip(("input_ids", "labels"), row.encode(encoder))) for row in rows]
-    return leave_out_long(rows, encoded, [len(one["input_ids"]) for one in encoded], max_length, too_long)
+    return leave_out_long(rows, encoded, [len(one["input_ids"]) for one in encoded], max_length, too_long, what)
 
 
 def leave_out_long(
@@ -151,15 +155,17 @@ def train(
         KeyboardInterrupt: it was interrupted; a checkpoint is kept.
     """
     settings = settings or TrainingSettings()
-    setup = prepare(model, output, settings, tokenizer=tokenizer, prepare_base=prepare_base)
     taught, apart = split(rows, evaluate_on, settings)
+    setup = prepare(model, output, settings, tokenizer=tokenizer, prepare_base=prepare_base)
     data, dropped = encode_rows(taught, setup.encoder, setup.limit, settings.too_long)
-    held = encode_rows(apart, setup.encoder, setup.limit, settings.too_long)[0] if apart else []
+    held, lost = (
+        encode_rows(apart, setup.encoder, setup.limit, settings.too_long, "evaluation row") if apart else ([], 0)
+    )
     trainer = _make_trainer(setup, data, held, progress)
     card = setup.describe(
         Counter(r.role for r in rows),
         [len(d["input_ids"]) for d in data],
-        too_long=dropped,
+        too_long=dropped + lost,
         evaluated_on=len(held),
         sources=sources,
     )
@@ -167,8 +173,17 @@ def train(
 
 
 def split(rows: Sequence[G], evaluate_on: Sequence[G], settings: TrainingSettings) -> tuple[list[G], list[G]]:
-    """Choose the rows to train on and those to evaluate on: the caller's, or a share; errors as ``hold_out``."""
+    """Choose the rows to train on and those to evaluate on: the caller's, or a share.
+
+    Raises:
+        InputError: as ``hold_out``; or there are rows to evaluate on, and no checkpoints to choose the best of.
+    """
     if evaluate_on:
+        if not settings.save_every:
+            raise InputError(
+                "Rows to evaluate on need checkpoints to choose the best of, and save_every is 0.",
+                hint="Give another save_every, or no rows to evaluate on.",
+            )
         return list(rows), list(evaluate_on)
     return hold_out(rows, settings.eval_share, settings.seed)
 

@@ -106,7 +106,7 @@ class Setup:
         Args:
             roles: number of rows given for each role.
             lengths: tokens of each row that is trained on.
-            too_long: number of rows left out for their length.
+            too_long: number of rows left out for their length, those to evaluate on among them.
             evaluated_on: number of rows held out.
             sources: where the rows come from.
         """

@@ -13,6 +13,7 @@ from shared_core import SelfReflectEngine, SelfReflectSettings
 from shared_core.cli import app
 from shared_core.errors import InputError, ModelLoadError, SettingsError
 from shared_core.lm import ScriptedLM
+from shared_core.lm.base import Prompt
 from shared_core.lm.encoding import Encoder
 from shared_core.training.folder import CARD
 from shared_core.training.recipes import encode_rows, recipe, train
@@ -143,6 +144,17 @@ def test_rows_that_are_too_long_are_left_out_and_counted_never_cut(rows: list[Tr
         encode_rows(rows, encoder, 5)
     with pytest.raises(InputError, match="no rows"):
         encode_rows([], encoder, 5)
+
+
+def test_rows_to_evaluate_on_that_are_too_long_are_counted_and_named(
+    rows: list[TrainingRow], checkpoint: Path, tmp_path: Path
+) -> None:
+    long = TrainingRow("reference", Prompt.trusted("a " * 2000), "b", ends=True, source="long")
+    options = TrainingSettings(use_cpu=True, batch_size=2, max_steps=1, save_every=1)
+    done = train(rows[:4], checkpoint, tmp_path / "m", options, evaluate_on=[*rows[4:6], long])
+    assert done.card["rows"] == {"given": 4, "trained_on": 4, "too_long": 1, "evaluated_on": 2}
+    with pytest.raises(InputError, match="All 1 evaluation rows are longer"):
+        train(rows[:4], checkpoint, tmp_path / "n", options, evaluate_on=[long])
 
 
 def test_what_cannot_be_trained_is_refused_before_anything_is_written(

@@ -250,6 +250,21 @@ def test_options_that_contradict_each_other_are_refused(wrong: dict[str, Any]) -
         TrainingSettings(**wrong)
 
 
+def test_a_contradiction_is_told_in_plain_words() -> None:
+    with pytest.raises(SettingsError) as caught:
+        TrainingSettings(start_adapter="earlier", learning_rate=1e-4)
+    assert str(caught.value).startswith("TrainingSettings cannot be created: start_adapter is for adapters")
+    assert "Value error" not in str(caught.value)
+    assert "0.0001" not in str(caught.value)  # what was given beside it is not to blame
+    assert caught.value.hint is not None
+    assert "--help" in caught.value.hint  # `doctor --settings` does not list the settings of a training
+
+
+def test_rows_to_evaluate_on_need_checkpoints(rows: list[TrainingRow], tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="save_every is 0"):  # before the base is loaded
+        train(rows[4:], tmp_path / "no base", tmp_path / "m", options(save_every=0), evaluate_on=rows[:4])
+
+
 def test_packing_changes_nothing_but_the_shape(rows: list[TrainingRow], checkpoint: Path, tmp_path: Path) -> None:
     some = rows[:16]
     one = train(some, checkpoint, tmp_path / "a", options(max_steps=1, batch_size=len(some)))

@@ -38,32 +38,36 @@ def train_preferences(
     higher reward (accuracy) and by how much (margin, in nats times β), averaged over the first and the last steps.
     """
     settings = settings or PreferenceSettings()
-    setup = prepare(model, output, settings, tokenizer=tokenizer)
     taught, apart = split(rows, evaluate_on, settings)
+    setup = prepare(model, output, settings, tokenizer=tokenizer)
     data, dropped = encode_preferences(taught, setup.encoder, setup.limit, settings.too_long)
-    held = encode_preferences(apart, setup.encoder, setup.limit, settings.too_long)[0] if apart else []
+    held, lost = (
+        encode_preferences(apart, setup.encoder, setup.limit, settings.too_long, "evaluation pair")
+        if apart
+        else ([], 0)
+    )
     trainer = _make_trainer(setup, settings, data, held, progress)
     lengths = [_length(pair) for pair in data]
     roles = {"research dpo": len(rows)}
-    card = setup.describe(roles, lengths, too_long=dropped, evaluated_on=len(held), sources=sources)
+    card = setup.describe(roles, lengths, too_long=dropped + lost, evaluated_on=len(held), sources=sources)
     begun = {"trainer": "dpo", "rows": digest(data), "evaluated_on": digest(held)}
     return run(setup, trainer, begun, card, {"preferences": _MEASURED})
 
 
 def encode_preferences(
-    rows: Sequence[Preference], encoder: Encoder, limit: int, too_long: str = "drop"
+    rows: Sequence[Preference], encoder: Encoder, limit: int, too_long: str = "drop", what: str = "pair"
 ) -> tuple[list[dict[str, list[int]]], int]:
     """Encode pairs as ids of prompt and both answers, and count those left out because they are too long.
 
     Raises:
-        InputError: a pair is too long and ``too_long`` is ``raise``, or none is left.
+        InputError: a pair is too long and ``too_long`` is ``raise``, or none is left; ``what`` they are called in it.
     """
     encoded = []
     for row in rows:
         prompt, chosen = _parts(*row.chosen.encode(encoder))
         _, rejected = _parts(*row.rejected.encode(encoder))
         encoded.append({"prompt_ids": prompt, "chosen_ids": chosen, "rejected_ids": rejected})
-    return leave_out_long(rows, encoded, [_length(one) for one in encoded], limit, too_long, "pair")
+    return leave_out_long(rows, encoded, [_length(one) for one in encoded], limit, too_long, what)
 
 
 def _parts(ids: list[int], labels: list[int]) -> tuple[list[int], list[int]]:
