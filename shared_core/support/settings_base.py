@@ -34,6 +34,8 @@ class Settings(BaseModel):
 
     renamed: ClassVar[Mapping[str, Renamed]] = {}
     """Settings of 0.1.0 by the name they had."""
+    described: ClassVar[str] = "selfreflect doctor --settings"
+    """Command that describes the settings of this group."""
 
     def __init__(self, **values: Any) -> None:
         try:
@@ -159,14 +161,20 @@ def _settings_error(cls: type[Settings], error: ValidationError) -> SettingsErro
     for problem in found:
         if isinstance(inner := problem.get("ctx", {}).get("error"), SettingsError) and inner.hint:
             return SettingsError(inner.message, hint=inner.hint)
-    told = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'value'}: {e['msg']} (given: {e['input']!r})" for e in found)
+    told = "; ".join(_told(e["loc"], e["msg"].removeprefix("Value error, "), e["input"]) for e in found)
     return SettingsError(f"{cls.__name__} cannot be created: {told}", hint=_hint(cls, error))
+
+
+def _told(place: tuple[int | str, ...], message: str, given: object) -> str:
+    if not place:  # settings that contradict each other, which the message names
+        return message
+    return f"{'.'.join(map(str, place))}: {message} (given: {given!r})"
 
 
 def _hint(cls: type[Settings], error: ValidationError) -> str:
     unknown = [str(e["loc"][-1]) for e in error.errors() if e["type"] == "extra_forbidden"]
     if not unknown:
-        return "Each setting's range is in its description: selfreflect doctor --settings"
+        return f"Each setting's range is in its description: {cls.described}"
     near = did_you_mean(unknown[0], cls.model_fields)
     if not near and (published := _group(cls, _PUBLISHED)) is not None:
         near = did_you_mean(unknown[0], published.model_fields).replace("mean ", f"mean {_PUBLISHED}.")

@@ -5,7 +5,7 @@ Nothing here imports torch. ``trainer`` turns them into the arguments of TRL's t
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -26,6 +26,8 @@ class TrainingSettings(Settings):
     >>> TrainingSettings(method="lora", batch_size=12).micro(weights=135_000_000)
     6
     """
+
+    described: ClassVar[str] = "the command's --help"
 
     method: Literal["full", "lora", "qlora"] = Field(
         "full", description="All weights; low-rank adapters; or adapters over a base in 4 bits (needs bitsandbytes)."
