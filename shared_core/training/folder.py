@@ -42,6 +42,8 @@ class TrainingFolder:
 
     def _taken(self) -> bool:
         names = {p.name for p in self.path.iterdir() if not p.name.startswith(".")}
+        if not self.checkpoints.is_dir() or not any(self.checkpoints.iterdir()):
+            names.discard(CHECKPOINTS)  # a trainer makes it while it is set up, before there is a run
         return bool(names) and (_RUN not in names or CARD in names)
 
     @property

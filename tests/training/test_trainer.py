@@ -376,6 +376,20 @@ def test_another_training_does_not_go_on_in_its_folder(
         TrainingFolder(tmp_path / "taken")
 
 
+def test_a_training_that_ended_while_it_was_set_up_begins_again(
+    rows: list[TrainingRow], checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def out_of_memory(*args: Any) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr("shared_core.training.recipes.run", out_of_memory)
+        with pytest.raises(MemoryError):
+            train(rows, checkpoint, tmp_path / "m", options(max_steps=1))
+    train(rows, checkpoint, tmp_path / "m", options(max_steps=1))
+    assert (tmp_path / "m" / CARD).exists()
+
+
 def test_other_weights_at_the_same_path_are_refused_before_they_are_loaded(
     rows: list[TrainingRow], checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
