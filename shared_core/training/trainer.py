@@ -214,6 +214,9 @@ def prepare(
     folder.log.check({RUN: identity})
     base = load_base(model, tokenizer, settings, prepare_base)
     identity["base_model"] = base.name or "object"
+    begun = folder.log.description()[0].get(RUN, {})
+    if begun.get("base_weights"):  # compared above: the same weights at another path are the same base
+        identity["base_model"] = begun["base_model"]
     micro = settings.micro(base.weights, processes())
     cpu = settings.use_cpu if settings.use_cpu is not None else default_device() == "cpu"
     trained = with_adapters(base, settings) if settings.adapts else base.model
