@@ -198,7 +198,10 @@ def _start_from(model: Any, source: Path) -> None:
         one, other = earlier[name], getattr(now, name, None)
         if one != other:
             raise InputError(f"The adapter in {source} was trained with {name} {one!r}, not {other!r}.")
-    outcome = set_peft_model_state_dict(model, weights)
+    try:
+        outcome = set_peft_model_state_dict(model, weights)
+    except KeyError as error:  # rows of added tokens
+        raise InputError(f"The adapter in {source} is of another model: it has no {error.args[0]}.") from error
     if outcome.unexpected_keys:
         raise InputError(f"The adapter in {source} is of another model: it has {outcome.unexpected_keys[0]}.")
 

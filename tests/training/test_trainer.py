@@ -202,6 +202,8 @@ def test_a_training_goes_on_from_an_adapter(rows: list[TrainingRow], checkpoint:
         train(rows, checkpoint, tmp_path / "other", options(method="lora", start_adapter=adapter, lora_rank=8))
     with pytest.raises(InputError, match="holds no adapter"):
         train(rows, checkpoint, tmp_path / "none", options(method="lora", start_adapter=str(tmp_path)))
+    with pytest.raises(InputError, match="of another model: it has no"):  # rows of tokens that are added now
+        with_adapters(load_base(checkpoint, None, on, lambda model, tokenizer: [0]), on)
     with pytest.raises(SettingsError, match="start_adapter"):
         options(start_adapter=adapter)
 
