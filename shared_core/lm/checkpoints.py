@@ -200,10 +200,10 @@ def _load_hint(name: str, local: bool, offline: bool) -> str:
         return (
             "The folder must hold config.json, weights (safetensors) and tokenizer files of one causal language model."
         )
-    if offline:
-        return "The hub is switched off (HF_HUB_OFFLINE) and the model is not in the local cache: give a local path."
     if name.startswith((".", "/", "~")) or name.count("/") > 1:
         return "There is no such folder."
+    if offline:
+        return "The hub is switched off (HF_HUB_OFFLINE) and the model is not in the local cache: give a local path."
     return "Check the name, the network and access to the model, or give the path of a checkpoint on this machine."
 
 

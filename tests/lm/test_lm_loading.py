@@ -56,6 +56,13 @@ def test_a_checkpoint_of_other_shapes_is_refused(tiny_model: Any, tiny_tokenizer
         TransformersLM(str(tmp_path), device="cpu")
 
 
+def test_a_path_that_is_not_there_is_told_offline_too(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(ModelLoadError) as error:
+        TransformersLM(str(tmp_path / "none"), device="cpu")
+    assert error.value.hint == "There is no such folder."  # not: give a local path
+
+
 def test_tied_weights_are_not_missing(tiny_tokenizer: Any, tmp_path: Any) -> None:
     import torch
     from transformers import GPT2Config, GPT2LMHeadModel
