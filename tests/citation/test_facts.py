@@ -232,3 +232,40 @@ def test_endless_sentences_are_compared_without_aligning_them() -> None:
 )
 def test_claims_of_nothing_but_numbers_or_names_are_compared(claim: str, evidence: str) -> None:
     assert compare_claim(claim, evidence).agrees is ("May" not in claim)
+
+
+@pytest.mark.parametrize(("claim", "evidence"), [
+    ("No, frost damage is not covered.", "It does not cover damage by frost."),
+    ("The T200 has no heater.", "Some models have a heater; the T200 has none."),
+    ("Cats are not allowed in the garden.", "Dogs are allowed in the garden; cats are not."),
+    ("Guests are not admitted without a badge.", "Guests are admitted only with a badge."),
+    ("If no resident objects, guests may stay overnight.", "Guests may stay overnight unless a resident objects."),
+    ("Store the paint below 30 °C.", "Do not store the paint above 30 °C."),
+    ("The paint must be stored at 30 °C or below.", "Do not store the paint above 30 °C."),
+    ("The lift carries no more than 8 people.", "The lift carries at most 8 people."),
+    ("The lift cannot carry more than 8 people.", "The lift carries at most 8 people."),
+    ("Trips of eight hours or more are paid.", "Trips are paid if they last at least eight hours."),
+    ("Trips fell by five points.", "Trips fell by 5 percentage points."),
+    ("It fell by 8 percentage points.", "It fell from 82% to 74%."),
+])  # fmt: skip
+def test_denied_or_bounded_in_other_words_is_the_same(claim: str, evidence: str) -> None:
+    assert compare_claim(claim, evidence).agrees
+
+
+@pytest.mark.parametrize(("claim", "evidence"), [
+    ("No, guests are admitted.", "Guests are not admitted."),
+    ("No, guests are not admitted.", "Guests are admitted."),
+    ("The T200 has a heater.", "Some models have a heater; the T200 has none."),
+    ("Cats are allowed in the garden.", "Dogs are allowed in the garden; cats are not."),
+    ("Guests are not admitted with a badge.", "Guests are admitted only with a badge."),
+    ("Run the pump without a filter.", "Do not run the pump without a filter."),
+    ("Store the paint above 30 °C.", "Do not store the paint above 30 °C."),
+    ("Do not store the paint below 30 °C.", "Do not store the paint above 30 °C."),
+    ("The lift carries 8 people or more.", "The lift carries at most 8 people."),
+    ("The lift carries no less than 8 people.", "The lift carries at most 8 people."),
+    ("Sales grew by 12 percentage points.", "Sales grew by 12 percent."),
+    ("Trips fell by 5%.", "Trips fell by 5 percentage points."),
+    ("It fell by 8%.", "It fell from 82% to 74%."),
+])  # fmt: skip
+def test_denied_or_bounded_otherwise_is_not(claim: str, evidence: str) -> None:
+    assert not compare_claim(claim, evidence).agrees

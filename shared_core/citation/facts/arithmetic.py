@@ -120,7 +120,7 @@ def is_difference(claimed: Quantity, held: Sequence[Quantity], *, change: bool =
         ((a.is_year and b.is_year) or bool(a.unit) or (change and not a.is_year and not b.is_year))
         and abs(x - y) in claimed.values
         and abs(x - y) > 1
-        and claimed.dimension in ("", "time", a.dimension)
+        and claimed.dimension in ("", "time", "points" if a.dimension == "percent" else a.dimension)
         for a, b in _pairs(held)
         for x in a.values
         for y in b.values

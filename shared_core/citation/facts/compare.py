@@ -30,6 +30,7 @@ from shared_core.citation.facts.tokens import (
     all_tokens,
     contradicts,
     fold,
+    is_denied,
     sentences_of,
     statements_of,
 )
@@ -196,7 +197,7 @@ class _Scope:
             claim, nearest, self.held, self.context, alike=alike >= _ALIKE, worded_alike=worded >= _WORDED_ALIKE
         ):
             yield Mismatch("name", name, instead)
-        if alike >= _ALIKE and (words := contradicts(claim, nearest)):
+        if alike >= _ALIKE and not _is_complement(claim, nearest) and (words := contradicts(claim, nearest)):
             yield Mismatch("negation", *words)
         if alike >= _ALIKE and (words := placed_otherwise(claim, nearest)):
             yield Mismatch("role", *words)
@@ -264,7 +265,7 @@ class _Scope:
                 yield Mismatch("number", _shown(claim.text, quantity), _shown(best.text, other))
             bounds = {q.hedge for q in quantities_of(best.text) if equal_quantity(quantity, q)}
             turned = {"above": "below", "below": "above"}.get(quantity.hedge)
-            if bounds == {turned}:
+            if bounds == {turned} and not _is_complement(claim, best):
                 yield Mismatch("number", f"{quantity.hedge} {quantity.text}", f"{turned} {quantity.text}")
 
     def _follows(self, quantity: Quantity, nearest: Sentence) -> bool:
@@ -365,6 +366,13 @@ def _is_count(quantity: Quantity, nearest: Sentence) -> bool:
     listed = len(re.findall(r",(?!\d)(?! and\b)| and\b|, and\b|;", nearest.text)) + 1
     years = len({q.values for q in quantities_of(nearest.text) if q.is_year})
     return bool(quantity.values & {float(listed), float(years)}) and max(quantity.values) > 1
+
+
+def _is_complement(claim: Sentence, held: Sentence) -> bool:
+    """Whether one denies what is beyond a bound and the other says what is within: "never above 5", "below 5"."""
+    turned = {("above", "below"), ("below", "above")}
+    bounds = ((a, b) for a in quantities_of(claim.text) for b in quantities_of(held.text) if a.values & b.values)
+    return is_denied(claim) != is_denied(held) and any((a.hedge, b.hedge) in turned for a, b in bounds)
 
 
 def _in_place(claim: Sentence, nearest: Sentence) -> frozenset[tuple[int, int]]:

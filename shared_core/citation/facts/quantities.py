@@ -58,6 +58,11 @@ _ABOUT = frozenset(
 )
 _ABOVE = frozenset("over exceeding above exceeds exceeded least minimum uber plus mas oltre".split())
 _BELOW = frozenset("under below most maximum unter moins menos meno".split())
+_BOUND_BEHIND = re.compile(
+    r"\s?(?:[^\W\d_]+\s)?(?:or|and)\s(?:(more|above|over|higher|longer|older|later|upwards)"
+    r"|less|fewer|below|under|lower|shorter|younger|earlier)\b(?!\s[^\W\d_]*\s?\d)"
+)
+_POINTS = re.compile(r"\s?(?:percentage|percent|per cent|%)[\s-]points?\b|\s?pp\b", re.IGNORECASE)
 _ENGLISH = re.compile(r"\b(?:the|of|and)\b", re.IGNORECASE)
 _DECADE = re.compile(r"(?<![\w.,])(\d{3}0)['’]?s\b")
 _CENTURY = re.compile(
@@ -141,7 +146,13 @@ def _fractions(text: str) -> list[Quantity]:
             continue  # "the third of May"
         share = _PARTS[part] / 100 * {"two": 2, "three": 3, "four": 4}.get((match[1] or "").lower(), 1)
         found.append(
-            Quantity(match.group(), match.start(), match.end(), frozenset({share}), hedge=_hedge(text, match.start()))
+            Quantity(
+                match.group(),
+                match.start(),
+                match.end(),
+                frozenset({share}),
+                hedge=_hedge(text, match.start(), match.end()),
+            )
         )
     return found
 
@@ -176,7 +187,8 @@ def _in_digits(text: str) -> list[Quantity]:
         found.append(
             Quantity(
                 text[match.start("digits") : match.end("digits")], match.start(), end,
-                frozenset(v * scale for v in values), unit, bool(match["ordinal"]), _hedge(text, match.start()), digits,
+                frozenset(v * scale for v in values), unit, bool(match["ordinal"]),
+                _hedge(text, match.start(), end), digits,
             )
         )  # fmt: skip
     return found
@@ -206,6 +218,8 @@ def _readings(digits: str) -> set[float]:
 def _unit_after(text: str, at: int, money: bool) -> tuple[str, float, int]:
     """Unit and scale behind a number, and where they end."""
     scale, end = 1.0, at
+    if points := _POINTS.match(text, at):
+        return "points", scale, points.end()
     for _ in range(2):
         match = _NEXT_UNIT.match(text, end)
         if match is None:
@@ -231,12 +245,15 @@ def _symbol(word: str) -> str:
     return {1.0: "m", 1e3: "km"}.get(unit.factor, "") if unit and unit.dimension == "length" else ""
 
 
-def _hedge(text: str, start: int) -> str:
-    """Whether the two words before say "about", "more than" or "less than"."""
+def _hedge(text: str, start: int, end: int) -> str:
+    """Whether the words around say "about", "more than", "less than", "or more", "or less"."""
+    if behind := _BOUND_BEHIND.match(text, end):
+        return "above" if behind[1] else "below"
     before = [fold(w) for w in _WORDS.findall(text[max(0, start - 30) : start])]
     before = (before[:-1] if before[-1:] in (["a"], ["the"]) else before)[-3:]
     if "than" in before[-1:] and len(before) > 1:
-        return "above" if before[-2] in ("more", "greater", "higher", "longer", "larger", "later") else "below"
+        more = before[-2] in ("more", "greater", "higher", "longer", "larger", "later")
+        return "above" if more != (before[0] in ("no", "not")) else "below"
     last = before[-2:]
     if any(w in _ABOUT for w in last) or "~" in text[max(0, start - 2) : start]:
         return "about"
@@ -269,7 +286,7 @@ def _in_words(text: str) -> list[Quantity]:
             j, value, end = _spelled(words, text, i)
             unit, scale, end = _unit_after(text, end, False)
             found.append(
-                Quantity(text[start:end], start, end, frozenset({value * scale}), unit, hedge=_hedge(text, start))
+                Quantity(text[start:end], start, end, frozenset({value * scale}), unit, hedge=_hedge(text, start, end))
             )
             i = j
         else:

@@ -162,7 +162,8 @@ def statements_of(text: str) -> tuple[Sentence, ...]:
         parts = (
             [] if re.search(r": |\(", sentence.text) else [Sentence(p, tokens_of(p)) for p in sentence.text.split("; ")]
         )
-        whole = len(parts) > 1 and all(len(part.tokens) >= _STATEMENT for part in parts)
+        # "Some have a heater; this one has none": what there is none of stands in the other part
+        whole = len(parts) > 1 and all(len(p.tokens) >= _STATEMENT and not p.tokens[-1].is_negation for p in parts)
         found += parts if whole else [sentence]
     return tuple(found)
 
@@ -210,7 +211,7 @@ _ALIGNED_AT_MOST = 1_000_000
 _LACK = frozenset(
     stem(word)
     for word in """fail lack lacks refuse refused deny denied absent absence hardly rarely seldom unable except instead
-    avoid prevent rather stop cease abandoned cancelled dropped removed discontinued ended""".split()
+    avoid prevent rather stop cease abandoned cancelled dropped removed discontinued ended unless""".split()
 )
 _APART = ("un", "in", "im", "dis", "non", "ir", "il")
 _REACH = 5
@@ -222,6 +223,10 @@ def contradicts(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
     The evidence's are empty if it lacks the word that the claim negates: then it says nothing of the kind.
     """
     own, other = _negated(claim), _negated(nearest)
+    if _says_twice(own, other, nearest) or _says_twice(other, own, claim):
+        return None
+    if own and other and other[-1][0] is nearest.tokens[-1] and other[-1][1].key in {t.key for t in claim.tokens}:
+        return None  # "dogs may enter; cats may not": of cats, the claim has it too
     held = {t.key for t in nearest.tokens}
     said = {t.key for t in claim.tokens}
     if own and not other:
@@ -233,6 +238,9 @@ def contradicts(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
         for negator, word in other:
             if word.key in said and not _says_no_otherwise(claim, held, word):
                 return _around(claim, word), f"{negator.text} {word.text}"
+    more = [(n, w) for n, w in other if w.key in said and w.key not in {x.key for _, x in own}]
+    if own and more and {w.key for _, w in own} <= {w.key for _, w in other}:  # "not … without" against "… without"
+        return _around(claim, more[0][1]), f"{more[0][0].text} {more[0][1].text}"
     if own and other and not _negate_together(claim, nearest, own[0], other[0]):
         turned = [(n, w) for n, w in own if w.key in held and w.key not in {x.key for _, x in other}]
         back = [w for _, w in other if w.key in said and w.key not in {x.key for _, x in own}]
@@ -241,6 +249,20 @@ def contradicts(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
             negator, word = turned[0]
             return f"{negator.text} {word.text}", _around(nearest, word)
     return None
+
+
+def _says_twice(twice: Sequence[tuple[Token, Token]], never: Sequence[tuple[Token, Token]], other: Sentence) -> bool:
+    """Whether one sentence has "not without …" where the other, with no negation, has "only with …" or "needs …"."""
+    doubled = len(twice) == 2 and fold(twice[1][0].text) in ("without", "unless")
+    return doubled and not never and any(t.key in _REQUIRES for t in other.tokens)
+
+
+_REQUIRES = frozenset(map(stem, "only need needed require required must necessary".split()))
+
+
+def is_denied(sentence: Sentence) -> bool:
+    """Whether the sentence holds an odd number of negations."""
+    return sum(_is_negation(sentence, i) for i in range(len(sentence.tokens))) % 2 == 1
 
 
 def _negate_together(claim: Sentence, nearest: Sentence, own: tuple[Token, Token], other: tuple[Token, Token]) -> bool:
@@ -276,6 +298,8 @@ def _is_negation(sentence: Sentence, i: int) -> bool:
     word = fold(token.text)
     after = sentence.tokens[i + 1] if i + 1 < len(sentence.tokens) else None
     follows = fold(after.text) if after else ""
+    if token.first and sentence.text[token.end :].lstrip()[:1] in (",", ";", ":", "–", "—"):
+        return False  # "No, …" answers
     if word == "no":  # "No. 5", "no fewer than"
         return follows not in ("fewer", "less", "later", "more") and not (after and after.is_number)
     return not (word in ("not", "nicht", "non") and follows in ("only", "nur", "solo", "just", "least"))

@@ -74,6 +74,9 @@ _TABLE = {
     "percent": {
         1.0: "% percent percentage prozent pct",
     },
+    "points": {
+        1.0: "pp point points",
+    },
     "dollar": {
         1.0: "$ usd dollar dollars",
     },
