@@ -247,6 +247,7 @@ def test_claims_of_nothing_but_numbers_or_names_are_compared(claim: str, evidenc
     ("Trips of eight hours or more are paid.", "Trips are paid if they last at least eight hours."),
     ("Trips fell by five points.", "Trips fell by 5 percentage points."),
     ("It fell by 8 percentage points.", "It fell from 82% to 74%."),
+    ("Gas has no definite volume and no definite shape.", "Gas has no definite shape nor volume."),
 ])  # fmt: skip
 def test_denied_or_bounded_in_other_words_is_the_same(claim: str, evidence: str) -> None:
     assert compare_claim(claim, evidence).agrees

@@ -158,3 +158,49 @@ def test_things_that_changed_places_are_refuted_once(evidence: str, claim: str) 
 ])  # fmt: skip
 def test_the_same_from_the_other_side_is_not_refuted(evidence: str, claim: str) -> None:
     assert not compare_claim(claim, evidence).refuted
+
+
+POLICY = (
+    "A longer hose may be fitted. The maker plans to replace the hinge in 2025. The council will open the pool in May. "
+    "The firmware is updated by the partner, not by the owner. Travel by car is allowed only with written approval. "
+    "Guests may stay overnight unless a resident objects. Hotels are paid up to 140 euros per night. Reports are due "
+    "within 30 days. The drain lies below the outlet. He thinks the cable is too short. Critics believe that the fan "
+    "may cause noise. Anna Petrov bought the Lumo in March 2023. Flights within Europe must be booked in economy class."
+)
+
+
+@pytest.mark.parametrize("claim", [
+    "A longer hose must be fitted.", "A longer hose has to be fitted.", "The maker replaced the hinge in 2025.",
+    "The hinge was replaced in 2025.", "The council opened the pool in May.",
+    "The firmware is updated by the owner, not by the partner.", "Guests may stay overnight if a resident objects.",
+    "Hotels are paid up to 140 euros per week.", "Reports are due after 30 days.", "The drain lies above the outlet.",
+    "He thinks the cable is too long.", "Critics deny that the fan may cause noise.", "A shorter hose may be fitted.",
+    "Anna Petrov sold the Lumo in March 2023.", "Flights outside Europe must be booked in economy class.",
+])  # fmt: skip
+def test_may_plans_conditions_rates_and_places_that_are_turned_are_refuted(claim: str) -> None:
+    assert compare_claim(claim, POLICY).refuted
+
+
+@pytest.mark.parametrize("claim", ["Travel by car is allowed.", "Guests may stay overnight."])
+def test_an_exception_left_out_is_missing_not_refuted(claim: str) -> None:
+    (left_out,) = compare_claim(claim, POLICY).mismatches
+    assert (left_out.kind, left_out.refuted) == ("exception", False)
+    assert "but" not in str(left_out)
+
+
+@pytest.mark.parametrize(("claim", "evidence"), [
+    ("If a longer hose is fitted, check it.", "A longer hose may be fitted."),
+    ("Guests must book the lift.", "Guests may use the lift, but they must book it."),
+    ("The hinge will be replaced in 2025.", POLICY), ("The pool is to be opened in May.", POLICY),
+    ("The pool was opened.", "The council planned to open the pool. It was opened in May."),
+    ("The firmware is not updated by the owner, but by the partner.", POLICY),
+    ("Travel by car is allowed with written approval.", POLICY), ("Travel by car needs approval.", POLICY),
+    ("Guests may stay overnight, except where a resident objects.", POLICY),
+    ("Her book was printed in Berlin.", "Her book was printed only in 1920, in Berlin."),
+    ("Hotels are paid up to 140 euros a night.", POLICY), ("Hotels are paid up to €140 per day.", POLICY),
+    ("It costs 5 euros per day per person.", "It costs 5 euros per person per day."),
+    ("The harbour lies below the tower.", "The tower stands above the harbour."),
+    ("Anna bought the lamp from the seller.", "The seller sold the lamp to Anna."),
+])  # fmt: skip
+def test_may_plans_conditions_and_rates_that_hold_are_not(claim: str, evidence: str) -> None:
+    assert compare_claim(claim, evidence).agrees

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from shared_core.citation.facts.dates import dates_of
 from shared_core.citation.facts.quantities import Quantity, quantities_of
-from shared_core.citation.facts.tokens import Sentence, tokens_of
+from shared_core.citation.facts.tokens import Sentence, is_denied, stem, tokens_of
 from shared_core.citation.facts.units import UNITS
 
 _CLOSE, _BOUND, _SAME_MEASURE = 0.06, 2.0, 0.02
@@ -203,6 +203,42 @@ def exchanged(claim: Sentence, held: Sentence) -> tuple[Quantity, Quantity] | No
             if said is not None and said == _telling(*theirs):
                 return one[a].number, other[b].number
     return None
+
+
+_RATE = re.compile(
+    r"\s?(?:[^\W\d_]+\s)?(?:(?:per\s|/\s?)([^\W\d_]+)"
+    r"|(?:an?|each|every)\s(second|minute|hour|day|night|week|fortnight|month|quarter|year)\b)"
+)
+_WITHIN = re.compile(r"\b(within|after)\s\Z", re.IGNORECASE)
+
+
+def other_rate(claim: Sentence, quantity: Quantity, held: Sentence) -> tuple[str, str] | None:
+    """Find a number of both that is "per week" in the claim and "per night" in the sentence, or "after" and "within".
+
+    Returns:
+        The claim's words and the sentence's; ``None`` if there are none.
+    """
+    same = [q for q in quantities_of(held.text) if equal_quantity(quantity, q)]
+    if len(same) != 1:
+        return None
+    (other,) = same
+    own_bound, bound = (_WITHIN.search(s.text[: q.start]) for s, q in ((claim, quantity), (held, other)))
+    if own_bound and bound and own_bound[1].lower() != bound[1].lower() and is_denied(claim) == is_denied(held):
+        return claim.text[own_bound.start() : quantity.end], held.text[bound.start() : other.end]
+    own_rates, rates = _rates(claim.text, quantity.end), _rates(held.text, other.end)
+    if own_rates and rates and not own_rates.keys() & rates.keys():
+        return next(iter(own_rates.values())), next(iter(rates.values()))
+    return None
+
+
+def _rates(text: str, at: int) -> dict[object, str]:
+    """Map what a number is for each of ("per person per night") to the words."""
+    found: dict[object, str] = {}
+    while match := _RATE.match(text, at):
+        word = (match[1] or match[2]).lower()
+        found[UNITS.get("day" if word == "night" else word) or stem(word)] = match.group().strip()
+        at = match.end()
+    return found
 
 
 class _Placed(NamedTuple):

@@ -18,6 +18,7 @@ from shared_core.citation.facts.arithmetic import (
     exchanged,
     is_difference,
     is_sum,
+    other_rate,
     placed_otherwise,
     same_quantity,
 )
@@ -35,7 +36,7 @@ from shared_core.citation.facts.tokens import (
     statements_of,
 )
 
-Kind = Literal["number", "unit", "date", "name", "negation", "opposite", "role", "addition"]
+Kind = Literal["number", "unit", "date", "name", "negation", "opposite", "role", "addition", "exception"]
 REFUTED_AT_MOST = 0.05
 """Largest P(supported) of a claim that its evidence contradicts."""
 MISSING_AT_MOST = 0.35
@@ -77,6 +78,8 @@ class Mismatch:
         """The mismatch in words."""
         if self.refuted:
             return f"{self.kind}: {self.claimed!r}, but the evidence has {self.held!r}"
+        if self.kind == "exception":
+            return f"exception: the evidence adds {self.claimed!r}"
         return f"{self.kind}: {self.claimed!r} is not in the evidence"
 
 
@@ -205,14 +208,24 @@ class _Scope:
             yield Mismatch("opposite", *words)
         if words := opposites.other_side(claim, self.held, self.keys):
             yield Mismatch("opposite", *words)
-        if alike >= _ALIKE and (words := opposites.overstated(claim, nearest)):
+        for words in self._stronger(claim, nearest) if alike >= _ALIKE else ():
             yield Mismatch("opposite", *words)
-        roles = naming.swapped(claim, nearest) if alike >= _SAME else None
+        if alike >= _ALIKE and (exception := opposites.left_out(claim, nearest)):
+            yield Mismatch("exception", exception)
+        swaps = alike >= _SAME and not opposites.has_converse(claim, nearest)
+        roles = naming.swapped(claim, nearest) if swaps else None
         for find in (opposites.conversed, opposites.exchanged_things, opposites.changed_voice):
-            roles = roles or (find(claim, nearest) if alike >= _ALIKE else None)
+            # Where names are left out, the verb may be all that remains of a claim
+            roles = roles or (find(claim, nearest) if max(alike, worded) >= _ALIKE else None)
         if roles:
             yield Mismatch("role", *roles)
         yield from self._additions(claim)
+
+    def _stronger(self, claim: Sentence, nearest: Sentence) -> list[tuple[str, str]]:
+        """Words by which a claim says more than evidence that otherwise says the same, with the evidence's."""
+        found = [find(claim, nearest) for find in (opposites.overstated, opposites.obliged, opposites.turned_condition)]
+        found.append(opposites.done(claim, nearest, self.held))
+        return [words for words in found if words is not None]
 
     def _share(self, claim: Sentence, keys: frozenset[str]) -> float:
         """Share of the claim's content words (names and numbers left out where there are others) among the keys."""
@@ -263,6 +276,8 @@ class _Scope:
             best = max(holding, key=lambda s: _overlap(claim, s))
             if (other := attached_otherwise(claim, quantity, best)) is not None:
                 yield Mismatch("number", _shown(claim.text, quantity), _shown(best.text, other))
+            if rates := other_rate(claim, quantity, best):
+                yield Mismatch("unit", *rates)
             bounds = {q.hedge for q in quantities_of(best.text) if equal_quantity(quantity, q)}
             turned = {"above": "below", "below": "above"}.get(quantity.hedge)
             if bounds == {turned} and not _is_complement(claim, best):

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
-from shared_core.citation.facts.tokens import Sentence, Token, fold, stem
+from shared_core.citation.facts.tokens import Sentence, Token, fold, stem, tokens_of
 
 _SIDES = """
 open opened opening opens / close closed closing closes shut shuts
@@ -26,7 +26,7 @@ oldest / youngest newest
 best / worst
 maximum / minimum
 majority / minority
-inside / outside
+inside within / outside
 import imports imported / export exports exported
 include includes included including / exclude excludes excluded excluding
 allow allows allowed permit permits permitted / forbid forbids forbidden prohibit prohibits prohibited ban banned
@@ -57,7 +57,7 @@ clockwise / counterclockwise anticlockwise
 internal internally / external externally
 cheapest / dearest
 fastest / slowest
-hot hottest / cold coldest
+hot hottest warm warmer / cold coldest
 wet / dry
 full / empty
 large larger / small smaller
@@ -82,6 +82,17 @@ indoor indoors / outdoor outdoors
 local / remote
 manual manually / automatic automatically
 winner winners / loser losers
+like likes liked love loves loved / dislike dislikes disliked hate hates hated
+long longer / short shorter
+above / below
+believe believes believed think thinks thought / deny denies denied doubt doubts doubted
+maker makers manufacturer manufacturers / seller sellers retailer retailers dealer dealers
+  / buyer buyers customer customers
+landlord landlords lessor / tenant tenants lessee
+lender lenders / borrower borrowers
+teacher teachers / student students pupil pupils
+employer employers / employee employees / contractor contractors freelancer freelancers
+oral orally verbal verbally / written
 """
 
 
@@ -131,7 +142,7 @@ _SHARE = re.compile(
 )
 _CUT = re.compile(r"[,;:](?!\d)|\b(?:and|but|while|whereas)\b")
 _OF = ("of them", "of these", "of those", "of which")
-_ORDERS = ("before", "after")
+_ORDERS = ("before", "after", "above", "below")
 _ARTICLES = ("a", "an", "the")
 _BE = ("is", "are", "was", "were", "be", "been", "being")
 _NO_ORDER = frozenset(
@@ -189,7 +200,8 @@ def _is_converse(claim: Sentence, token: Token, held: Sentence, other: Token) ->
     """Whether "A is smaller than B" meets "B is larger than A", or "A after B" meets "B before A"."""
     (before, behind), (held_before, held_behind) = _content_around(claim, token), _content_around(held, other)
     compares = fold(token.text) in _ORDERS or "than" in (_next_word(claim, token), _next_word(held, other))
-    turned = before <= held_behind and behind <= held_before
+    # "The tower stands above the harbour" and "the harbour lies below the tower" have verbs of their own
+    turned = behind <= held_before and (before <= held_behind or held_behind <= before)
     return compares and turned and bool(before and behind) and not before <= held_before
 
 
@@ -266,6 +278,11 @@ def _is_opposite(token: Token, other: Token, of: dict[str, tuple[int, int]] = _O
     return one is not None and two is not None and one[0] == two[0] and one[1] != two[1]
 
 
+def has_converse(claim: Sentence, nearest: Sentence) -> bool:
+    """Whether the claim has "bought" where the evidence has "sold": then its names stand the other way round."""
+    return any(_is_opposite(one, other, _CONVERSES) for one in claim.tokens for other in nearest.tokens)
+
+
 def conversed(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
     """Find "A bought it from B" where the evidence has "A sold it to B": the same one does the converse.
 
@@ -335,7 +352,9 @@ def exchanged_things(claim: Sentence, nearest: Sentence) -> tuple[str, str] | No
         turned = [t.key for t in (*right, *between, *left)]
         if between and turned == held[first:end] and all(t.is_content for t in (*left, *right)):
             says = any(fold(t.text) not in _BE for t in between)
+            # "in the garden in the morning", but not "by the maker, not by the owner"
             alike = first > 0 and a[first - 1].is_function_word and a[first - 1].key == between[-1].key
+            alike = alike and not any(t.is_negation for t in between)
             return (claim.text.strip(), nearest.text.strip()) if says and not alike else None
     return None
 
@@ -393,3 +412,85 @@ def overstated(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
     if thing is None or not (thing.key in behind or (part.group().lower().endswith(_OF) and thing.key in nearest.keys)):
         return None
     return every.text, part.group()
+
+
+# --- may and must, plans and deeds, conditions -----------------------------------------------------------------------
+
+_MAY = re.compile(r"\b(?:may|might|can|could)\b", re.IGNORECASE)
+_MUST = re.compile(r"\b(?:must|shall|(?:has|have|needs?|(?:is|are) (?:required|obliged)) to)\b", re.IGNORECASE)
+_PLANS = re.compile(
+    r"\b(?:will|(?:plan|intend|expect|hope|aim|propose|promise|schedule)(?:s|d|ed|ned|ing|ning)?(?: \w+)? to)\b",
+    re.IGNORECASE,
+)
+_AHEAD = re.compile(
+    r"\b(?:will|would|shall|going|to be|plan\w*|inten[dt]\w*|expect\w*|propos\w*|schedul\w*|hop\w*|aim\w*)\b",
+    re.IGNORECASE,
+)
+_CONDITION = re.compile(r"\b(?:(unless)|if|when|provided that)\b([^,.;]*)", re.IGNORECASE)
+_EXCEPTION = re.compile(r"(?:, )?\b(?:unless|only (?:if|when|with|after|by|on|in|for|to|during|from))\b", re.IGNORECASE)
+_LIMITS = re.compile(
+    r"\b(?:only|unless|except\w*|if|when|but|provided|conditions?|restrict\w*|subject to|depend\w*|need\w*|requir\w*"
+    r"|must)\b",
+    re.IGNORECASE,
+)
+
+
+def obliged(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
+    """Find "must" in the claim where the evidence has "may" before the same word."""
+    must, may = _MUST.search(claim.text), _MAY.search(nearest.text)
+    if must is None or may is None or _MUST.search(nearest.text) or any(t.is_negation for t in claim.tokens):
+        return None
+    own, other = _word_behind(claim, must.end()), _word_behind(nearest, may.end())
+    if own is None or other is None or own.key != other.key:
+        return None
+    return f"{must.group()} {own.text}", f"{may.group()} {other.text}"
+
+
+def done(claim: Sentence, nearest: Sentence, held: Sequence[Sentence]) -> tuple[str, str] | None:
+    """Find a deed ("was replaced") of which the evidence only says that it is planned ("plans to replace")."""
+    plan = _PLANS.search(nearest.text)
+    if plan is None or _AHEAD.search(claim.text):
+        return None
+    verb = _word_behind(nearest, plan.end())
+    if verb is None or sum(t.key == verb.key for s in held for t in s.tokens) > 1:
+        return None  # said again: it may have come to pass
+    for before, token in itertools.pairwise(claim.tokens):
+        past = token.text.lower().endswith("ed") and fold(before.text) not in ("is", "are", "be", "being")
+        if token.key == verb.key and past:
+            return token.text, nearest.text[plan.start() : verb.end]
+    return None
+
+
+def _word_behind(sentence: Sentence, at: int) -> Token | None:
+    return next((t for t in sentence.tokens if t.start >= at and t.is_content), None)
+
+
+def turned_condition(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
+    """Find "if X" in the claim where the evidence has "unless X", or the other way round."""
+    for own in _CONDITION.finditer(claim.text):
+        said = _condition(own)
+        for other in _CONDITION.finditer(nearest.text):
+            if bool(own[1]) != bool(other[1]) and said and said == _condition(other):
+                return own.group().strip(), other.group().strip()
+    return None
+
+
+def _condition(match: re.Match[str]) -> frozenset[str]:
+    """Return the keys of its words with content; none of one that is negated, which may say the same."""
+    tokens = tokens_of(match[2])
+    return frozenset() if any(t.is_negation for t in tokens) else frozenset(t.key for t in tokens if t.is_content)
+
+
+def left_out(claim: Sentence, nearest: Sentence) -> str | None:
+    """Return the exception of the evidence ("unless …", "only with …") that a claim which says the rest leaves out."""
+    exception = _EXCEPTION.search(nearest.text)
+    if exception is None or _LIMITS.search(claim.text):
+        return None
+    content = [t for t in nearest.tokens if t.is_content or t.is_number]
+    before, behind = ({t.key for t in content if (t.start < exception.start()) is side} for side in (True, False))
+    said = {t.key for t in claim.tokens if t.is_content or t.is_number}
+    verb = max((t for t in content if t.start < exception.start()), key=lambda t: t.start, default=None)
+    says_it = verb is not None and (verb.key in said or len(said & before) >= _ALIKE * len(before))
+    if said and behind and says_it and said <= before and not said & (behind - before):
+        return nearest.text[exception.start() :].strip(" ,.")
+    return None

@@ -238,7 +238,9 @@ def contradicts(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
         for negator, word in other:
             if word.key in said and not _says_no_otherwise(claim, held, word):
                 return _around(claim, word), f"{negator.text} {word.text}"
-    more = [(n, w) for n, w in other if w.key in said and w.key not in {x.key for _, x in own}]
+    # "No volume and no definite shape" denies the volume too
+    denied = {t.key for n, _ in own for t in _near(claim, n) if t.start >= n.start}
+    more = [(n, w) for n, w in other if w.key in said and w.key not in denied]
     if own and more and {w.key for _, w in own} <= {w.key for _, w in other}:  # "not … without" against "… without"
         return _around(claim, more[0][1]), f"{more[0][0].text} {more[0][1].text}"
     if own and other and not _negate_together(claim, nearest, own[0], other[0]):
