@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -167,7 +168,7 @@ def _question(where: str, row: Any, number: int) -> Question:
     # A name as it is written here goes before one with other capitals, or blanks around it.
     keys = {**{str(key).strip().casefold(): key for key in row}, **{key: key for key in row}}
     used = {
-        name: next((keys[n] for n in names if row.get(keys.get(n)) is not None), None) for name, names in _NAMES.items()
+        name: next((keys[n] for n in names if _is_given(row.get(keys.get(n)))), None) for name, names in _NAMES.items()
     }
     values = {name: row[key] for name, key in used.items() if key is not None}
     text = values.get("question")
@@ -182,6 +183,11 @@ def _question(where: str, row: Any, number: int) -> Question:
         answerable = True
     metadata = {k: v for k, v in row.items() if k not in used.values()}
     return Question(str(values.get("id", number)), text.strip(), answers, answerable, metadata)
+
+
+def _is_given(value: Any) -> bool:
+    """Whether a field has a value: tables write an empty cell as null or NaN."""
+    return value is not None and not (isinstance(value, float) and math.isnan(value))
 
 
 def _answers(where: str, value: Any) -> tuple[str, ...]:

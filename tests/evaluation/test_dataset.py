@@ -47,6 +47,13 @@ def test_csv(tmp_path: Path) -> None:
     assert (only.id, only.answers) == ("1", ("[sic] Mira",))
 
 
+def test_an_empty_cell_of_a_table_is_no_answer(tmp_path: Path) -> None:
+    text = '{"question": "Who?", "answers": NaN, "id": NaN, "answerable": NaN}\n{"question": "When?", "answer": 1.5}'
+    first, second = read_questions(write(tmp_path, "q.jsonl", text))
+    assert (first.id, first.answers, first.answerable, first.judgeable) == ("1", (), None, False)
+    assert second.answers == ("1.5",)
+
+
 def test_the_names_others_use(tmp_path: Path) -> None:
     rows = [
         {"_id": 7, "query": "Who?", "answer": "Mira", "type": "bridge"},
