@@ -57,6 +57,7 @@ BATCH = 512
 """Passages embedded and written at a time: bounds what a kill can lose; passages of like length run together."""
 _SOON = 256  # passages that a reader embeds itself where an update was killed before it embedded them
 _LOCK = "lock"
+_READING = "reading"  # in the manifest while files are read; it stays where an update is killed
 _log = logging.getLogger(__name__)
 
 
@@ -171,7 +172,9 @@ class DocumentIndex(Remade):
             before = self._remembered(manifest).vectors
             settings = self._configure(manifest)
             splitter = self._split or default_splitter()
+            manifest.store(_READING, "1")
             report = read_files(manifest, found, settings, splitter, prune=prune, progress=progress)
+            manifest.store(_READING, None)
             _, passages, _ = manifest.counts()
             if not passages:
                 shown = "; ".join(_sentence(failure) for failure in report.failed[:3])
@@ -286,7 +289,7 @@ class DocumentIndex(Remade):
         place = self._settings(manifest).vectors
         store = self._places.open_store(manifest, place)
         waiting = self._waiting(manifest, place, store)
-        if waiting or not manifest.counts()[1]:
+        if waiting or not manifest.counts()[1] or manifest.get(_READING):
             busy = not self._complete(manifest, waiting)
             self._check_content(manifest, self._waiting(manifest, place, store), busy=busy)
         from shared_core.documents.stored import IndexRetriever, StoredBM25, StoredVectors
@@ -328,6 +331,12 @@ class DocumentIndex(Remade):
             raise IndexMissingError(
                 f"The index {self.path or 'in memory'} holds no documents.",
                 hint=f"Index some: selfreflect index DOCUMENTS --index {self.path or 'DIR'}",
+            )
+        if manifest.get(_READING) and not busy:
+            _log.warning(
+                "The index %s is incomplete: an update was interrupted before it had read all files. "
+                "Run `selfreflect index` with the same documents to complete it.",
+                self.path,
             )
         if waiting:
             why = "another process is updating it" if busy else "an update was interrupted"

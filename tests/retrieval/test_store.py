@@ -262,6 +262,25 @@ def test_a_killed_update_is_completed_by_the_next_reader(case: Case, docs: Path)
         assert sorted(case.vectors.ids()) == sorted(p.id for p in index.passages())
 
 
+def test_readers_are_told_that_an_update_was_killed_while_it_read_files(
+    tmp_path: Path, docs: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def stop(_: IndexProgress) -> None:
+        raise KeyboardInterrupt
+
+    with DocumentIndex(tmp_path / "i", dense=False) as index:
+        with pytest.raises(KeyboardInterrupt):
+            index.update(docs, progress=stop)
+        assert len(index.sources()) == 1
+    with DocumentIndex(tmp_path / "i", dense=False) as index:
+        assert index.retriever() is not None
+        assert "before it had read all files" in caplog.text
+        caplog.clear()
+        index.update(docs)
+        assert index.retriever() is not None
+    assert not caplog.text
+
+
 def test_two_writers_cannot_meet(case: Case, docs: Path) -> None:
     inside, go_on = threading.Event(), threading.Event()
 
