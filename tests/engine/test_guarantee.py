@@ -154,7 +154,8 @@ def test_too_few_questions_are_refused() -> None:
 
 
 def test_one_that_keeps_nothing_says_that_it_is_vacuous() -> None:
-    made = fitted(rows=questions(right_from=1000, numbers=[60] * 50)).calibration
+    alike = [Question(str(n), "What is item 60" + "?" * n, ("nobody",), True) for n in range(50)]
+    made = fitted(rows=alike).calibration
     assert made.vacuous
     answer = engine({"guarantee": made}, **GUARANTEED).answer("What is item 59?")
     assert answer.abstained
@@ -265,3 +266,17 @@ def test_every_pipeline_takes_one(pipeline: Any) -> None:
     assert kept_back.abstained
     assert kept_back.reason == "support below guarantee"
     assert not made().answer("What is item 56?").abstained
+
+
+def test_a_repeated_question_is_no_further_evidence(caplog: pytest.LogCaptureFixture) -> None:
+    once = questions()
+    copies = [dataclasses.replace(q, id=f"{q.id}-{n}", question=q.question.upper()) for q in once[:9] for n in range(3)]
+    options = FitOptions(guarantee=KIND)
+    made = fit("guarantee", engine(target_accuracy=0.5), [*once, *copies], options).calibration
+    assert made == fit("guarantee", engine(target_accuracy=0.5), once, options).calibration
+    assert "27 of 77 questions repeat others" in caplog.text
+    with pytest.raises(CalibrationError, match="5 questions are too few"):
+        fit("guarantee", engine(target_accuracy=0.5), once[:5] * 20, options)
+    caplog.clear()
+    fit("guarantee", engine(target_accuracy=0.5), [*once, dataclasses.replace(once[0], answers=("name0",))], options)
+    assert "2 rows give other labels to a question than another row does" in caplog.text

@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import logging
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,7 @@ from shared_core.evaluation.fitting.asking import (
 )
 from shared_core.evaluation.fitting.budget import PREVIEWED, Budget, Preview, Prices, describe, wilson_interval
 from shared_core.evaluation.fitting.purposes import PURPOSES
+from shared_core.evaluation.judging import CLAIMS_FIELD, gold_passages
 from shared_core.runtime.budget import Meter
 from shared_core.settings import SelfReflectSettings
 from shared_core.support.run_log import Progress, RunLog
@@ -221,6 +223,7 @@ def fit(
     """
     options = options or FitOptions()
     meter = meter or Meter(SelfReflectSettings())
+    questions = _distinct(purpose, questions)
     job = FitJob(engine, questions, options, kept or RunLog(), progress, meter)
     if left := _check(purpose, job):
         _LOG.warning(
@@ -266,6 +269,30 @@ def _check(purpose: str, job: FitJob) -> int:
             few = f"{usable} questions are too few for {kind}: at least {needed} are needed."
             raise CalibrationInputError(few, hint=GIVE)
     return left
+
+
+def _distinct(purpose: str, questions: Sequence[Question]) -> list[Question]:
+    """Leave out questions that repeat another one with all its labels; warn of these, and of labels that differ."""
+    first: dict[tuple[str, ...], Question] = {}
+    for q in questions:
+        labels = (q.answers, q.answerable, q.metadata.get(CLAIMS_FIELD), gold_passages(q))
+        first.setdefault((question_digest(q.question), *map(repr, labels)), q)
+    if left := len(questions) - len(first):
+        _LOG.warning(
+            "%s: %d of %d questions repeat others and are left out: a repeated question is no further evidence.",
+            purpose,
+            left,
+            len(questions),
+        )
+    texts = Counter(digest for digest, *_ in first)
+    if unlike := [q.question for (digest, *_), q in first.items() if texts[digest] > 1]:
+        _LOG.warning(
+            "%s: %d rows give other labels to a question than another row does, for example %r.",
+            purpose,
+            len(unlike),
+            unlike[0],
+        )
+    return list(first.values())
 
 
 def _sample(questions: Sequence[Question]) -> list[Question]:
