@@ -136,6 +136,20 @@ def test_a_cell_that_spans_rows_is_named_in_each() -> None:
     assert text(head + long + "</table>").endswith("\nBoat: large; Fee: £2")
 
 
+def test_names_of_columns_in_several_rows() -> None:
+    """A row alone ("Stoves	60 days	30 days") does not say which is which."""
+    head = "<tr><th rowspan=2>Goods</th><th colspan=2>Return window</th></tr><tr><th>Members</th><th>Guests</th></tr>"
+    rows = "<tr><td>Tents</td><td>90 days</td><td>45 days</td></tr><tr><td>Stoves</td><td>60 days</td><td></td></tr>"
+    named = [
+        "Goods: Tents; Return window Members: 90 days; Return window Guests: 45 days",
+        "Goods: Stoves; Return window Members: 60 days",
+    ]
+    assert table(rows, head).split("\n") == named
+    assert table(rows, f"<tr><th colspan=3>Prices of 2024</th></tr>{head}").split("\n") == ["Prices of 2024", *named]
+    uneven = "<tr><th>Goods</th><th colspan=9999>Return window</th></tr><tr><th>Members</th><th>Guests</th></tr>"
+    assert table(rows, uneven).endswith("Stoves\t60 days")
+
+
 @pytest.mark.parametrize(
     ("rows", "read_as"),
     [

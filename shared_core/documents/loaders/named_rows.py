@@ -20,6 +20,7 @@ _CELL_LETTERS = 600  # a longer cell belongs to the page's layout rather than to
 _LONGEST_NAME = 40  # characters of a column's name
 _LONGEST_REPEATED, _MOST_REPEATED = 80, 8  # letters of a cell that spans rows; such cells in a row
 _LEAST_COLUMNS, _LEAST_ROWS = 2, 2
+_MOST_HEADS, _MOST_COLUMNS = 3, 100  # rows of names; columns that they name
 _LEAST_UNMARKED = 3  # columns, and rows, of a table whose header row is not marked
 _SENTENCE = re.compile(r"[.!?](?:\s|$)")
 _DIGIT = re.compile(r"\d")
@@ -95,14 +96,16 @@ class Table:
         """
         rows = [] if self.holds_tables else _with_spanning(self.rows, runs)
         rows = [row for row in rows if any(cell.end > cell.first and not cell.repeated for cell in row)]
-        names = _column_names(rows, runs)
-        fits = [_can_name(row, len(names), runs) for row in rows[1:]] if names else []
+        rows = rows[_is_caption(rows) :]
+        names, heads = _column_names(rows, runs)
+        head, body = rows[:heads], rows[heads:]
+        fits = [_can_name(row, len(names), runs) for row in body] if names else []
         if not any(fits):
             return []
         prefixes: dict[int, str] = {}
         blank: set[int] = set()  # runs of cells with nothing but spaces that do not break
-        prose = all(row[0].end > row[0].first and any(map(_SENTENCE.search, _texts(row[1:], runs))) for row in rows[1:])
-        for row in (row for row, fit in zip(rows[1:], fits) if fit):
+        prose = all(row[0].end > row[0].first and any(map(_SENTENCE.search, _texts(row[1:], runs))) for row in body)
+        for row in (row for row, fit in zip(body, fits) if fit):
             texts = _texts(row, runs)
             filled = [(f"{name}: " * bool(name), cell) for name, cell, text in zip(names, row, texts) if text]
             blank.update(*(range(cell.first, cell.end) for cell, text in zip(row, texts) if not text))
@@ -113,8 +116,8 @@ class Table:
             prefixes |= {at: ("; " if i else above) + name for i, (name, at) in enumerate(own)}
             for run in runs[row[0].first : row[0].end] if prose and not row[0].repeated else ():
                 run.level, run.heading = level, number + len(prefixes)
-        start, stop = rows[0][0].first, rows[0][-1].end
-        # If some row could not take the names, the row of names stays, so that nothing is lost.
+        start, stop = head[0][0].first, max(cell.end for row in head for cell in row)
+        # If some row could not take the names, the rows of names stay, so that nothing is lost.
         dropped = range(start, stop) if all(fits) else range(0)
         if dropped and stop < len(runs):
             runs[stop].gap = max(runs[stop].gap, runs[start].gap)
@@ -171,16 +174,41 @@ def _with_spanning(rows: Sequence[Sequence[_Cell]], runs: Sequence[TextRun]) -> 
     return found
 
 
-def _column_names(rows: Sequence[Sequence[_Cell]], runs: Sequence[TextRun]) -> list[str]:
-    """Return the names of the columns; none if the first row does not give them, or the second is a header as well."""
-    if len(rows) < _LEAST_ROWS or len(rows[0]) < _LEAST_COLUMNS or any(cell.wide for cell in rows[0]):
-        return []
-    names = _texts(rows[0], runs)
-    marked = all(cell.header for cell in rows[0])
-    if all(cell.header for cell in rows[1]) or not (marked or _names_columns(names, rows[1:], runs)):
-        return []
+def _is_caption(rows: Sequence[Sequence[_Cell]]) -> bool:
+    """Return whether the first row is one header cell across all columns, above a row of several."""
+    return len(rows) > 1 and len(rows[0]) == 1 and rows[0][0].header and rows[0][0].columns == _width(rows[1]) > 1
+
+
+def _width(row: Sequence[_Cell]) -> int:
+    return sum(cell.columns for cell in row)
+
+
+def _column_names(rows: Sequence[Sequence[_Cell]], runs: Sequence[TextRun]) -> tuple[list[str], int]:
+    """Return the names of the columns and how many rows give them; no names if the first rows are none of names.
+
+    In a head of two or three rows, some cell above the last row spans columns; a column's name is what stands above
+    it, from the top: "Return window Guests".
+    """
+    body = next((i for i, row in enumerate(rows) if not all(cell.header for cell in row)), len(rows))
+    heads = max(1, body)
+    if len(rows) <= heads or heads > _MOST_HEADS or len(rows[0]) < _LEAST_COLUMNS:
+        return [], 0
+    widths = {_width(row) for row in rows[: heads + 1 if heads > 1 else 1]}
+    wide = any(cell.wide for row in rows[: heads - 1] for cell in row)
+    if len(widths) > 1 or wide != (heads > 1) or max(widths) > (_MOST_COLUMNS if wide else len(rows[0])):
+        return [], 0
+    columns = zip(*(_by_column(row, runs) for row in rows[:heads]))
+    names = [" ".join(dict.fromkeys(filter(None, column))) for column in columns]
+    if not (body or _names_columns(names, rows[1:], runs)):
+        return [], 0
     given = [name for name in names if name]
-    return names if given and len(set(given)) == len(given) and max(map(len, given)) <= _LONGEST_NAME else []
+    fit = given and len(set(given)) == len(given) and max(map(len, given)) <= heads * _LONGEST_NAME
+    return (names, heads) if fit else ([], 0)
+
+
+def _by_column(row: Sequence[_Cell], runs: Sequence[TextRun]) -> list[str]:
+    """Return the text above each column: that of a wide cell above each that it spans."""
+    return [text for cell, text in zip(row, _texts(row, runs)) for _ in range(cell.columns)]
 
 
 def _names_columns(names: Sequence[str], body: Sequence[Sequence[_Cell]], runs: Sequence[TextRun]) -> bool:
