@@ -396,3 +396,37 @@ def test_what_attributes_hide_for_now_or_from_some_readers_is_read() -> None:
 def test_what_is_struck_out_is_not_read(tag: str) -> None:
     assert text(f"<p>It costs <{tag}>5 euros</{tag}> 6 euros.") == "It costs 6 euros."
     assert text(f"<p>It costs <{tag}>5 euros.<p>Never ended.") == "It costs 5 euros.\n\nNever ended."
+
+
+def test_panels_that_a_tab_shows_are_read_whatever_tells_them() -> None:
+    panels = "".join(
+        f'<div class="{name}" style="display: none"><h2>{place}</h2><p>Postage costs {price}.</p></div>'
+        for name, place, price in [("tabcontent", "Rome", "four euros"), ("tab-pane fade", "Tulsa", "nine dollars")]
+    )
+    page = text(f"<h1>Returns</h1>{panels}<p class=table-content style='display:none'>not this</p>")
+    assert "Postage costs four euros." in page
+    assert "Postage costs nine dollars." in page
+    assert "not this" not in page
+
+
+def test_what_asks_for_cookies_is_not_content_but_a_section_about_it_is() -> None:
+    asks = "<p>You can withdraw your consent within 90 days.</p><button>Accept</button><button>Reject</button>"
+    assert text(f"<div class='cookie-banner fixed' role=dialog>{asks}</div>{ARTICLE * 9}") == text(ARTICLE * 9)
+    about = text(f"<div class=section id=cookie-banner><h2>Cookie banner</h2>{asks}</div>{ARTICLE * 9}")
+    assert "within 90 days.\n\nAccept Reject" in about
+
+
+def test_a_table_within_a_cell_keeps_its_rows() -> None:
+    inner = (
+        "<table><tr><th>Carrier</th><th>Days</th></tr><tr><td>DHL</td><td>3</td></tr><tr><td>UPS</td><td>5</td></tr>"
+    )
+    page = text(f"<table><tr><td>Parcels{inner}</table></td><td>Call 0800 on weekdays.</td></tr></table>")
+    assert " ".join(page.split()) == "Parcels Carrier: DHL; Days: 3 Carrier: UPS; Days: 5 Call 0800 on weekdays."
+    assert "Carrier: DHL; Days: 3\nCarrier: UPS; Days: 5\n" in page
+
+
+def test_a_line_break_within_a_heading_does_not_divide_it() -> None:
+    """Else its number ("II") would be a sentence that states nothing."""
+    document = read("<h1>II<br>The Storm</h1><p>The lantern broke.<br>It was old.</p>", "a.html")
+    assert headings(document) == [(1, "II The Storm")]
+    assert document.text == "II The Storm\n\nThe lantern broke.\nIt was old."

@@ -58,6 +58,7 @@ _HTML_WITHIN = frozenset(("foreignobject", "annotation-xml", "desc"))
 _MUST_END = frozenset(("del", "object", "s", "strike"))
 _MUST_END_TAG = re.compile(rf"<(/?)({'|'.join(sorted(_MUST_END))})(?=[\s/>])", re.IGNORECASE)
 _HIDING_STYLE = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
+_PANEL = re.compile(r"(?i:\btabs?[-_]?(?:content|pane|panel|item)s?\b)")  # class names of what a tab shows
 _RAISED = {
     "sup": str.maketrans("0123456789+-−–", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁻"),
     "sub": str.maketrans("0123456789+-−–", "₀₁₂₃₄₅₆₇₈₉₊₋₋₋"),
@@ -132,6 +133,8 @@ def _never_ended(text: str) -> set[str]:
 def _is_hidden(tag: str, attributes: Mapping[str, str]) -> bool:
     """Return whether an element's attributes hide it, for good: not a panel that a tab or a click shows."""
     if tag in _NO_END or tag in ("html", "body") or attributes.get("role") in ("tabpanel", "region"):
+        return False
+    if _PANEL.search(attributes.get("class") or ""):
         return False
     if "hidden" in attributes and (attributes["hidden"] or "").lower() != "until-found":
         return True
@@ -305,12 +308,15 @@ class _PageReader:
             if len(self.runs) > element.first:
                 self.runs[-1].text = self.runs[-1].text.rstrip("\r\n")
         elif tag in CELLS:
-            if flatten_cell(self.runs, element.first, element.gap, SPACE_GAP):
+            has_rows = bool(self._tables) and self._tables[-1].inner >= element.first
+            if not has_rows and flatten_cell(self.runs, element.first, element.gap, SPACE_GAP):
                 self._gap = min(self._gap, CELL_GAP)
             if self._tables:
                 self._tables[-1].end_cell(len(self.runs))
         elif tag == "table" and self._tables:
             table = self._tables.pop()
+            if self._tables and len(table.rows) > 1:
+                self._tables[-1].inner = table.first
             level = TERM_LEVEL + self._lists
             if named := table.named(self.runs, level, self._headings):
                 self.runs[table.first :] = named
@@ -330,6 +336,10 @@ class _PageReader:
             self._separate(tag)
 
     def _separate(self, tag: str) -> None:
+        if tag == "br" and self._level:  # "Chapter One<br>The Keeper" is one heading
+            tag, self._gap = "", max(self._gap, SPACE_GAP)
+        elif tag == "button":
+            self._gap = max(self._gap, SPACE_GAP)
         self._gap = max(self._gap, PARAGRAPH_GAP if tag in _PARAGRAPHS else LINE_GAP if tag in _LINES else 0)
 
     def _drop_permalink(self, element: _Element) -> None:

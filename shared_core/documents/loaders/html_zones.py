@@ -35,6 +35,14 @@ _NAMES = {
         ("linenos", "lineno", "linenodiv", "line-numbers", "gutter", "headerlink", "header-anchor"), "marks"
     ),
 }  # fmt: skip
+# Of what asks for cookies: classes only, because generators make ids of headings ("Cookie banner").
+_CONSENT = frozenset(
+    (
+        "cookie-banner", "cookie-bar", "cookie-consent", "cookie-notice", "cookie-popup", "cookiebanner",
+        "cookieconsent", "cookie-law-info-bar", "cc-window", "gdpr-banner", "consent-banner", "otFlat",
+        "CybotCookiebotDialog",
+    )
+)  # fmt: skip
 _NEVER_BOXES = frozenset(("html", "body", "main", "article", "h1", "h2", "h3", "h4", "h5", "h6"))
 _MOSTLY_LINKS = 0.5
 _MANY_LINKS = 0.3
@@ -50,6 +58,8 @@ def zone_kind(tag: str, attributes: Mapping[str, str]) -> str:
     if not kind and tag not in _NEVER_BOXES and ("class" in attributes or "id" in attributes):
         words = f"{attributes.get('class', '')} {attributes.get('id', '')}".lower().split()
         kind = next((_NAMES[word] for word in words if word in _NAMES), "")
+    if not kind and tag not in _NEVER_BOXES and not _CONSENT.isdisjoint((attributes.get("class") or "").split()):
+        kind = "nav"
     return kind or _TAGS.get(tag, "")
 
 

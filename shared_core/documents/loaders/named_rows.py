@@ -71,10 +71,14 @@ class _Cell:
 
 @dataclass(slots=True)
 class Table:
-    """A table whose first run is ``runs[first]``."""
+    """A table whose first run is ``runs[first]``.
+
+    The last one of several rows within it begins at ``runs[inner]``, -1 if there is none.
+    """
 
     first: int
     holds_tables: bool = False
+    inner: int = -1
     rows: list[list[_Cell]] = field(default_factory=list)
 
     def start_cell(self, tag: str, attributes: Mapping[str, str], at: int) -> None:
