@@ -41,6 +41,7 @@ from shared_core.support.pickling import Remade
 from shared_core.types import Passage, Span
 
 _HEADING = re.compile(r"#{1,6}[ \t][^\n]*")
+_COMMENT = re.compile(r"#[ \t]+(?:\S+[ \t]+){4,}\S*[a-z]\.")  # of source code: a sentence, as headings are none
 _NUMBER = re.compile(r"[\W_]*(?:\d{1,3}\.)*\d{1,3}[.)][\W_]*")  # of an item: "2.1.", "* **3)**"
 _LEADS_IN = re.compile(r"[^:]{1,300}:[ \t*_`\"”)]*")
 _CELL = r":?-+:?[ \t]*"
@@ -380,12 +381,12 @@ def _is_heading(candidate: Candidate, text: str, passage: Passage) -> bool:
     """
     if _TABLE_RULE.match(passage.text, candidate.end) or re.fullmatch(_RULE, text):
         return True
-    if _HEADING.fullmatch(text) or (len(text) < 30 and _NUMBER.fullmatch(text)):
+    if (_HEADING.fullmatch(text) and not _COMMENT.fullmatch(text)) or (len(text) < 30 and _NUMBER.fullmatch(text)):
         return True
     if _LEADS_IN.fullmatch(text) and not entry_at(passage.text, candidate.start)[1]:  # "-l  List in the long format:"
         return True
     above = str(passage.metadata.get("section", "")).split(" > ")
-    return " ".join(text.split()) in above
+    return " ".join(text.lstrip("# \t").split()) in above
 
 
 def _names(passage: Passage, question: str) -> bool:

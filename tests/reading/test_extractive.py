@@ -149,6 +149,12 @@ def test_a_heading_states_nothing(reader: ExtractiveReader) -> None:
     assert ask(reader, "Who built the lighthouse?", only).readings == ()
 
 
+def test_a_comment_in_source_code_that_is_a_sentence_is_no_heading(reader: ExtractiveReader) -> None:
+    said = "# The harbour server bans clients that send more than two requests a second."
+    code = Passage("c", f"def fetch(station):\n    {said}\n    return get(station)", "tides.py")
+    assert ask(reader, "Which clients does the harbour server ban?", code).readings[0].quote.text == said
+
+
 @pytest.mark.parametrize("label", ["**Development branch status:**", "* **2.1.**", "The branches are these:", "sort:"])
 def test_a_number_and_what_leads_in_something_state_nothing(reader: ExtractiveReader, label: str) -> None:
     assert ask(reader, "Which branch is the development branch?", Passage("l", label)).readings == ()
