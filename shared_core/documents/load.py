@@ -277,10 +277,10 @@ def _extract(kind: str, data: bytes, options: LoadOptions, budget: Budget) -> tu
 
         found = load_man(data, options.encoding, budget)
         return (kind, found) if found is not None else _extract("code", data, options, budget)
-    if kind == "markdown":
+    if kind in ("markdown", "mdx"):
         from shared_core.documents.loaders.markdown import load_markdown
 
-        return kind, load_markdown(data, options.encoding, budget)
+        return "markdown", load_markdown(data, options.encoding, budget, mdx=kind == "mdx")
     if kind in ("text", "rst", "code", "subtitles", "tex", "adoc", "org", "textile", "wiki"):
         from shared_core.documents.loaders import text
 

@@ -124,3 +124,48 @@ def test_what_is_mostly_html_is_read_as_a_web_page() -> None:
 )
 def test_work_grows_with_the_length_only(part: str) -> None:
     read(part * 60_000, "a.md")
+
+
+def test_what_no_reader_of_an_mdx_page_sees_is_blank() -> None:
+    page = """---
+title: Limits
+---
+import Tabs from '@theme/Tabs';
+
+import {
+  Note,
+} from '../Note';
+
+export const limit = 600;
+
+# Limits
+
+<Note type="warning">
+  The sandbox accepts 60 requests.
+</Note>
+
+{/* raise to 900
+in March */}
+
+Write `{/* this */}` to hide a note.
+
+```js
+import x from 'y';
+</Note>
+```
+"""
+    document = read(page, "a.mdx")
+    assert document.format == "markdown"
+    assert len(document.text) == len(page)
+    seen = document.text.split("---\n", 2)[2].split("\n")
+    assert [line.strip() for line in seen if line.strip()] == [
+        "# Limits",
+        '<Note type="warning">',
+        "The sandbox accepts 60 requests.",
+        "Write `{/* this */}` to hide a note.",
+        "```js",
+        "import x from 'y';",
+        "</Note>",
+        "```",
+    ]
+    assert "import Tabs" in read(page, "a.md").text

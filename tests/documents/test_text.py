@@ -178,3 +178,8 @@ def test_headings_of_other_markup_are_sections(name: str, content: str) -> None:
 )  # fmt: skip
 def test_other_markup_takes_linear_work(name: str, part: str) -> None:
     read(part * 60_000, name)
+
+
+def test_entities_in_subtitles_are_characters() -> None:
+    cue = "WEBVTT\n\n00:01.000 --> 00:04.000\n<v Ann>Who built&nbsp;it, R&amp;D?\n"
+    assert read(cue, "a.vtt").text == "Ann: Who built it, R&D?"

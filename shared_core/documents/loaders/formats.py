@@ -21,7 +21,7 @@ SUFFIXES = {
     **dict.fromkeys(_TEXT, "text"),
     ".tex": "tex", ".adoc": "adoc", ".asciidoc": "adoc", ".org": "org", ".textile": "textile", ".wiki": "wiki",
     ".man": "man",
-    ".md": "markdown", ".markdown": "markdown", ".mdx": "markdown", ".rst": "rst",
+    ".md": "markdown", ".markdown": "markdown", ".mdx": "mdx", ".rst": "rst",
     ".srt": "subtitles", ".vtt": "subtitles", ".html": "html", ".htm": "html", ".xhtml": "html",
     ".pdf": "pdf", ".docx": "docx", ".docm": "docx", ".pptx": "pptx", ".epub": "epub",
     ".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".ipynb": "notebook",

@@ -38,12 +38,19 @@ _MARK = re.compile(  # code that is fenced, indented or within a line; else stru
     | <!--.*?(?:-->|(?P<endless>\Z)) | (?P<tag></?[A-Za-z][\w-]*+(?:[ \t\r\n/][^<>]*+)?>)""",
     re.MULTILINE | re.DOTALL | re.VERBOSE,
 )
+_MDX = re.compile(  # code; else a comment, the end of a component, or a statement: no reader of the page sees them
+    rf"""(?P<code>{_FENCED} | `[^`\n]*`) | \{{/\*(?:(?!\{{/\*|\*/\}}).)*+\*/\}} | ^[ \t]*</(?:[A-Z][\w.]*+)?>[ \t]*+\r?$
+    | (?:\A|(?<=\n\n)|(?<=\n\r\n)|(?<=---\n)|(?<=---\r\n))
+      (?:import[ \t]+(?:[{{*'"]|\w+(?:,[^\n]*)?[ \t]+from\b)|export[ \t]+(?:default|const|let|var|function|async)\b)
+      [^\n]*+(?:\n[^\n]*\S[^\n]*+)*+""",
+    re.MULTILINE | re.DOTALL | re.VERBOSE,
+)
 _MOSTLY_TAGS = 0.3
 _LEAST_TAGS = 4
 _PIPE = re.compile(r"(?<!\\)\|")
 
 
-def load_markdown(data: bytes, fallback: str | None, budget: Budget) -> Extracted:
+def load_markdown(data: bytes, fallback: str | None, budget: Budget, *, mdx: bool = False) -> Extracted:
     """Read a Markdown file: its source, with the names of columns in rows, and ATX and setext headings.
 
     Its title comes from the front matter or header fields, else from the first heading of level 1, or any heading with
@@ -53,6 +60,8 @@ def load_markdown(data: bytes, fallback: str | None, budget: Budget) -> Extracte
         DocumentError, MissingDependencyError: as for ``read_html``.
     """
     text = decode(data, fallback=fallback)
+    if mdx:
+        text = _MDX.sub(lambda match: match[0] if match["code"] else blanked(match[0]), text)
     body = _front_matter_end(text)
     fields = _FIELDS.match(text)
     text, headings = read_markdown(text, fields.end() if fields else body)

@@ -6,6 +6,7 @@ import csv
 import json
 import re
 from collections.abc import Sequence
+from html import unescape
 from itertools import pairwise, zip_longest
 
 from shared_core.documents.loaders.extracted import (
@@ -260,7 +261,7 @@ def load_subtitles(data: bytes, fallback: str | None) -> Extracted:
     for cue in _CUE.finditer(text):
         begin, end = _seconds(cue.group(1, 2, 3)), _seconds(cue.group(4, 5, 6))
         spoken = _VOICE.search(cue[7])
-        said = one_line(_STYLE.sub("", cue[7]))
+        said = one_line(unescape(_STYLE.sub("", cue[7])))
         if spoken and spoken[1] != voice:
             voice = spoken[1]
             paragraphs.append([f"{one_line(voice)}: {said}"])
