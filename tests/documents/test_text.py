@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from shared_core.documents import chunk_document
@@ -183,3 +185,56 @@ def test_other_markup_takes_linear_work(name: str, part: str) -> None:
 def test_entities_in_subtitles_are_characters() -> None:
     cue = "WEBVTT\n\n00:01.000 --> 00:04.000\n<v Ann>Who built&nbsp;it, R&amp;D?\n"
     assert read(cue, "a.vtt").text == "Ann: Who built it, R&D?"
+
+
+HOSTS = """# Deployment
+defaults: &defaults
+  replicas: 3   # of a request
+# the public one
+staging:
+  <<: *defaults
+  replicas: 1
+production:
+  replicas: 9
+  limits:
+    memory: 2Gi
+"""
+
+
+def test_blocks_of_yaml_side_by_side_are_sections() -> None:
+    """Else the value of one host would be in a passage with its neighbour's."""
+    document = read(HOSTS, "a.yaml")
+    assert (document.text, document.format) == (HOSTS, "code")
+    assert [(p.metadata["section"], p.text.split("\n")[0]) for p in chunk_document(document)] == [
+        ("defaults", "# Deployment"),
+        ("staging", "# the public one"),
+        ("production", "production:"),
+    ]
+
+
+def test_blocks_within_others_are_named_by_their_path() -> None:
+    services = {"web": {"port": 80, "log": {"level": 2}}, "db": {"port": 5432}}
+    value = {"version": 3, "services": services, "owner": "Ida Brandt"}
+    found = chunk_document(read(json.dumps(value, indent=1), "a.json"))
+    assert [(p.metadata.get("section"), p.title) for p in found] == [
+        (None, "a"),
+        ("services.web", "a: services.web"),
+        ("services.db", "a: services.db"),
+        (None, "a"),
+    ]
+    assert found[2].text.startswith('"db": {')
+    assert "Ida Brandt" in found[3].text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "kind: Deployment\nmetadata:\n  name: web\nspec:\n  replicas: 3\n",  # blocks of one thing
+        "jobs:\n  build:\n    steps:\n      - run: make\n      - run: test\n",
+        "names:\n- Ida\n- Tom\n",
+        "# only a comment\n",
+        "{",
+    ],
+)
+def test_blocks_of_one_thing_stay_together(text: str) -> None:
+    assert read(text, "a.yml").headings == ()

@@ -20,6 +20,7 @@ from typing import Any
 
 from shared_core.documents.loaders.extracted import Extracted, Problem, Segment, decode, one_line, without_surrogates
 from shared_core.documents.loaders.limits import Budget, too_much
+from shared_core.documents.loaders.text import block_headings
 from shared_core.errors import DocumentError
 from shared_core.types import MetadataValue
 
@@ -219,10 +220,10 @@ def _listed(value: object) -> tuple[object, dict[str, Any]]:
 
 
 def load_other_json(data: bytes, fallback: str | None) -> Extracted:
-    """Read JSON that is no table: the file; one without line breaks is broken after each value."""
+    """Read JSON that is no table: the file, with sections; one without line breaks is broken after each value."""
     text = decode(data, fallback=fallback)
     if len(text) < _SHORT or "\n" in text.strip() or _json(text)[1]:
-        return Extracted(text)
+        return Extracted(text, headings=tuple(block_headings(text)))
     return Extracted(_JSON_BREAK.sub(lambda m: f"{m['open'] or ''}\n{m['close'] or ''}" if m["at"] else m[0], text))
 
 

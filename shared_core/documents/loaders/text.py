@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from html import unescape
 from itertools import pairwise, zip_longest
+from typing import NamedTuple
 
 from shared_core.documents.loaders.extracted import (
     TERM_LEVEL,
@@ -38,6 +39,13 @@ _PAGE_END = re.compile(
     r"(?:[ \t\r\n]*+\f[ \t\r\n]*+[^\n]*+|\s*+(?:RFC \d|Internet-Draft)[^\n]*+|\s*+\Z))\s*+"
 )
 _OPTION = re.compile(r"([ \t]*)(--?[A-Za-z?](?:[^\s]| (?! ))*)(?:(?: {2,}|\t)[^\s-]|[ \t]*\n\1[ \t]+[^\s-])")
+# A line of YAML or JSON with nothing but the name of a block, and what opens it.
+_OPENER = re.compile(
+    r"""(?:["']?(?P<name>[^\s"':{}\[\]#-][^"':{}\[\]#]{0,59})["']?[ ]*:(?:[ ]+|(?=[{\[])|\Z))?
+        (?:[{\[]|&[\w-]+)?[ ]*(?:\#.*)?""",
+    re.VERBOSE,
+)
+_DEEPEST, _LONGEST_CONFIG = 6, 2**20
 _RST_RULE = re.compile(r"([=\-`:.'\"~^_*+#])\1{2,}")
 # What begins with two dots and is no note, citation, target, substitution or directive, and the indented lines below.
 _RST_COMMENT = re.compile(
@@ -165,6 +173,72 @@ def _options(text: str) -> list[Heading]:
 def load_code(data: bytes, fallback: str | None) -> Extracted:
     """Read a source file, a configuration or a log: it has no title but its name."""
     return Extracted(decode(data, fallback=fallback))
+
+
+def load_config(data: bytes, fallback: str | None) -> Extracted:
+    """Read YAML or another configuration: the file, with a section for each of several blocks side by side."""
+    text = decode(data, fallback=fallback)
+    return Extracted(text, headings=tuple(block_headings(text)))
+
+
+class _Row(NamedTuple):
+    """A line that is no comment; ``start`` is that of the comment above it, ``name`` is that of a block it opens."""
+
+    indent: int
+    start: int
+    end: int
+    name: str | None
+
+
+def block_headings(text: str) -> list[Heading]:
+    """Return headings for blocks of indented YAML or JSON beside which stand only blocks, such as those of two hosts.
+
+    Else a host's port would be in one passage with its neighbour's. Labels are paths: ``services.web``.
+    """
+    rows = list(_rows_of(text)) if len(text) <= _LONGEST_CONFIG else []
+    first = int(len(rows) > 1 and rows[0].name == "" and rows[0].indent < rows[1].indent)  # JSON's outermost brace
+    blocks = list(_alike(rows, first, len(rows), "", 0)) if rows else []
+    starts = {rows[a].start for a, _, _ in blocks}
+    found = [Heading(rows[a].start, rows[a].end, TERM_LEVEL, label) for a, _, label in blocks if label]
+    ends = {rows[b].start for _, b, _ in blocks if b < len(rows)} - starts
+    return sorted([*found, *(Heading(end, end, TERM_LEVEL, "") for end in ends)])
+
+
+def _rows_of(text: str) -> Iterator[_Row]:
+    position, above = 0, -1
+    for line in text.splitlines(keepends=True):
+        start, position = position, position + len(line)
+        bare = line.strip()
+        if bare.startswith("#"):
+            above = start if above < 0 else above
+        elif not bare.strip("{}[], ") and not bare.startswith(("{", "[")):  # empty, or the end of blocks
+            above = -1
+        else:
+            opens = _OPENER.fullmatch(bare)
+            name = (opens["name"] or "") if opens else None
+            begin = start + len(line) - len(line.lstrip())
+            yield _Row(begin - start, begin if above < 0 else above, start + len(line.rstrip()), name)
+            above = -1
+
+
+def _parts(rows: Sequence[_Row], first: int, last: int) -> tuple[list[tuple[int, int]], bool]:
+    """Return the parts of a block, and whether all of them are blocks."""
+    least = min(row.indent for row in rows[first:last])
+    parts = list(pairwise([*(i for i in range(first, last) if rows[i].indent == least), last]))
+    return parts, all(rows[a].name is not None and b > a + 1 for a, b in parts)
+
+
+def _alike(rows: Sequence[_Row], first: int, last: int, path: str, depth: int) -> Iterator[tuple[int, int, str]]:
+    """Yield (first row, end, path) of blocks beside which stand only blocks, the innermost of such."""
+    parts, alike = _parts(rows, first, last)
+    for a, b in parts:
+        if rows[a].name is None or b == a + 1:
+            continue
+        label = ".".join(filter(None, (path, rows[a].name)))
+        if depth < _DEEPEST and _parts(rows, a + 1, b)[1]:
+            yield from _alike(rows, a + 1, b, label, depth + 1)
+        elif alike and len(parts) > 1:
+            yield a, b, label
 
 
 def load_rst(data: bytes, fallback: str | None) -> Extracted:
