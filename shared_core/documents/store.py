@@ -150,7 +150,8 @@ class DocumentIndex(Remade):
         Args:
             paths: files and folders. A document's source is its path relative to the folder given here (a file's
                 name for a file); where another document has it already, the folder's name goes before it.
-            prune: remove files that no longer exist in the given folders.
+            prune: remove files that no longer exist in the given folders, and what files held that are empty now (but
+                not what the only file held).
             progress: called after each file read and each batch embedded.
 
         Raises:

@@ -89,7 +89,8 @@ class IndexReport:
 
     Attributes:
         added, changed, deleted, unchanged: sources.
-        failed: files, or parts of files, that could not be indexed. A file indexed before keeps its former state.
+        failed: files, or parts of files, that could not be indexed. A file indexed before keeps its former state, but
+            not one that is empty now (it is in ``deleted`` too).
         missing: given paths that do not exist (each is in ``failed`` too).
         skipped: number of files in folders that were skipped because their format is unknown.
         skipped_endings: how many of each ending (``.xlsx``), and skipped folders of other programs (``node_modules/``).

@@ -34,15 +34,16 @@ def read_files(
     progress: Callable[[IndexProgress], None] | None,
 ) -> IndexReport:
     """Read changed files, each in a transaction of its own, then delete missing ones. A file that fails fails alone."""
-    reader = _Reader(manifest, settings, splitter)
     records = manifest.files()
+    reader = _Reader(manifest, settings, splitter)
     gone = _gone(records, found) if prune else []
     named = name_files(found, records)
     for done, (source, file) in enumerate(named, 1):
         reader.read(source, file, records.get(source))
         if progress:
             progress(IndexProgress("reading", done, len(found.files), source))
-    deleted = sorted(set(gone) - {source for source, _ in named})
+    gone = [source for source in gone if source not in dict(named)]
+    deleted = sorted([*gone, *reader.drop_empty({*gone} if prune else None)])
     for source in deleted:
         manifest.remove(source)
     return IndexReport(
@@ -112,6 +113,7 @@ class _Reader:
         self.added: list[str] = []
         self.changed: list[str] = []
         self.unchanged: list[str] = []
+        self.emptied: list[str] = []
         self.failed: list[Failure] = []
 
     def read(self, source: str, file: FoundFile, before: FileRecord | None) -> None:
@@ -119,6 +121,9 @@ class _Reader:
         config = config_hash(self.settings, self.splitter, file.path.name)
         try:
             data = read_bytes(file.path, self.settings.max_file_bytes)
+            if before is not None and not data.strip():
+                self.emptied.append(source)
+                return
             content = hashlib.sha256(data).hexdigest()
             same = before is not None and (before.content_hash, before.config_hash) == (content, config)
             parsed = None if same else self._parse(source, file, data)
@@ -145,6 +150,20 @@ class _Reader:
             (self.added if before is None else self.changed).append(source)
             problems = document.problems
         self.failed += [Failure(source, problem.message, problem.hint) for problem in problems]
+
+    def drop_empty(self, gone: set[str] | None) -> list[str]:
+        """Return the files to remove because they are empty now: a quote of what they held is in no file any more.
+
+        Where nothing else would be left they stay: files cut short by mistake must not cost the whole index.
+
+        Args:
+            gone: sources that are removed anyway; ``None`` where nothing is to be removed.
+        """
+        emptied = self.emptied if gone is not None and {*self.manifest.files()} - gone - {*self.emptied} else []
+        for source in self.emptied:
+            said = "It is empty now; what it held is removed." if emptied else "It is empty (its former state is kept)."
+            self._fail(source, said, "Leave it out, or add some text.", None)
+        return emptied
 
     def _parse(self, source: str, file: FoundFile, data: bytes) -> tuple[Document, list[Passage]]:
         document = parse_document(data, source, self.options, file_name=file.path.name)

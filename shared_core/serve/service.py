@@ -230,7 +230,7 @@ class Service:
                 paths.append(path)
                 with open(path, "wb") as out:
                     shutil.copyfileobj(file, out)
-            report = index.update(paths)
+            report = index.update(paths, prune=False)  # an empty upload is refused, and its former file stays
             indexed = {Path(source).name for source in (*report.added, *report.changed, *report.unchanged)}
         finally:
             _put_back([path for path in paths if path.name not in indexed], former)

@@ -107,6 +107,21 @@ def test_no_prune_keeps_and_other_folders_are_left_alone(case: Case, docs: Path,
         assert index.sources() == ["a.txt", "o.txt", "sub/c.csv"]
 
 
+def test_what_a_file_held_that_is_empty_now_is_not_quoted_any_more(case: Case, docs: Path) -> None:
+    case.update(docs)
+    (docs / "b.md").write_text("\n")
+    assert "kept" in case.update(docs, prune=False).failed[0].message
+    report = case.update(docs)
+    assert (report.deleted, report.failed[0].source) == (("b.md",), "b.md")
+    with case.open() as index:
+        assert index.sources() == ["a.txt", "sub/c.csv"]
+    for name in ("a.txt", "sub/c.csv"):
+        (docs / name).write_text("")
+    assert case.update(docs).deleted == ()  # nothing would be left: both were cut short, perhaps by mistake
+    with case.open() as index:
+        assert index.sources() == ["a.txt", "sub/c.csv"]
+
+
 def test_settings_are_remembered_and_a_change_cuts_again(case: Case, docs: Path) -> None:
     case.update(docs, open={"settings": IndexSettings(max_chars=300)})
     assert case.update(docs).unchanged == ("a.txt", "b.md", "sub/c.csv")
@@ -145,7 +160,7 @@ def test_a_bad_file_fails_alone_and_keeps_its_former_state(case: Case, docs: Pat
 def test_a_fault_of_a_parser_costs_only_its_file(case: Case, docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from shared_core.documents.loaders import markdown
 
-    monkeypatch.setattr(markdown, "load_markdown", lambda *_: 1 / 0)
+    monkeypatch.setattr(markdown, "load_markdown", lambda *_, **options: 1 / 0)
     report = case.update(docs)
     assert report.added == ("a.txt", "sub/c.csv")
     assert "ZeroDivisionError" in report.failed[0].message

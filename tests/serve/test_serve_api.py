@@ -160,6 +160,7 @@ def test_a_refused_upload_leaves_the_former_file(client: MakeClient, tmp_path: P
 
     upload("bells.txt", "The bell was cast in 1733.\n")
     assert "former state is kept" in upload("bells.txt", b"\x00\x01\x02" * 99).json()["failed"][0]["message"]
+    assert "former state is kept" in upload("bells.txt", "\n").json()["failed"][0]["message"]
     files = [("files", ("bells.txt", "The bell was melted.\n")), ("files", (".ssh", "no"))]
     assert asked.post("/api/upload", files=files).status_code == 400
     asked.post("/api/upload", files=[("files", ("bells.txt", b"\x00\x01\x02" * 99))] * 2)  # the same name twice
