@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,10 @@ from shared_core.runtime.flow import LeafRequest, Resources
 from shared_core.settings import SelfReflectSettings
 
 T = TypeVar("T")
+_LOG = logging.getLogger(__name__)
+_APPLIED = frozenset(("confidence", "claims", "support", "guarantee"))
+_APPLIED_TO_MODELS = frozenset(("gate", "answer", "self_evaluation"))
+"""Purposes of calibrations; the second ones say what a language model's own figures mean."""
 
 _NEEDS = {"items": "It needs a mapping from names."} | dict.fromkeys(
     ("read", "score", "embed"), "It needs a method {0}(…): see shared_core.reading and shared_core.retrieval."
@@ -89,7 +94,7 @@ class Parts:
             critic=critic if critic is not None else default_critic(),
             embedder=embedder if embedder is not None else default_embedder(),
         )
-        loaded = calibrations if calibrations is not None else _load_calibrations(settings)
+        loaded = calibrations if calibrations is not None else _load_calibrations(settings, bool(resources.models))
         expected = ExpectedShare(settings.expected_answerable)
         of_scores = {name: c for name, c in loaded.items() if isinstance(c, Calibration)}
         stack = loaded.get("claims")
@@ -163,12 +168,20 @@ def _guarantee_of(settings: SelfReflectSettings, loaded: Mapping[str, AnyCalibra
     return guarantee
 
 
-def _load_calibrations(settings: SelfReflectSettings) -> Mapping[str, AnyCalibration]:
+def _load_calibrations(settings: SelfReflectSettings, has_model: bool) -> Mapping[str, AnyCalibration]:
     if settings.calibration is None:
         return {}
     from shared_core.calibration import io as calibration_io
 
-    return calibration_io.load(settings.calibration)
+    found = calibration_io.load(settings.calibration)
+    if unused := sorted(set(found) - (_APPLIED | _APPLIED_TO_MODELS if has_model else _APPLIED)):
+        _LOG.warning(
+            "%s: what it holds for %s is not applied%s.",
+            settings.calibration,
+            ", ".join(unused),
+            "" if has_model or not _APPLIED_TO_MODELS.intersection(unused) else " without a language model",
+        )
+    return found
 
 
 # --- defaults of the process ---------------------------------------------------------------------------------------

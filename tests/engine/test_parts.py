@@ -53,6 +53,17 @@ def reclaiming(judge: Any, **more: Any) -> SelfReflectEngine:
     return SelfReflectEngine(Shelf(), writer(), published(pipeline="reclaim"), judge=judge, **more)
 
 
+def test_a_calibration_that_is_not_applied_is_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    fitted = fit("support", reclaiming(Nli()), options=FitOptions(claims=CLAIMS)).calibration
+    file = tmp_path / "calibration.json"
+    calibration_io.save(file, {"gate": fitted, "confidense": fitted})
+    SelfReflectEngine(Shelf(), settings=SelfReflectSettings(calibration=file))
+    assert "confidense, gate is not applied without a language model" in caplog.text
+    caplog.clear()
+    SelfReflectEngine(Shelf(), ScriptedLM([]), SelfReflectSettings(calibration=file))
+    assert "confidense is not applied." in caplog.text
+
+
 # --- a judge and its calibration -----------------------------------------------------------------------------------
 
 
