@@ -77,6 +77,21 @@ def test_a_server_that_takes_no_temperature_is_used_and_said_to_draw_as_it_pleas
         assert "temperature" in caplog.text
 
 
+def test_a_model_that_thinks_before_it_answers_is_used_though_its_probes_end_within_its_thoughts(
+    connect: Connect,
+) -> None:
+    class Thinking(FakeServer):
+        def _text(self, body: dict[str, Any], *, chat: bool) -> tuple[int, Any]:
+            status, answer = super()._text(body, chat=chat)
+            if (body.get("max_tokens") or 99) < 40:  # its parser has taken the thoughts out of the content
+                for choice in answer.get("choices", ()):
+                    choice["message"] |= {"content": None, "reasoning_content": "Okay, so"}
+            return status, answer
+
+    with Thinking(PLAIN) as server:
+        assert text_of(one(connect(server, api="chat"), CHAT, max_tokens=64)) == "The sky is blue"
+
+
 class Refusing(FakeServer):
     """Refuses a field, or a low limit, in words of its own."""
 

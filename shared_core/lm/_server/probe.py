@@ -220,7 +220,7 @@ class _Prober:
 
     async def _text(self, route: Route, prompt: str, **fields: Any) -> str:
         (choice, *_) = await self._ask(route, prompt, 12, **fields)
-        return read.text(choice, self.endpoint.url)
+        return read.text_or_thoughts(choice)
 
     async def shows(self, attempt: Awaitable[bool]) -> bool:
         """Return whether the attempt shows the ability; a refusal or an unusable answer shows its absence.

@@ -20,6 +20,7 @@ from shared_core.types import Usage
 
 ID_PREFIX = "token_id:"
 """How vLLM names a token when asked to name tokens by id."""
+_THOUGHTS = ("reasoning_content", "reasoning")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,14 @@ def text(choice: Mapping[str, Any], url: str) -> str:
     return found
 
 
+def text_or_thoughts(choice: Mapping[str, Any]) -> str:
+    """Return the raw text of a choice; of a model that had not yet done with thinking, its thoughts so far."""
+    message = choice.get("message")
+    inner = message if isinstance(message, Mapping) else {}
+    said = (reply(choice, ()).text, *(inner.get(name) for name in _THOUGHTS))
+    return next((text for text in said if isinstance(text, str) and text), "")
+
+
 def reply(choice: Mapping[str, Any], stops: Sequence[str]) -> Reply:
     """Convert a choice to the form common to all providers; ``stops`` are the requested stop strings."""
     message = choice.get("message")
@@ -63,7 +72,7 @@ def reply(choice: Mapping[str, Any], stops: Sequence[str]) -> Reply:
         text=content.text,
         reason=find_reason({"finish_reason": choice.get("finish_reason")}),
         stop=said if isinstance(said, str) and said in stops else None,
-        thought=content.thought or any(inner.get(name) for name in ("reasoning_content", "reasoning")),
+        thought=content.thought or any(inner.get(name) for name in _THOUGHTS),
         called_tool=content.called_tool or bool(inner.get("tool_calls")) or bool(inner.get("function_call")),
         refusal=refusal if isinstance(refusal, str) else "",
         # Completions have no place for thoughts, and vLLM, which gives ids, tells those that it takes out of a chat.
@@ -272,7 +281,7 @@ class Collected:
             message = whole.setdefault("message", {"role": "assistant", "content": [""]})
             said = delta.get("content")
             text = read_content(said).text
-            for name in ("reasoning_content", "reasoning", "refusal"):
+            for name in (*_THOUGHTS, "refusal"):
                 if isinstance(delta.get(name), str):
                     message[name] = message.get(name, "") + delta[name]
             message["content"] += said if isinstance(said, list) else [said] * bool(said)
