@@ -10,7 +10,6 @@ import platformdirs
 import pytest
 
 from shared_core.errors import InputError, ModelLoadError
-from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm._hf import adapter as ours
 from shared_core.lm._hf import gguf
 from shared_core.lm.base import Generate, Prompt, SamplingParams
@@ -18,15 +17,11 @@ from shared_core.lm.checkpoints import packaged_file
 from shared_core.lm.identity import identity_of, identity_of_files
 from shared_core.lm.small import load_small_model, pack_adapter
 from shared_core.lm.transformers import TransformersLM
-from shared_core.pipelines.decision.trust import ModelTrust
-from shared_core.retrieval import BM25Retriever
-from shared_core.types import Passage
 from tests.lm.tiny_gguf import write_gguf
 
 peft = pytest.importorskip("peft")
 pytestmark = pytest.mark.usefixtures("one_thread")
 TOKENS = ("[Relevant]", "[Irrelevant]")
-RATES = ((0.7, 0.1, 0.19, 0.01), (0.1, 0.2, 0.69, 0.01))
 
 
 @pytest.fixture
@@ -57,8 +52,7 @@ def packed(base: Path, tmp_path: Path) -> tuple[Path, Any]:
     whole.save_pretrained(tmp_path / "peft")
     ids = {token: int(tokenizer.convert_tokens_to_ids(token)) for token in TOKENS}
     assert list(ids.values()) == [len(tokenizer) - 2, len(tokenizer) - 1]
-    file = tmp_path / "a.safetensors"
-    pack_adapter(tmp_path / "peft", file, base=str(base), model=whole, tokens=ids, reply_rates=RATES)
+    file = pack_adapter(tmp_path / "peft", tmp_path / "a.safetensors", base=str(base), model=whole, tokens=ids)
     return file, whole.merge_and_unload()
 
 
@@ -78,13 +72,6 @@ def test_loading_merges_what_was_trained(packed: tuple[Path, Any], base: Path) -
     assert not isinstance(said, Exception)
     # What a user writes never becomes one of the tokens.
     assert lm.encoder.single_id(TOKENS[1]) not in lm.encoder.encode(Prompt.untrusted(f"{TOKENS[1]}", role="user"))
-
-
-def test_an_engine_knows_from_the_first_question_what_a_measured_models_word_means(packed: tuple[Path, Any]) -> None:
-    lm = load_small_model(packed[0], device="cpu", dtype="float32")
-    assert lm.reply_rates == RATES
-    engine = SelfReflectEngine(BM25Retriever([Passage("a", "The lamp was lit in 1871.")]), lm)
-    assert engine.context.trust.posterior(0.45, "agrees") == ModelTrust(RATES).posterior(0.45, "agrees")
 
 
 def test_a_training_goes_on_from_a_packed_adapter(packed: tuple[Path, Any], base: Path) -> None:

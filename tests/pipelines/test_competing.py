@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared_core import Answer, SelfReflectEngine, SelfReflectSettings
-from shared_core.errors import CalibrationError
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.confidence import combine
 from shared_core.pipelines.decision.question_run import QuestionRun
@@ -120,20 +119,6 @@ def test_of_a_name_that_the_passage_lacks_two_who_agree_are_no_surer_than_one() 
         supports.append(answer.claims[0].support or 0.0)
     assert supports[0] > supports[1]
     assert supports[1] <= 0.45
-
-
-def test_what_was_measured_of_a_model_counts_at_once_and_gives_way_to_what_it_does() -> None:
-    rates = ((0.7, 0.1, 0.19, 0.01), (0.1, 0.2, 0.69, 0.01))
-    measured, unknown = ModelTrust(rates), ModelTrust()
-    assert measured.posterior(0.45, "agrees") > max(0.7, unknown.posterior(0.45, "agrees"))
-    assert measured.posterior(0.6, "declines") < 0.4
-    for i in range(60):
-        measured.observe(0.95, "declines", str(i))  # on these documents it declines whatever is asked
-    assert measured.posterior(0.6, "declines") > 0.5
-    assert pickle.loads(pickle.dumps(measured)).posterior(0.6, "agrees") == measured.posterior(0.6, "agrees")
-    for wrong in (((0.5, 0.5), (0.5, 0.5)), ((1, 0, 0, 0), (0.1, 0.2, 0.69, 0.01)), ((0.5, 0.5, 0.5, 0.5),) * 2):
-        with pytest.raises(CalibrationError):
-            ModelTrust(wrong)
 
 
 def test_trust_tells_kinds_of_model_apart() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,8 +38,6 @@ class Adapter:
         scale: factor of the product of its matrices.
         tokens: that it adds to the vocabulary, in the order of their ids.
         tensors: by name.
-        reply_rates: how the model's replies went with the reader's being right, where that was measured
-            (``pipelines.decision.trust``).
     """
 
     file: Path
@@ -48,7 +46,6 @@ class Adapter:
     scale: float
     tokens: tuple[str, ...]
     tensors: Mapping[str, Tensor]
-    reply_rates: tuple[tuple[float, ...], ...] | None = None
 
     def base_file(self) -> Path:
         """Find the file of the base.
@@ -72,8 +69,6 @@ class Adapter:
     def merge(self, model: Any, tokenizer: Any) -> None:
         """Add the tokens and the products of its matrices to a model; both change in place.
 
-        ``model.reply_rates`` is what was measured of the two together.
-
         Raises:
             ModelLoadError: the model has no such modules, or of other sizes, or the tokenizer other tokens.
         """
@@ -90,7 +85,6 @@ class Adapter:
                     has = "none" if weight is None else str(tuple(weight.shape))
                     raise self._misfit(f"{name}: {(b.shape[0], a.shape[1])} in the adapter, {has} in the model")
                 weight += (self.scale * (b @ a)).to(weight)
-        model.reply_rates = self.reply_rates
 
     def _add_tokens(self, model: Any, tokenizer: Any) -> None:
         import torch
@@ -170,22 +164,12 @@ def _read(file: Path) -> Adapter:
                 )
             tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118  # it is no mapping
         tokens = tuple(json.loads(said["tokens"]))
-        rates = json.loads(said.get("reply_rates", "null"))
-        measured = None if rates is None else tuple(tuple(map(float, row)) for row in rates)
-        return Adapter(file, said["base"], said["base_sha256"], float(said["scale"]), tokens, tensors, measured)
+        return Adapter(file, said["base"], said["base_sha256"], float(said["scale"]), tokens, tensors)
     except (SafetensorError, OSError, KeyError, ValueError) as error:
         raise ModelLoadError(f"The adapter {str(file)!r} cannot be read: {error}", hint="Fetch it again.") from error
 
 
-def pack_adapter(
-    folder: str | Path,
-    file: str | Path,
-    *,
-    base: str,
-    model: Any,
-    tokens: Mapping[str, int],
-    reply_rates: Sequence[Sequence[float]] | None = None,
-) -> Path:
+def pack_adapter(folder: str | Path, file: str | Path, *, base: str, model: Any, tokens: Mapping[str, int]) -> Path:
     """Write a LoRA adapter of peft, with the rows of the tokens that were added to its base, to one file.
 
     Args:
@@ -194,8 +178,6 @@ def pack_adapter(
         base: name of the base, a packaged model.
         model: the base with the tokens added.
         tokens: added tokens and their ids.
-        reply_rates: P(reply | the reader is right) and P(reply | it is wrong) of the model in use, if measured
-            (``pipelines.decision.trust.ReplyRates``).
 
     Raises:
         InputError: the adapter is not plain LoRA.
@@ -228,8 +210,6 @@ def pack_adapter(
         "scale": repr(how["lora_alpha"] / how["r"]),
         "tokens": json.dumps(list(tokens)),
     }
-    if reply_rates is not None:
-        said["reply_rates"] = json.dumps([list(row) for row in reply_rates])
     file.parent.mkdir(parents=True, exist_ok=True)
     save_file(tensors, file, metadata=said)
     return file

@@ -19,19 +19,13 @@ from __future__ import annotations
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
 from typing import Any, Literal, get_args
-
-from shared_core.errors import CalibrationError
 
 Reply = Literal["agrees", "differs", "declines", "contradicts"]
 """It says what the reader's best quote says; something else; that there is no answer; or what its own quote refutes."""
 _REPLIES: tuple[Reply, ...] = get_args(Reply)
 _Rates = tuple[float, float, float, float]
-ReplyRates = Sequence[Sequence[float]]
-"""P(reply | R) and P(reply | not R), in the order of ``Reply``; each above 0, and they add up to 1."""
-_Types = dict[str, tuple[float, _Rates, _Rates]]
-TYPES: _Types = {
+TYPES: dict[str, tuple[float, _Rates, _Rates]] = {
     "competent": (0.25, (0.84, 0.12, 0.03, 0.01), (0.02, 0.27, 0.70, 0.01)),
     "careful": (0.20, (0.66, 0.24, 0.09, 0.01), (0.03, 0.21, 0.75, 0.01)),
     "ready": (0.10, (0.78, 0.19, 0.02, 0.01), (0.15, 0.35, 0.49, 0.01)),
@@ -45,13 +39,10 @@ their own words; strong ones that answer a fifth or half of the questions with w
 behind right quotes. The priors are a judgement. Models that are often wrong agree with the reader nearly as often where
 it is wrong, since what misleads one misleads the other: SmolLM2-135M in .25 and .14 of the cases. To weigh that cost
 more answers than it gained."""
-_MEASURED = "measured"
 _COMPETENT = ("competent", "careful")
-_SECONDS = (_MEASURED, *_COMPETENT, "contradicting")
+_SECONDS = (*_COMPETENT, "contradicting")
 """Types whose agreement counts. Where the reader is unsure, what is nearest misleads it and the others alike: of the
 quotes that their agreement alone brought above .5, half were wrong."""
-_BELIEVED = 0.9
-"""Prior that a model's replies mean here what they meant where they were measured; the rest is shared as without."""
 UNINFORMATIVE = 1 - sum(prior for prior, _, _ in TYPES.values())
 """Prior of a model whose replies tell nothing of R."""
 _COUNTED_BEFORE: _Rates = (1.0, 1.0, 1.0, 0.3)  # α
@@ -69,13 +60,6 @@ class ModelTrust:
 
     What a question itself taught does not count for it, so the same question gets the same answer again.
 
-    Args:
-        measured: rates of this very model on labelled questions (``TransformersLM.reply_rates``); ``None`` if its
-            replies were never measured.
-
-    Raises:
-        CalibrationError: they are no rates.
-
     Example:
         >>> trust = ModelTrust()
         >>> round(trust.posterior(0.7, "declines"), 2)
@@ -86,13 +70,7 @@ class ModelTrust:
         0.7
     """
 
-    def __init__(self, measured: ReplyRates | None = None) -> None:
-        self._types, self._nothing = TYPES, UNINFORMATIVE
-        if measured is not None:
-            left = 1 - _BELIEVED
-            others = {name: (left * prior, right, wrong) for name, (prior, right, wrong) in TYPES.items()}
-            self._types = {_MEASURED: (_BELIEVED, *_checked(measured)), **others}
-            self._nothing *= left
+    def __init__(self) -> None:
         self._learnt: OrderedDict[str, _Learnt] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -102,13 +80,13 @@ class ModelTrust:
         Args:
             question: that it is wanted for; what was learnt from it is left out.
         """
-        weights = self._weigh(self._others(question))
+        weights = _weigh(self._others(question))
         return math.fsum(weights[name] for name in _COMPETENT)
 
     def helps(self, question: str = "") -> float:
         """Return P(its replies tell where the reader is right, and its own quotes bear it out), as far as is known."""
-        weights = self._weigh(self._others(question))
-        return math.fsum(weights[name] for name in self._types if name != "contradicting")
+        weights = _weigh(self._others(question))
+        return math.fsum(weights[name] for name in TYPES if name != "contradicting")
 
     def posterior(self, probability: float, reply: Reply, question: str = "") -> float:
         """Return P(the reader's best quote answers), given how the model replied.
@@ -119,11 +97,11 @@ class ModelTrust:
             question: what was learnt from it is left out.
         """
         learnt = self._others(question)
-        weights = self._weigh(learnt)
+        weights = _weigh(learnt)
         right = wrong = 0.0
         either = weights[_NOTHING] * _rates_so_far(learnt)[_REPLIES.index(reply)]
-        for name in self._types:
-            if_right, if_wrong = self._joint(name, probability, reply)
+        for name in TYPES:
+            if_right, if_wrong = _joint(name, probability, reply)
             # Their agreement counts as if it told nothing, and their other replies count in full.
             if reply == "agrees" and name not in _SECONDS:
                 either += weights[name] * (if_right + if_wrong)
@@ -136,7 +114,7 @@ class ModelTrust:
         """Learn from one more reply, in place of what was learnt from the same question before."""
         doubted = _DOUBT + (1 - 2 * _DOUBT) * probability  # p in [0, 1] → [.2, .8]
         # P(reply) by each type, R or not. Above 0, as no rate is 0 and `doubted` is neither 0 nor 1.
-        likely = tuple(math.log(sum(self._joint(name, doubted, reply))) for name in self._types)
+        likely = tuple(math.log(sum(_joint(name, doubted, reply))) for name in TYPES)
         with self._lock:
             self._learnt.pop(question, None)  # so that it goes to the end, and the oldest is forgotten first
             self._learnt[question] = reply, likely
@@ -151,36 +129,21 @@ class ModelTrust:
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
             # Without the lock, which cannot be pickled.
-            return {"_types": self._types, "_nothing": self._nothing, "_learnt": OrderedDict(self._learnt)}
+            return {"_learnt": OrderedDict(self._learnt)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+        self._learnt = state["_learnt"]
         self._lock = threading.Lock()
 
-    def _weigh(self, learnt: list[_Learnt]) -> dict[str, float]:
-        """Return P(a model is of each type), ``_NOTHING`` among them."""
-        logs = [math.log(prior) for prior, _, _ in self._types.values()]
-        # Rows of `learnt` are questions, so zip makes the terms of each type.
-        logs = [math.fsum(terms) for terms in zip(logs, *(likely for _, likely in learnt), strict=True)]
-        logs.append(math.log(self._nothing) + _log_marginal(_counts(learnt)))
-        shares = [math.exp(value - max(logs)) for value in logs]  # 200 replies would underflow to 0 without it
-        return {name: share / sum(shares) for name, share in zip((*self._types, _NOTHING), shares, strict=True)}
 
-    def _joint(self, name: str, probability: float, reply: Reply) -> tuple[float, float]:
-        """Return P(reply, R) and P(reply, not R) for a type."""
-        _, if_right, if_wrong = self._types[name]
-        at = _REPLIES.index(reply)
-        return probability * if_right[at], (1 - probability) * if_wrong[at]
-
-
-def _checked(rates: ReplyRates) -> tuple[_Rates, _Rates]:
-    for row in rates:
-        if len(row) != len(_REPLIES) or not all(0 < rate < 1 for rate in row) or not math.isclose(sum(row), 1):
-            raise CalibrationError(
-                f"{tuple(row)} are no rates of replies.", hint="Give one above 0 for each reply; they add up to 1."
-            )
-    if_right, if_wrong = ((a, b, c, d) for a, b, c, d in rates)
-    return if_right, if_wrong
+def _weigh(learnt: list[_Learnt]) -> dict[str, float]:
+    """Return P(a model is of each type), ``_NOTHING`` among them."""
+    logs = [math.log(prior) for prior, _, _ in TYPES.values()]
+    # Rows of `learnt` are questions, so zip makes the terms of each type.
+    logs = [math.fsum(terms) for terms in zip(logs, *(likely for _, likely in learnt), strict=True)]
+    logs.append(math.log(UNINFORMATIVE) + _log_marginal(_counts(learnt)))
+    shares = [math.exp(value - max(logs)) for value in logs]  # 200 replies would underflow to 0 without it
+    return {name: share / sum(shares) for name, share in zip((*TYPES, _NOTHING), shares, strict=True)}
 
 
 def _counts(learnt: list[_Learnt]) -> list[int]:
@@ -199,3 +162,10 @@ def _rates_so_far(learnt: list[_Learnt]) -> list[float]:
     counts = _counts(learnt)
     total = sum(_COUNTED_BEFORE) + sum(counts)
     return [(a + n) / total for a, n in zip(_COUNTED_BEFORE, counts, strict=True)]
+
+
+def _joint(name: str, probability: float, reply: Reply) -> tuple[float, float]:
+    """Return P(reply, R) and P(reply, not R) for a type."""
+    _, if_right, if_wrong = TYPES[name]
+    at = _REPLIES.index(reply)
+    return probability * if_right[at], (1 - probability) * if_wrong[at]
