@@ -23,7 +23,7 @@ from shared_core.training.settings import TrainingSettings
 from shared_core.training.trainer import TrainingResult
 
 BASE = "smollm2"
-STEPS = 980
+STEPS = 800
 SETTINGS = TrainingSettings(
     method="lora", lora_rank=32, lora_alpha=64, lora_dropout=0.0, lora_layers=20,
     batches="trees", token_weights="decisions", max_length=1400, batch_size=4, max_steps=STEPS,
@@ -103,6 +103,9 @@ def pack(data: Path, work: Path, file: Path, made: Path | None = None) -> Path:
             "SQuAD 2.0 dev, a part (CC BY-SA 4.0)": "rag/squad2_train",
             "HotpotQA train, 100 questions (CC BY-SA 4.0)": "rag/hotpotqa_train",
             "FoolMeTwice, BEGIN (Apache-2.0)": "support/train",
+            "SQuAD 2.0 train, pairs of Zhu et al. 2019 (CC BY-SA 4.0)": "pairs of benchmarks.reader.questions",
+            "Natural Questions train, as published with QED (CC BY-SA 3.0)": "natural, likewise",
+            "questions of our own on files of others, listed in NOTICE": "files, likewise",
         },
         "rows": dict(sorted(rows.items())),
         "settings": {name: settings[name] for name in SETTINGS.model_dump(exclude_defaults=True) if name in settings},
@@ -110,7 +113,11 @@ def pack(data: Path, work: Path, file: Path, made: Path | None = None) -> Path:
         "steps": max(done) if last.name == ADAPTER else int(last.name.rpartition("-")[2]),
         "loss": {str(step): done[step] for step in sorted(done) if step % 10 == 0 or step == 1},
         "sha256": hashlib.sha256(file.read_bytes()).hexdigest(),
-        "commands": ["python -m benchmarks.small train", "python -m benchmarks.small pack"],
+        "commands": [
+            "python -m benchmarks.reader.questions --data DATA --sources SOURCES --out MADE",
+            "torchrun --nproc-per-node 2 -m benchmarks.small train --made MADE --seed 2 --steps 800 --adapter FILE",
+            "python -m benchmarks.small pack --made MADE",
+        ],
     }
     file.with_suffix(".json").write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
     return file
