@@ -53,7 +53,7 @@ def reclaiming(judge: Any, **more: Any) -> SelfReflectEngine:
     return SelfReflectEngine(Shelf(), writer(), published(pipeline="reclaim"), judge=judge, **more)
 
 
-def test_a_calibration_that_is_not_applied_is_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_calibration_that_is_not_applied_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     fitted = fit("support", reclaiming(Nli()), options=FitOptions(claims=CLAIMS)).calibration
     file = tmp_path / "calibration.json"
     calibration_io.save(file, {"gate": fitted, "confidense": fitted})
