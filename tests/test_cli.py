@@ -205,7 +205,9 @@ def test_a_guarantee_is_fitted_and_asked_for(index: Path, tmp_path: Path) -> Non
         {"question": "Who wrote the anthem of Freedonia?", "answerable": False},
     ]
     questions, few = tmp_path / "q.jsonl", tmp_path / "few.jsonl"
-    questions.write_text("\n".join(json.dumps({**r, "id": f"{i}-{n}"}) for n in range(5) for i, r in enumerate(rows)))
+    ways = ("", "Please say: ", "Tell me: ", "I ask you: ", "Now: ")  # the same question again would be no evidence
+    asked_in = [{**row, "question": f"{way}{row['question']}"} for way in ways for row in rows]
+    questions.write_text("\n".join(map(json.dumps, asked_in)))
     few.write_text("\n".join(json.dumps(r) for r in rows))
     file, runner, at = tmp_path / "c.json", CliRunner(), ["--index", str(index)]
     promise = ["--guarantee", "conformal_factuality"]
