@@ -5,7 +5,7 @@
 `gold`, with the paragraph that a question of SQuAD 2.0 was written for: `gold_f1_answerable`, `declines_right`.
 `quotes`, ReClaim on the same: `quote_right` (the quotes hold a right answer), `quote_declines` (nothing is quoted where
 nothing answers), `cas` (the critic finds claims supported by their quotes), `verbatim_share`. `verdicts`:
-`verdict_accuracy`, [Relevant] where the paragraph answers. `worth`, with retrieved passages, SQuAD 2.0 and Natural
+`verdict_accuracy`, [Relevant] where the paragraph answers, and `verdict_auroc`. `worth`, with retrieved passages, SQuAD 2.0 and Natural
 Questions: 1 for a right answer shown, -1 for a wrong one: `worth_none`, `worth_plain`, `worth_composed`. Figures of
 further models are named after them.
 """
@@ -13,6 +13,7 @@ further models are named after them.
 from __future__ import annotations
 
 import argparse
+import math
 import random
 import sys
 import time
@@ -28,6 +29,7 @@ from benchmarks.models import TOP_K, Case, Retrieved, alone, ask, natural_questi
 from benchmarks.reader.data import read_lines, read_passages
 from shared_core.cli.common import build_model
 from shared_core.evaluation import contains_answer, f1
+from shared_core.evaluation.metrics.confidence import auroc
 from shared_core.evaluation.runner import mean_of
 from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm.base import Generate, Generation, LanguageModel, Prompt, SamplingParams
@@ -52,8 +54,9 @@ def gold_cases(data: Path, each: int, part: str) -> list[Case]:
 
 
 def gold(lm: LanguageModel, cases: Sequence[Case]) -> Figures:
-    """One prompt, one answer."""
-    said = alone(lm, cases, Retrieved(cases))
+    """One prompt, one answer; 25 at a time, as what is computed together costs the square of its length."""
+    parts = [cases[i : i + 25] for i in range(0, len(cases), 25)]
+    said = [answer for part in parts for answer in alone(lm, part, Retrieved(part))]
     read = [(case, a) for case, a in zip(cases, said, strict=True) if isinstance(a, Answer)]
     scores = [0.0 if a.abstained else f1(a.text, case.answers) for case, a in read if case.answers]
     return {
@@ -99,11 +102,12 @@ def verdicts(lm: LanguageModel, cases: Sequence[Case]) -> Figures:
         return {}
     params = SamplingParams(max_tokens=1, verdicts=vocabulary.of(RELEVANCE_TOKENS))
     found = lm.generate([Generate(_opened(c), params) for c in cases])
-    right = []
-    for case, said in zip(cases, found, strict=True):
+    margins, answered = [], [bool(case.answers) for case in cases]
+    for said in found:
         rows = said.samples[0].verdict_logprobs if isinstance(said, Generation) else None
-        right.append(rows is not None and bool(rows[0][1] > rows[0][0]) == bool(case.answers))
-    return {"verdict_accuracy": mean_of(right)}
+        margins.append(float(rows[0][1] - rows[0][0]) if rows is not None else float("nan"))
+    right = [(m > 0) == a and not math.isnan(m) for m, a in zip(margins, answered, strict=True)]
+    return {"verdict_accuracy": mean_of(right), "verdict_auroc": auroc(margins, answered)}
 
 
 def _opened(case: Case) -> Prompt:
