@@ -5,7 +5,8 @@
 `gold`, with the paragraph that a question of SQuAD 2.0 was written for: `gold_f1_answerable`, `declines_right`.
 `quotes`, ReClaim on the same: `quote_right` (the quotes hold a right answer), `quote_declines` (nothing is quoted where
 nothing answers), `cas` (the critic finds claims supported by their quotes), `verbatim_share`. `verdicts`:
-`verdict_accuracy`, [Relevant] where the paragraph answers, and `verdict_auroc`. `worth`, with retrieved passages, SQuAD 2.0 and Natural
+`verdict_accuracy`, [Relevant] where the paragraph answers, and `verdict_auroc`.
+`worth`, with retrieved passages, SQuAD 2.0 and Natural
 Questions: 1 for a right answer shown, -1 for a wrong one: `worth_none`, `worth_plain`, `worth_composed`. Figures of
 further models are named after them.
 """
