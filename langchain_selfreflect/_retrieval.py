@@ -16,7 +16,7 @@ from langchain_selfreflect._caller import Caller, caller_of
 from langchain_selfreflect._question import messages_of
 from langchain_selfreflect.documents import to_passages
 from shared_core.errors import InputError
-from shared_core.facades.arguments import no_retriever, unreachable_filter
+from shared_core.facades.arguments import READ_ALL, no_retriever, unreachable_filter
 from shared_core.retrieval.base import Retriever
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Passage
@@ -104,12 +104,17 @@ def takes_k(retriever: object, *, is_async: bool = False) -> bool:
 
 
 def usual_k(retriever: object) -> int | None:
-    """Return the number of documents that the retriever is configured for; ``None`` if unknown."""
+    """Return the number of documents that the retriever is configured for; ``None`` if unknown.
+
+    All it finds are its own choice where it cannot be told a number: an ensemble, a chain, a retriever with retries.
+    """
     if isinstance(retriever, VectorStoreRetriever):
         k = retriever.search_kwargs.get("k", _STORE_DEFAULT)
     else:
-        k = getattr(retriever, "k", None)
-    return k if isinstance(k, int) and not isinstance(k, bool) and k > 0 else None
+        k = getattr(retriever, "k", None) or getattr(retriever, "usual_k", None)
+    if isinstance(k, int) and not isinstance(k, bool) and k > 0:
+        return k
+    return READ_ALL if isinstance(retriever, Runnable) and not takes_k(retriever) else None
 
 
 def as_retriever(retriever: object, settings: SelfReflectSettings) -> Retriever:
@@ -130,7 +135,13 @@ def as_retriever(retriever: object, settings: SelfReflectSettings) -> Retriever:
     return LangChainRetriever(retriever)
 
 
-def with_usual_k(settings: SelfReflectSettings, retriever: object) -> SelfReflectSettings:
-    """Take over the retriever's own number of passages unless ``top_k`` was set."""
+def with_usual_k(settings: SelfReflectSettings, retriever: object, *, calibrated: bool = False) -> SelfReflectSettings:
+    """Take over the retriever's own number of passages unless ``top_k`` was set.
+
+    A calibration, which holds for one ``top_k``, is not given up for a retriever that has no number.
+    """
     k = usual_k(retriever)
-    return settings if k is None or "top_k" in settings.model_fields_set else settings.replace(top_k=k)
+    if k is None or "top_k" in settings.model_fields_set:
+        return settings
+    bound = calibrated or settings.calibration is not None
+    return settings if k == READ_ALL and bound else settings.replace(top_k=k)

@@ -212,7 +212,7 @@ class SelfReflectChain(Strict, Answering[AIMessage], RunnableSerializable[ChainI
 
     def _settings(self) -> SelfReflectSettings:
         given = {name: getattr(self, name) for name in SHORTCUTS}
-        return set_shortcuts(with_usual_k(self.settings, self.retriever), given)
+        return set_shortcuts(with_usual_k(self.settings, self.retriever, calibrated=bool(self.calibrations)), given)
 
     # --- Answering ---------------------------------------------------------------------------------------------
 

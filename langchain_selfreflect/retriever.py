@@ -154,6 +154,11 @@ class SelfReflectRetriever(Strict, BaseRetriever):
             return "reading" if self.rerank else None
         return self.rerank
 
+    @property
+    def usual_k(self) -> int:
+        """Number of documents it returns at most, unless a call says otherwise."""
+        return self._wanted(None)
+
     def _wanted(self, k: int | None) -> int:
         """Return the number of documents: of the call, this retriever, its settings or the inner retriever."""
         if k is not None:

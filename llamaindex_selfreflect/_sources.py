@@ -15,7 +15,7 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
 from llamaindex_selfreflect._nodes import NodeBook, as_nodes, node_of
-from shared_core.facades.arguments import check_count, no_retriever, unreachable_filter
+from shared_core.facades.arguments import READ_ALL, check_count, no_retriever, unreachable_filter
 from shared_core.retrieval.base import Retriever
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Decision, Passage
@@ -30,9 +30,6 @@ class Cut:
 
 
 Split = Callable[[list[NodeWithScore]], Cut]
-
-ALL = 1000
-"""Maximum passages to read if neither the settings nor the retriever limit them."""
 
 
 class NodeSource:
@@ -224,4 +221,4 @@ def fit_settings(settings: SelfReflectSettings, retriever: BaseRetriever) -> Sel
     chosen = "top_k" in settings.model_fields_set
     width: object = settings.top_k if chosen else getattr(retriever, "similarity_top_k", None)
     known = isinstance(width, int) and not isinstance(width, bool) and width > 0
-    return settings.replace(top_k=width if known else ALL, where=None)
+    return settings.replace(top_k=width if known else READ_ALL, where=None)

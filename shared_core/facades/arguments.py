@@ -12,6 +12,9 @@ from shared_core.settings import SelfReflectSettings
 
 E = TypeVar("E", bound=BaseException)
 
+READ_ALL = 1000
+"""Maximum passages to read if neither the settings nor a framework's retriever limit them."""
+
 
 def no_retriever(given: object, hint: str) -> InputError:
     """Create the error for a retriever that cannot retrieve."""

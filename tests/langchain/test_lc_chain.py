@@ -18,8 +18,9 @@ from langchain_core.runnables import ConfigurableField, RunnableLambda
 from langchain_core.runnables.utils import add
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_selfreflect import MiniLMEmbeddings, SelfReflectChain, SelfReflectChecker
+from langchain_selfreflect import MiniLMEmbeddings, SelfReflectChain, SelfReflectChecker, SelfReflectRetriever
 from shared_core import SelfReflectSettings
+from shared_core.calibration import Calibration
 from shared_core.errors import AbstainedError, InputError, QuestionError, RetrievalError, SettingsError
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.runtime.flow import Report, Retrieve
@@ -309,6 +310,25 @@ def test_the_retrievers_own_k_holds_unless_top_k_is_set() -> None:
     assert retriever.asked == [2, 6]  # twice as many are read, the best are kept
     replaced = chain(0.9, retriever=retriever, settings=SelfReflectSettings().replace(max_claims=2))
     assert len(ours(replaced.invoke(QUESTION))["passages"]) == 1
+
+
+def test_a_retriever_without_a_number_is_read_whole_unless_top_k_is_set() -> None:
+    shelf = [Document(f"The lamp {i} was lit.", id=f"n{i}") for i in range(9)]
+    numbered = KRetriever(docs=shelf, k=9)
+    plain: RunnableLambda[str, list[Document]] = RunnableLambda(lambda query: shelf)
+    wrapped = numbered.configurable_fields(docs=ConfigurableField(id="docs"))
+    for retriever in (ShelfRetriever(docs=shelf), plain, plain.with_retry(), plain.with_fallbacks([plain]), wrapped):
+        assert len(ours(chain(0.3, retriever=retriever).invoke(QUESTION))["passages"]) == 9
+        few = chain(0.3, retriever=retriever, settings=SelfReflectSettings(top_k=2))
+        assert len(ours(few.invoke(QUESTION))["passages"]) == 2
+    gated = SelfReflectRetriever(retriever=numbered)
+    assert len(ours(chain(0.3, retriever=gated).invoke(QUESTION))["passages"]) == 9
+
+
+def test_a_calibration_holds_for_its_number_with_any_retriever() -> None:
+    bound = chain(settings=SelfReflectSettings(top_k=5)).engine.calibration_binding
+    fitted = Calibration("isotonic", True, bound, points=((0.0, 0.0), (1.0, 0.5)))
+    assert ours(chain(0.9, calibrations={"confidence": fitted}).invoke(QUESTION))["confidence"] == pytest.approx(0.45)
 
 
 def test_a_vector_store_retriever_is_asked_for_its_own_k() -> None:

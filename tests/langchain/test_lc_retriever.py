@@ -113,6 +113,13 @@ def test_the_retrievers_own_k_holds_unless_the_settings_were_given_one(
     assert len(retriever(retriever=KRetriever(k=2), settings=settings, k=1).invoke(QUESTION)) == 1
 
 
+def test_all_are_ranked_of_a_retriever_that_takes_no_number() -> None:
+    shelf = [*(Document(f"The lamp {i} was green.") for i in range(9)), Document("The lamp was lit in 1871.")]
+    assert len(retriever(retriever=ShelfRetriever(docs=shelf)).invoke(QUESTION)) == 10
+    best = retriever(retriever=ShelfRetriever(docs=shelf), k=1).invoke(QUESTION)
+    assert [d.page_content for d in best] == ["The lamp was lit in 1871."]
+
+
 @pytest.mark.parametrize(("logprob", "count"), [(-3.0, 3), (-0.01, 0)])
 async def test_the_gate_opens_when_the_model_is_unsure(logprob: float, count: int) -> None:
     made = retriever(llm=sure(logprob), settings=PERPLEXITY)
