@@ -79,7 +79,7 @@ class LangChainRetriever:
                 f"The retriever gave a {type(found).__name__}, not a list of documents.",
                 hint="Give the retriever itself, without the step that formats its documents.",
             )
-        return to_passages(found, caller.documents)[:k]
+        return [p for p in to_passages(found, caller.documents) if p.text.strip()][:k]
 
 
 def takes_history(retriever: Runnable[Any, Any]) -> bool:

@@ -174,12 +174,15 @@ class SelfReflectRetriever(Strict, BaseRetriever):
         self, found: GatedResult, ranked: list[Ranked] | None, k: int | None, caller: Caller
     ) -> list[Document]:
         if ranked is None:
-            return to_documents(found.passages, caller.documents)[: self._wanted(k)]
-        kept = ranked[: self._wanted(k)]
-        documents = to_documents((r.passage for r in kept), caller.documents)
-        return [
-            annotate(d, selfreflect_rank_reason=r.reason, **rank_notes(r)) for d, r in zip(documents, kept, strict=True)
-        ]
+            documents = to_documents(found.passages, caller.documents)
+        else:
+            documents = [
+                annotate(d, selfreflect_rank_reason=r.reason, **rank_notes(r))
+                for d, r in zip(to_documents((r.passage for r in ranked), caller.documents), ranked, strict=True)
+            ]
+        # What has no text (an image) cannot be judged: last, in its order.
+        unread = [annotate(d) for d in caller.documents.values() if not d.page_content.strip()]
+        return [*documents, *unread][: self._wanted(k)]
 
 
 def rank_notes(ranked: Ranked) -> dict[str, Any]:

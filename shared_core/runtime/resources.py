@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -219,12 +219,17 @@ def _keywords(request: Retrieve) -> dict[str, Any]:
     return {"k": request.k} if request.where is None else {"k": request.k, "where": request.where}
 
 
+def _with_text(found: Iterable[Passage]) -> tuple[Passage, ...]:
+    """Return the passages that can be read: a blank one holds nothing, and would stand before those that do."""
+    return tuple(p for p in check_passages(found) if p.text.strip())
+
+
 def _retrieve_all(retriever: Any, group: list[Retrieve]) -> list[Any]:
     # One k and one filter for all: ``retrieve_many`` takes no list of them.
     if len(group) > 1 and hasattr(retriever, "retrieve_many") and len({(r.k, repr(r.where)) for r in group}) == 1:
         try:
             found = retriever.retrieve_many([r.query for r in group], **_keywords(group[0]))
-            return [check_passages(passages) for passages in found]
+            return [_with_text(passages) for passages in found]
         except Exception:  # most likely of one query: retrieve each alone, so that only that one fails
             logger.warning(
                 "%s.retrieve_many failed for %d queries; each is retrieved separately.",
@@ -235,7 +240,7 @@ def _retrieve_all(retriever: Any, group: list[Retrieve]) -> list[Any]:
     results: list[Any] = []
     for request in group:
         try:
-            results.append(check_passages(retriever.retrieve(request.query, **_keywords(request))))
+            results.append(_with_text(retriever.retrieve(request.query, **_keywords(request))))
         except Exception as error:
             results.append(_retrieval_error(request.query, error))
     return results
@@ -243,7 +248,7 @@ def _retrieve_all(retriever: Any, group: list[Retrieve]) -> list[Any]:
 
 async def _aretrieve(retriever: Any, request: Retrieve) -> tuple[Passage, ...] | Exception:
     try:
-        return check_passages(await retriever.aretrieve(request.query, **_keywords(request)))
+        return _with_text(await retriever.aretrieve(request.query, **_keywords(request)))
     except Exception as error:
         return _retrieval_error(request.query, error)
 

@@ -102,6 +102,26 @@ def test_two_claims_are_numbered_in_order() -> None:
     assert all(answer.text[c.start : c.end] == c.text for c in answer.kept_claims)
 
 
+async def test_passages_without_text_take_nothing_from_an_answer() -> None:
+    class Found:
+        def __init__(self, *passages: Passage) -> None:
+            self.passages = passages
+
+        def retrieve(self, query: str, k: int = 5) -> tuple[Passage, ...]:
+            return self.passages[:k]
+
+    blank = [Passage(f"blank-{i}", text) for i, text in enumerate(("", " ", "\n", "\t\n"))]
+    alone = SelfReflectEngine(Found(PASSAGES[0])).answer(QUESTION)
+    assert not alone.abstained
+    between = SelfReflectEngine(Found(*blank, PASSAGES[0]))
+    assert between.answer(QUESTION).claims == alone.claims
+    assert (await between.aanswer(QUESTION)).passages == alone.passages
+    (many,) = between.answer_many([QUESTION])
+    assert isinstance(many, Answer)
+    assert many.confidence == alone.confidence
+    assert "No passage" in SelfReflectEngine(Found(*blank)).answer(QUESTION).text
+
+
 def test_the_same_sentence_in_two_passages_is_one_claim_with_two_places() -> None:
     twice = (PASSAGES[0], type(PASSAGES[0])("copy", PASSAGES[0].text))
     answer = SelfReflectEngine(Shelf(twice), reader=FirstSentenceReader(0.9)).answer(QUESTION)

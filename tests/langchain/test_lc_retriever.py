@@ -113,6 +113,20 @@ def test_the_retrievers_own_k_holds_unless_the_settings_were_given_one(
     assert len(retriever(retriever=KRetriever(k=2), settings=settings, k=1).invoke(QUESTION)) == 1
 
 
+@pytest.mark.parametrize("rerank", [False, "reading"])
+def test_documents_without_text_come_last(rerank: Any) -> None:
+    image = Document("", metadata={"image": "lamp.png"})
+    shelf = KRetriever(docs=[image, *documents()], k=4)
+    found = retriever(retriever=shelf, rerank=rerank).invoke(QUESTION)
+    assert [d.page_content for d in found if d.page_content] == [d.page_content for d in found[:3]]
+    assert found[3] == image
+    assert found[3] is not image
+    with_text = retriever(retriever=KRetriever(docs=documents(), k=3), rerank=rerank).invoke(QUESTION)
+    assert [d.metadata.get("selfreflect_rank_reason") for d in found[:3]] == [
+        d.metadata.get("selfreflect_rank_reason") for d in with_text
+    ]
+
+
 def test_all_are_ranked_of_a_retriever_that_takes_no_number() -> None:
     shelf = [*(Document(f"The lamp {i} was green.") for i in range(9)), Document("The lamp was lit in 1871.")]
     assert len(retriever(retriever=ShelfRetriever(docs=shelf)).invoke(QUESTION)) == 10
