@@ -123,10 +123,15 @@ def _with(keys: Sequence[str], more: Iterable[str]) -> list[str]:
 
 
 class NodeBook:
-    """The nodes that one question's passages stand for. Passage ids are node ids, made unique where these are not."""
+    """The nodes that one question's passages stand for. Passage ids are node ids, made unique where these are not.
+
+    Attributes:
+        unread: nodes without text (images), by id.
+    """
 
     def __init__(self) -> None:
         self._nodes: dict[str, NodeWithScore] = {}
+        self.unread: dict[str, NodeWithScore] = {}
 
     def enter(self, nodes: Iterable[NodeWithScore]) -> list[Passage]:
         """Passages of the nodes, in order; nodes without text and repetitions of a node are left out."""
@@ -134,6 +139,7 @@ class NodeBook:
         for node in nodes:
             text = own_text(node.node)
             if not text.strip():
+                self.unread.setdefault(node.node.node_id, node)
                 continue
             key = self._key(node.node.node_id, text)
             self._nodes.setdefault(key, node)

@@ -142,7 +142,7 @@ class SelfReflectRetriever(BaseRetriever):
         self.last_result = result
         for decision in result.trace:
             dispatcher.event(SelfReflectDecisionEvent.of(decision))
-        return [
+        found = [
             annotate(
                 source.book.node(p.id),
                 p.score,
@@ -150,3 +150,5 @@ class SelfReflectRetriever(BaseRetriever):
             )
             for p in result.passages
         ]
+        unread = [annotate(node, node.score, {}) for node in source.book.unread.values()]
+        return [*found, *unread][: self.settings.top_k]

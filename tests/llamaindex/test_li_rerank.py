@@ -12,7 +12,7 @@ import pytest
 from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
 from llama_index.core.llms import MockLLM
 from llama_index.core.query_engine import RetrieverQueryEngine
-from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
+from llama_index.core.schema import ImageNode, MetadataMode, NodeWithScore, QueryBundle, TextNode
 
 from llamaindex_selfreflect import MiniLMEmbedding, SelfReflectRerank, SelfReflectRetriever
 from shared_core import SelfReflectSettings
@@ -196,6 +196,20 @@ async def test_an_open_gate_needs_no_model_and_may_rerank() -> None:
     assert node.node.metadata["selfreflect_reason"] == "holds the sentence that answers best"
     assert await made.aretrieve("the captain and the lamp") == [node]
     assert made.last_decision is None
+
+
+async def test_nodes_without_text_pass_the_gate_and_come_last() -> None:
+    image = NodeWithScore(node=ImageNode(id_="image", image_path="lamp.png"), score=0.9)
+    shelf = NodeShelf([image, *nodes()])
+    found = SelfReflectRetriever(shelf, gate="always").retrieve(QUESTION)
+    assert [n.node.node_id for n in found] == ["lamp", "image"]
+    assert found[1] == image
+    assert found[1] is not image
+    assert await SelfReflectRetriever(shelf, gate="always").aretrieve(QUESTION) == found
+    ranked = SelfReflectRetriever(shelf, gate="always", rerank=rerank()).retrieve(QUESTION)
+    assert [n.node.node_id for n in ranked] == ["lamp", "image"]
+    known = gated(sure_of("lamp"), shelf, settings=FEW.replace(seakr=FEW.seakr.replace(threshold=2.0)))
+    assert known.retrieve(QUESTION) == []
 
 
 def test_a_gate_without_a_model_is_refused_early() -> None:
