@@ -29,7 +29,7 @@ from llamaindex_selfreflect._sources import GivenNodes, NodeSource, Split, fit_s
 from llamaindex_selfreflect.llm import as_language_model
 from shared_core.conversation.turns import Asked
 from shared_core.errors import InputError, SettingsError
-from shared_core.facades.arguments import as_settings, in_words_of, set_shortcuts
+from shared_core.facades.arguments import READ_ALL, as_settings, in_words_of, set_shortcuts
 from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm.base import LanguageModel
 from shared_core.pipelines.decision.wording import rename_markers
@@ -226,8 +226,12 @@ class ReflectiveQueryEngine(BaseQueryEngine):
     def _engine(self, source: NodeSource | GivenNodes) -> SelfReflectEngine:
         """Create the engine of one question, over ``source``; models are shared."""
         settings = fit_settings(self.settings, self._retriever)
-        if isinstance(source, GivenNodes) and not self._shared.context.every_calibration:
+        calibrated = bool(self._shared.context.every_calibration)
+        if isinstance(source, GivenNodes) and not calibrated:
             settings = settings.replace(top_k=max(1, len(source)))
+        elif isinstance(source, NodeSource) and not calibrated and self._node_postprocessors:
+            # They may add nodes to those that the retriever was asked for (PrevNextNodePostprocessor).
+            settings = settings if "top_k" in self.settings.model_fields_set else settings.replace(top_k=READ_ALL)
         elif isinstance(source, GivenNodes) and len(source) > settings.top_k:
             left = f"the calibration holds for top_k={settings.top_k}"
             source.notes.append(Decision("nodes", f"the best {settings.top_k} of {len(source)} read", left, {}))

@@ -15,6 +15,7 @@ from llama_index.core.base.response.schema import AsyncStreamingResponse, Respon
 from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
 from llama_index.core.llms import MockLLM
 from llama_index.core.postprocessor import SimilarityPostprocessor
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
@@ -149,6 +150,22 @@ def test_everything_the_retriever_gives_is_read_unless_the_settings_say_less() -
     assert len(engine(0.3, shelf=NodeShelf(shelf), settings=changed).query(QUESTION).source_nodes) == 9
     five = SelfReflectSettings().replace(top_k=5)  # the default's value, asked for
     assert len(engine(0.3, shelf=NodeShelf(shelf), settings=five).query(QUESTION).source_nodes) == 5
+
+
+async def test_nodes_that_a_postprocessor_adds_are_read() -> None:
+    class Neighbours(BaseNodePostprocessor):
+        def _postprocess_nodes(
+            self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+        ) -> list[NodeWithScore]:
+            texts = [f"The lamp {i} was lit." for i in range(5)]
+            return [*nodes, *(NodeWithScore(node=TextNode(id_=f"n{i}", text=t)) for i, t in enumerate(texts))]
+
+    shelf = NodeShelf(nodes()[:1])
+    vars(shelf)["similarity_top_k"] = 1
+    made = engine(0.3, shelf=shelf, node_postprocessors=[Neighbours()])
+    assert len(made.query(QUESTION).source_nodes) == 6
+    assert len((await made.aquery(QUESTION)).source_nodes) == 6
+    assert len(made.query(QUESTION, top_k=2).source_nodes) == 2
 
 
 def test_nodes_are_never_changed() -> None:
