@@ -87,6 +87,14 @@ def without_abstentions(nodes: Sequence[NodeWithScore]) -> list[NodeWithScore]:
     return [n for n in nodes if not is_abstention(own_text(n.node).rpartition("\nResponse: ")[2])]
 
 
+def distinct(nodes: Sequence[NodeWithScore]) -> list[NodeWithScore]:
+    """Leave out repetitions of a node: the same id with the same text."""
+    found: dict[tuple[str, str], NodeWithScore] = {}
+    for node in nodes:
+        found.setdefault((node.node.node_id, own_text(node.node)), node)
+    return list(found.values())
+
+
 def node_of(passage: Passage) -> NodeWithScore:
     """A passage of one of our own retrievers as a node; its metadata is not shown to models, its title is."""
     metadata: dict[str, Any] = dict(passage.metadata)

@@ -22,7 +22,14 @@ from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
 from pydantic import ModelWrapValidatorHandler
 
 from llamaindex_selfreflect._events import dispatcher
-from llamaindex_selfreflect._nodes import annotate, own_text, passage_of, without_abstentions, without_class_name
+from llamaindex_selfreflect._nodes import (
+    annotate,
+    distinct,
+    own_text,
+    passage_of,
+    without_abstentions,
+    without_class_name,
+)
 from llamaindex_selfreflect.llm import as_language_model
 from shared_core.errors import InputError
 from shared_core.facades.arguments import as_settings, check_count, in_words_of
@@ -69,7 +76,7 @@ class SelfReflectRerank(BaseNodePostprocessor):
     Metadata added (and kept from what models and embeddings see): ``selfreflect_reason``; ``selfreflect_probability``
     that it answers and ``selfreflect_quote``, the sentence that speaks most for it, where the method gives them; with
     ``keep_retrieval_score`` the old score as ``retrieval_score``. Scores compare within one result only. Nodes that are
-    our own abstentions (responses to sub-questions) are left out.
+    our own abstentions (responses to sub-questions), and repetitions of a node, are left out.
 
     Its fields can be set later; what then cannot work is refused at that, as it is when the object is made.
 
@@ -194,7 +201,7 @@ class SelfReflectRerank(BaseNodePostprocessor):
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
         query = _required(query_bundle)
-        if not (nodes := without_abstentions(nodes)):
+        if not (nodes := distinct(without_abstentions(nodes))):
             return []
         with self._told(nodes, query) as order:
             return order(self._reranker.rerank(query.query_str, self._passages(nodes)))
@@ -204,7 +211,7 @@ class SelfReflectRerank(BaseNodePostprocessor):
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
         query = _required(query_bundle)
-        if not (nodes := without_abstentions(nodes)):
+        if not (nodes := distinct(without_abstentions(nodes))):
             return []
         with self._told(nodes, query) as order:
             return order(await self._reranker.arerank(query.query_str, self._passages(nodes)))

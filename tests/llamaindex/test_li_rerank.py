@@ -98,13 +98,24 @@ def test_metadata_that_embeddings_see_is_judged_with_the_text() -> None:
 
 
 def test_nodes_of_one_id_stay_apart_and_images_come_last() -> None:
-    given = [NodeWithScore(node=TextNode(id_="image", text="")), nodes()[1], nodes()[0], nodes()[0]]
+    other = NodeWithScore(node=TextNode(id_="lamp", text="A second lamp was lit in 1899."))
+    given = [NodeWithScore(node=TextNode(id_="image", text="")), nodes()[1], nodes()[0], other]
     best = rerank(top_n=9).postprocess_nodes(given, query_str=QUESTION)
     assert [n.node.node_id for n in best] == ["ship", "lamp", "lamp", "image"]
     assert best[-1].node.metadata["selfreflect_reason"] == "has no text to judge"
     scores = [n.score for n in best if n.score is not None]
     assert scores == sorted(scores, reverse=True)
     assert len(scores) == 4
+
+
+async def test_a_repeated_node_takes_no_place() -> None:
+    given = [nodes()[0], nodes()[0], nodes()[1], nodes()[0]]
+    given[1].score = 0.1
+    made = rerank(top_n=2, keep_retrieval_score=True)
+    best = made.postprocess_nodes(given, query_str=QUESTION)
+    assert [n.node.node_id for n in best] == ["lamp", "ship"]
+    assert best[0].node.metadata["retrieval_score"] == 0.75  # of the first
+    assert await made.apostprocess_nodes(given, query_str=QUESTION) == best
 
 
 def test_rerank_tells_of_itself(listener: Listener) -> None:
