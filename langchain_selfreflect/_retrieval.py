@@ -60,10 +60,17 @@ class LangChainRetriever:
                 found = await self.runnable.ainvoke(self._input(query, caller), caller.config, **self._keywords(k))
         return self._passages(found, k, caller)
 
-    def retrieve_many(self, queries: Sequence[str], k: int = 5) -> list[list[Passage]]:
-        """``retrieve`` for many queries at once, each in a thread."""
+    def retrieve_many(self, queries: Sequence[str], k: int = 5) -> list[list[Passage] | Exception]:
+        """``retrieve`` for many queries at once, each in a thread; one that fails gives its error."""
+
+        def found(query: str) -> list[Passage] | Exception:
+            try:
+                return self.retrieve(query, k)
+            except Exception as error:
+                return error
+
         with get_executor_for_config(caller_of(queries[0] if queries else "").config) as executor:
-            return list(executor.map(lambda query: self.retrieve(query, k), queries))
+            return list(executor.map(found, queries))
 
     def _input(self, query: str, caller: Caller) -> Any:
         if not self._takes_history:

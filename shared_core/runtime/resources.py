@@ -229,7 +229,10 @@ def _retrieve_all(retriever: Any, group: list[Retrieve]) -> list[Any]:
     if len(group) > 1 and hasattr(retriever, "retrieve_many") and len({(r.k, repr(r.where)) for r in group}) == 1:
         try:
             found = retriever.retrieve_many([r.query for r in group], **_keywords(group[0]))
-            return [_with_text(passages) for passages in found]
+            return [
+                _retrieval_error(request.query, one) if isinstance(one, Exception) else _with_text(one)
+                for request, one in zip(group, found, strict=True)
+            ]
         except Exception:  # most likely of one query: retrieve each alone, so that only that one fails
             logger.warning(
                 "%s.retrieve_many failed for %d queries; each is retrieved separately.",

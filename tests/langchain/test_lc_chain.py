@@ -114,6 +114,20 @@ async def test_a_batch_fails_alone() -> None:
     assert again[0] == one
 
 
+async def test_beside_a_question_that_fails_the_others_are_retrieved_once(caplog: pytest.LogCaptureFixture) -> None:
+    shelf, ear = ShelfRetriever(), Ear()
+    questions: list[Any] = [QUESTION, "Did the lamp burst?", "Who is Captain Venn?"]
+    made = chain(0.9, retriever=shelf)
+    found = made.batch(questions, {"callbacks": [ear]}, return_exceptions=True)
+    assert sorted(query for _, query in shelf.asked) == sorted(questions)
+    assert len(ear.ids("retriever")) == 3
+    assert isinstance(found[1], OSError)
+    assert isinstance(found[1], RetrievalError)
+    assert "Did the lamp burst?" in str(found[1])
+    assert "Traceback" not in caplog.text
+    assert [type(r) for r in await made.abatch(questions, return_exceptions=True)] == [type(r) for r in found]
+
+
 async def test_a_batch_without_return_exceptions_raises_the_first() -> None:
     with pytest.raises(RetrievalError):
         chain(0.9).batch(MIXED)
