@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -134,12 +135,22 @@ def compares_meanings(settings: SelfReflectSettings, context: Abilities) -> bool
 
 
 def require_retriever(retriever: object) -> None:
-    """Raise InputError if it has no ``retrieve`` method."""
-    if not callable(getattr(retriever, "retrieve", None)):
+    """Raise InputError if it has no ``retrieve`` method that takes ``k`` (that of LlamaIndex's retrievers does not)."""
+    if not _takes_k(getattr(retriever, "retrieve", None)):
         raise no_retriever(
             retriever,
             "It needs retrieve(query, k): see shared_core.retrieval, or use the plugin of your framework.",
         )
+
+
+def _takes_k(retrieve: object) -> bool:
+    if not callable(retrieve):
+        return False
+    try:
+        taken = inspect.signature(retrieve).parameters
+    except (TypeError, ValueError):  # compiled code may not say
+        return True
+    return "k" in taken or any(p.kind is p.VAR_KEYWORD for p in taken.values())
 
 
 def _by_role(lm: LanguageModel | None, models: Mapping[str, LanguageModel]) -> dict[str, LanguageModel]:

@@ -187,6 +187,22 @@ def test_an_empty_question_is_refused(question: Any) -> None:
         engine(0.9).answer(question)
 
 
+def test_a_retriever_that_cannot_be_told_a_number_is_refused_when_the_engine_is_made() -> None:
+    class OfLlamaIndex:
+        def retrieve(self, str_or_query_bundle: Any) -> list[Any]:
+            return []
+
+    class Open:
+        def retrieve(self, query: str, **options: Any) -> list[Passage]:
+            return [PASSAGES[0]][: options["k"]]
+
+    with pytest.raises(InputError, match="OfLlamaIndex is not a retriever") as caught:
+        SelfReflectEngine(OfLlamaIndex())  # type: ignore[arg-type]
+    assert "plugin of your framework" in caught.value.hint
+    told: Any = Open()
+    assert not SelfReflectEngine(told, reader=FirstSentenceReader(0.9)).answer(QUESTION).abstained
+
+
 def test_wrong_parts_are_refused_when_the_engine_is_made() -> None:
     with pytest.raises(InputError, match="not a retriever"):
         SelfReflectEngine(object())  # type: ignore[arg-type]
