@@ -82,7 +82,7 @@ def document_place(node: BaseNode) -> tuple[int, int] | None:
     return start, end
 
 
-def without_abstentions(nodes: Sequence[NodeWithScore]) -> list[NodeWithScore]:
+def without_abstentions(nodes: Iterable[NodeWithScore]) -> list[NodeWithScore]:
     """Leave out nodes that are abstentions of ours, also as a sub-question's response: they are no evidence."""
     return [n for n in nodes if not is_abstention(own_text(n.node).rpartition("\nResponse: ")[2])]
 
@@ -142,9 +142,9 @@ class NodeBook:
         self.unread: dict[str, NodeWithScore] = {}
 
     def enter(self, nodes: Iterable[NodeWithScore]) -> list[Passage]:
-        """Passages of the nodes, in order; nodes without text and repetitions of a node are left out."""
+        """Passages of the nodes, in order; nodes without text, repetitions and our own abstentions are left out."""
         passages: dict[str, Passage] = {}
-        for node in nodes:
+        for node in without_abstentions(nodes):
             text = own_text(node.node)
             if not text.strip():
                 self.unread.setdefault(node.node.node_id, node)

@@ -28,6 +28,7 @@ from llamaindex_selfreflect import (
 from shared_core import Passage
 from shared_core.errors import ArgumentError, InputError, OptionError, SettingsError
 from shared_core.retrieval import BM25Retriever
+from tests.llamaindex.li_fakes import NodeShelf
 
 SHELF = BM25Retriever([Passage("lamp", "The lamp of Vessen was lit in 1871.")])
 TRUE, FALSE = "The lamp of Vessen was lit in 1871.", "The sea is warm."
@@ -137,6 +138,16 @@ def test_our_abstention_is_no_evidence() -> None:
         assert SelfReflectRerank().postprocess_nodes([silent, *NODES], query_str=QUESTION)[0].node.node_id == "lamp"
         assert SelfReflectRerank().postprocess_nodes([silent], query_str=QUESTION) == []
         assert str(SelfReflectGuard("flag").check(FALSE, nodes=[silent])) == f"{FALSE} (unverified)"
+
+
+async def test_the_nearest_quotes_of_an_abstention_are_no_evidence_of_another_engine() -> None:
+    said = str(SelfReflectQueryEngine(SHELF, target_accuracy=0.999).query(QUESTION))
+    assert "lit in 1871" in said
+    silent = NodeWithScore(node=TextNode(id_="said", text=said))
+    assert SelfReflectQueryEngine(SHELF).synthesize(QUESTION, [silent]).abstained
+    engine = SelfReflectQueryEngine(NodeShelf([silent, *NODES]))
+    for response in (engine.query(QUESTION), await engine.aquery(QUESTION)):
+        assert [n.node.node_id for n in response.source_nodes] == ["lamp"]
 
 
 async def test_a_guard_is_a_step_of_a_workflow() -> None:
