@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from pathlib import Path
@@ -11,7 +12,7 @@ import platformdirs
 import pytest
 
 from shared_core.citation import CitationIndex
-from shared_core.errors import BackendUnavailableError, CapabilityError, GrammarError, LanguageModelError
+from shared_core.errors import BackendUnavailableError, CapabilityError, GrammarError, LanguageModelError, ResponseError
 from shared_core.lm.base import Generate, Generation, Grammar, SamplingParams, Score
 from shared_core.lm.openai import OpenAICompatibleLM
 from shared_core.types import Passage
@@ -172,6 +173,38 @@ def test_pieces_may_be_lists_of_parts(connect: Connect) -> None:
         with pytest.raises(StopIteration) as end:
             next(pieces)
         assert end.value.value.text == "The sky is blue"
+
+
+def test_line_separators_within_a_piece_are_text(connect: Connect) -> None:
+    class Raw(FakeServer):
+        def _event(self, handler: Any, event: Any) -> None:
+            handler.wfile.write(f"data: {json.dumps(event, ensure_ascii=False)}\n\n".encode())
+
+    said = "The\u2028sky\x85is\x0bblue"
+    with Raw(reply=lambda body: said) as server:
+        assert "".join(connect(server).stream(Generate(CHAT))) == said
+
+
+def test_a_stream_with_half_a_piece_is_not_taken_for_whole(connect: Connect, server: FakeServer) -> None:
+    lm = connect(server, max_retries=0)
+    lm.probe()
+    pieces = ['{"choices": [{"delta": {"content": "The', '{"choices": [{"delta": {}, "finish_reason": "stop"}]}']
+    server.faults.append({"body": "".join(f"data: {p}\n\n" for p in pieces)})
+    with pytest.raises(ResponseError, match="broke off"):
+        list(lm.stream(Generate(CHAT)))
+
+
+def test_a_stream_that_begins_with_an_error_is_tried_again(server: FakeServer, lm: OpenAICompatibleLM) -> None:
+    server.faults.append({"body": 'data: {"error": {"message": "busy"}}\n\n'})
+    assert "".join(lm.stream(Generate(CHAT))) == "The sky is blue"
+
+
+def test_a_connection_lost_within_a_stream_is_one_that_is_lost(connect: Connect, server: FakeServer) -> None:
+    lm = connect(server, max_retries=0)
+    lm.probe()
+    server.faults.append({"body": 'data: {"choices": [{"delta": {"content": "The"}}]}\n\n', "length": 500})
+    with pytest.raises(BackendUnavailableError, match="no connection"):
+        list(lm.stream(Generate(CHAT)))
 
 
 @pytest.mark.parametrize(

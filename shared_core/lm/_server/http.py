@@ -178,8 +178,14 @@ class Endpoint:
         Raises:
             Failure: as ``post``; and the answer breaks off.
         """
-        begun = Collected(heard)
-        return await self._retrying(deadline, lambda: bool(begun), self._attempt_stream, path, body, deadline, begun)
+        begun = False
+
+        def hear(index: int, text: str) -> None:
+            nonlocal begun
+            begun = True
+            heard(index, text)
+
+        return await self._retrying(deadline, lambda: begun, self._attempt_stream, path, body, deadline, hear)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -228,9 +234,10 @@ class Endpoint:
         return answer
 
     async def _attempt_stream(
-        self, path: str, body: Mapping[str, Any], deadline: Deadline, found: Collected
+        self, path: str, body: Mapping[str, Any], deadline: Deadline, heard: Callable[[int, str], None]
     ) -> dict[str, Any]:
         failure: Failure | None = None
+        found = Collected(heard)
         try:
             await self._receive(path, {**body, "stream": True}, deadline, found)
         except Exception as error:
@@ -249,17 +256,22 @@ class Endpoint:
 
     async def _receive(self, path: str, body: Mapping[str, Any], deadline: Deadline, found: Collected) -> None:
         async with self._turn(deadline) as client:
-            from openai import AsyncStream
+            from openai import APIConnectionError, AsyncStream
 
             # Each piece has the time of an attempt: a long text that keeps coming is no failure.
             opening = client.post(path, cast_to=object, body=body, stream=True, stream_cls=AsyncStream[object])
             async with asyncio.timeout(self._timeout):
                 response = (await opening).response
             try:
-                lines = response.aiter_lines()
+                lines = _lines(response.aiter_bytes())
                 while not found.ended:
-                    async with asyncio.timeout(self._timeout):
-                        line = await anext(lines, None)
+                    try:
+                        async with asyncio.timeout(self._timeout):
+                            line = await anext(lines, None)
+                    except TimeoutError:
+                        raise
+                    except Exception as error:  # which class it is of depends on the SDK's HTTP client
+                        raise APIConnectionError(request=response.request) from error
                     if line is None:
                         return
                     found.take(line)
@@ -366,6 +378,17 @@ class Endpoint:
         spent = code == "insufficient_quota" or "insufficient_quota" in detail(body)
         transient = status in TRANSIENT and not spent and not isinstance(error, ContextOverflowError)
         return Failure(error, status=status, transient=transient, retry_after=retry_after(headers))
+
+
+async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[str]:
+    """Yield the lines of a stream of events, which end in CR or LF alone: other breaks may stand within JSON."""
+    rest = b""
+    async for piece in pieces:
+        *whole, rest = re.split(rb"[\r\n]", rest + piece)
+        for line in whole:
+            yield line.decode("utf-8", "replace")
+    if rest:
+        yield rest.decode("utf-8", "replace")
 
 
 def _names_field(said: str, sent: Mapping[str, Any]) -> bool:

@@ -239,9 +239,6 @@ class Collected:
         self.rest = ""
         self.error: object = None
 
-    def __bool__(self) -> bool:
-        return bool(self._choices)
-
     @property
     def whole(self) -> bool:
         """Whether every choice has come to its end."""
@@ -261,7 +258,7 @@ class Collected:
         try:
             event = json.loads(data)
         except (ValueError, RecursionError):
-            event = None
+            event = {"error": data} if data.startswith("{") else None  # a lost piece would be missing in the middle
         if not isinstance(event, Mapping):
             return
         if event.get("error"):
