@@ -201,6 +201,11 @@ def test_an_answer_that_is_withheld_is_an_error(side: Side, text: str | None) ->
     assert "withheld" in error.message
 
 
+@pytest.mark.parametrize("finish", ["error", "abort", "insufficient_system_resource"])
+def test_an_answer_that_broke_off_is_not_taken_for_whole(side: Side, finish: str) -> None:
+    assert finish in refused(side, Answer("The lamp was lit in 18", finish)).message
+
+
 # --- tokens and usage ----------------------------------------------------------------------------------------------
 
 

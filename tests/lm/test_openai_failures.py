@@ -139,13 +139,15 @@ def test_an_error_in_an_answer_of_200_is_one_in_the_servers_words_and_tried_agai
 ) -> None:
     lm = connect(server, max_retries=1)
     lm.probe()
-    overloaded = {"body": {"error": {"message": "Upstream overloaded", "code": 503}}}
-    server.faults.append(overloaded)
-    assert text_of(one(lm)) == "The sky is blue"
-    server.faults.extend([overloaded] * 2)
-    error = one(lm)
-    assert isinstance(error, BackendUnavailableError)
-    assert "(503): Upstream overloaded" in error.message
+    said = {"message": "Upstream overloaded", "code": 503}
+    half = {"index": 0, "text": "The sky", "finish_reason": "error", "error": said}
+    for body in ({"error": said}, {"error": said, "choices": [half]}, {"choices": [half]}):
+        server.faults.append({"body": body})
+        assert text_of(one(lm)) == "The sky is blue"
+        server.faults.extend([{"body": body}] * 2)
+        error = one(lm)
+        assert isinstance(error, BackendUnavailableError)
+        assert "(503): Upstream overloaded" in error.message
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 422])

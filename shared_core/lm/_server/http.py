@@ -24,7 +24,7 @@ from shared_core.errors import (
     MissingDependencyError,
     ResponseError,
 )
-from shared_core.lm._server.read import Collected
+from shared_core.lm._server.read import Collected, error_within
 from shared_core.lm.chat.failures import TRANSIENT, connection_error, status_error, timeout_error
 from shared_core.lm.chat.overflow import detail
 from shared_core.lm.chat.secrets import Secrets, is_upgrade, origin_of, split_url
@@ -226,8 +226,7 @@ class Endpoint:
             raise text
         self.calls += 1
         answer = self._parsed(text)
-        said = answer.get("error")
-        if said and not answer.get("choices") and path.endswith("/completions"):  # a failure within a 200
+        if path.endswith("/completions") and (said := error_within(answer)):
             code = said.get("code") if isinstance(said, Mapping) else None
             status = code if type(code) is int and 400 <= code < 600 else 500
             raise self._status_failure(status, said, {}, body or {})

@@ -46,6 +46,15 @@ def choices(answer: Mapping[str, Any], url: str) -> list[Mapping[str, Any]]:
     return valid
 
 
+def error_within(answer: Mapping[str, Any]) -> object:
+    """Return what a server says went wrong in an answer of 200, its choices included; nothing if all went well."""
+    found = answer.get("choices")
+    inner = [c for c in found if isinstance(c, Mapping)] if isinstance(found, list) else []
+    said = next((e for e in (answer.get("error"), *(c.get("error") for c in inner)) if e), None)
+    ends = (reply(c, ()) for c in inner)
+    return said or next((f"the answer ended with {e.reason!r}" for e in ends if e.broken), None)
+
+
 def text(choice: Mapping[str, Any], url: str) -> str:
     """Return the raw text of a choice; EmptyReplyError if it has none."""
     found = reply(choice, ()).text

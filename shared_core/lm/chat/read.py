@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shared_core.errors import EmptyReplyError
+from shared_core.errors import EmptyReplyError, ResponseError
 from shared_core.lm.base import FinishReason, Sample, SamplingParams
 from shared_core.lm.chat.layout import MARK, Outgoing, restore
 from shared_core.lm.chat.reply import Reply, Tokens
@@ -105,6 +105,7 @@ def read_reply(reply: Reply, params: SamplingParams, sent: Outgoing | None, who:
     Raises:
         EmptyReplyError: there is no answer in it, or it was withheld.
         OnlyThoughts: it ended before the answer began.
+        ResponseError: the provider failed in the middle of it.
     """
     raw = _raw_text(reply, who)
     kept, finished, thought = Kept.all_of(raw), True, reply.thought
@@ -181,6 +182,8 @@ def kept_tokens(texts: Sequence[str], kept: Kept) -> list[int] | None:
 
 
 def _raw_text(reply: Reply, who: str) -> str:
+    if reply.broken:
+        raise ResponseError(f"{who} broke off in the middle of an answer ({reply.reason}).", hint="Try again later.")
     if reply.withheld:
         raise EmptyReplyError(f"{who} withheld its answer ({reply.reason}).", hint="Another model or wording may help.")
     if reply.text is not None and (reply.text.strip() or not (reply.wants_tool or reply.refusal)):

@@ -20,7 +20,10 @@ _LENGTH = frozenset({
 })  # fmt: skip
 _WITHHELD = frozenset({
     "content_filter", "content_filtered", "refusal", "safety", "recitation", "blocklist", "prohibited_content", "spii",
-    "guardrail_intervened", "error_toxic", "image_safety", "model_armor",
+    "guardrail_intervened", "error_toxic", "image_safety", "model_armor", "sensitive",
+})  # fmt: skip
+_BROKEN = frozenset({
+    "error", "abort", "aborted", "cancelled", "canceled", "timeout", "network_error", "insufficient_system_resource",
 })  # fmt: skip
 _TOOLS = frozenset({"tool_calls", "tool_call", "tool_use", "function_call"})
 _SEQUENCE = frozenset({"stop_sequence"})
@@ -91,6 +94,11 @@ class Reply:
     def withheld(self) -> bool:
         """Whether the provider kept the answer back."""
         return self.reason in _WITHHELD
+
+    @property
+    def broken(self) -> bool:
+        """Whether the provider failed before the answer was whole."""
+        return self.reason in _BROKEN
 
     @property
     def wants_tool(self) -> bool:
