@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -171,6 +172,52 @@ def test_no_log_probabilities_though_asked_are_unknown(
     assert sample.text == "Blue"
     assert sample.logprobs is None
     assert sample.verdict_logprobs.shape == (0, 1)
+
+
+def _chat_choice(content: str, tokens: Sequence[tuple[str, float]], **message: Any) -> dict[str, Any]:
+    rivals = [{"token": t, "logprob": p} for t, p in (("No", -0.1), ("Yes", -3.0), ("No", -9.0))]
+    listed = [{"token": t, "logprob": p, "top_logprobs": rivals} for t, p in tokens]
+    said = {"role": "assistant", "content": content, **message}
+    return {"index": 0, "message": said, "finish_reason": "stop", "logprobs": {"content": listed}}
+
+
+THOUGHT = [("<think>", -1.0), ("No", -2.0), ("</think>", -3.0), ("\n\n", -4.0), ("Yes", -0.5), (" sir", -0.25)]
+
+
+def test_log_probabilities_of_thoughts_in_a_field_of_their_own_are_not_the_answers(connect: Connect) -> None:
+    with FakeServer(PLAIN) as server:
+        lm = connect(server)
+        lm.probe()
+        for tail in ([], [("<|im_end|>", -7.0)]):
+            choice = _chat_choice("Yes sir", [*THOUGHT, *tail], reasoning_content="No")
+            server.faults.append({"body": {"choices": [choice]}})
+            sample = one(lm, CHAT, logprobs=True, verdicts=("Yes", "No")).samples[0]
+            assert (sample.tokens, sample.logprobs) == (("Yes", " sir"), (-0.5, -0.25))
+            assert sample.verdict_logprobs.tolist() == [[-3.0, -0.1]] * 2  # of two tokens of one text the likelier
+        choice = _chat_choice("Yes sir", THOUGHT[:3], reasoning_content="No")  # those of the thoughts alone
+        server.faults.append({"body": {"choices": [choice]}})
+        assert one(lm, CHAT, logprobs=True).samples[0].logprobs is None
+
+
+@pytest.mark.parametrize(
+    ("tokens", "known"),
+    [
+        ([("Yes", -0.5), (" sir", -0.25)], True),
+        ([("Yes", -0.5), ("sir", -0.25), ("</s>", -1.0)], True),  # blanks are lost where tokens are decoded one by one
+        ([("▁Yes", -0.5), ("▁sir", -0.25)], True),
+        ([("Yes", -0.5)], False),
+        ([("Dear", -1.0), ("Yes", -0.5), (" sir", -0.25)], False),
+    ],
+)
+def test_log_probabilities_of_another_text_are_unknown(
+    connect: Connect, tokens: list[tuple[str, float]], known: bool
+) -> None:
+    with FakeServer(PLAIN) as server:
+        lm = connect(server)
+        lm.probe()
+        server.faults.append({"body": {"choices": [_chat_choice("Yes sir", tokens)]}})
+        sample = one(lm, CHAT, logprobs=True).samples[0]
+        assert sample.logprobs == (tuple(p for _, p in tokens) if known else None)
 
 
 def test_verdicts_are_read_at_the_ids_asked_for(server: FakeServer, lm: OpenAICompatibleLM) -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -14,13 +17,15 @@ import numpy as np
 from shared_core.errors import EmptyReplyError, ResponseError
 from shared_core.lm.base import Alternative, Sample, SamplingParams
 from shared_core.lm.chat.layout import Outgoing, without_halves
-from shared_core.lm.chat.read import Kept, kept_tokens, read_reply
+from shared_core.lm.chat.read import Kept, kept_tokens, read_reply, unclear
 from shared_core.lm.chat.reply import Reply, Tokens, find_reason, find_usage, read_content, read_logprob
 from shared_core.types import Usage
 
 ID_PREFIX = "token_id:"
 """How vLLM names a token when asked to name tokens by id."""
 _THOUGHTS = ("reasoning_content", "reasoning")
+_BLANKS, _VOCABULARY = re.compile(r"\s+"), re.compile("[ĠĊ▁]")
+_CONTROL = re.compile(r"(?:\s|<[^<>]*>|\[[^\[\]]*\])*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +141,10 @@ def sample(
     if finish == "eos" and params.stop and "stop_reason" not in choice:
         finish = "stop"  # nobody knows whether a stop string or the end of the sequence was met
     by_id = bool(at) and all(p.token.startswith(ID_PREFIX) for p in at or ())
-    places = _places(at, reading.kept, by_id=by_id)
+    places = _places(at, reading.kept, by_id=by_id, thought_apart=answer.thought)
     ids = _ids(choice.get("token_ids"), at if by_id else None)
     kept = [at[i] for i in places] if at is not None and places is not None else None
-    if not reading.kept.whole:
+    if answer.thought or not reading.kept.whole:
         ids = [ids[i] for i in places] if places is not None and at is not None and len(ids) == len(at) else []
     return Sample(
         text=reading.text,
@@ -165,11 +170,42 @@ def _alternatives(at: Sequence[Position] | None, most: int) -> tuple[tuple[Alter
     return tuple(found)
 
 
-def _places(at: Sequence[Position] | None, kept: Kept, *, by_id: bool) -> list[int] | None:
-    """Find the positions that make up the answer; ``None`` if that is not known."""
-    if at is None or kept.whole:
-        return None if at is None else list(range(len(at)))
-    return None if by_id else kept_tokens([p.token for p in at], kept)
+def _places(at: Sequence[Position] | None, kept: Kept, *, by_id: bool, thought_apart: bool) -> list[int] | None:
+    """Find the positions that make up the answer; ``None`` if that is not known, or they are of another text.
+
+    Args:
+        thought_apart: thoughts stand in a field of their own; most servers give their tokens too, before the answer's.
+    """
+    if at is None:
+        return None
+    texts = [p.token for p in at]
+    if by_id or not any(texts):
+        return None if thought_apart or not kept.whole else list(range(len(at)))
+    found = kept_tokens(texts, kept)
+    if found is None and thought_apart:
+        return _behind_thoughts(texts, kept)
+    if kept.whole and (found is not None or _may_be_of(texts, kept.raw)):
+        return list(range(len(at)))
+    return found
+
+
+def _may_be_of(texts: Sequence[str], raw: str) -> bool:
+    """Return whether tokens may be those of a text, if some are spelt otherwise or have lost their blanks."""
+    joined = "".join(texts)
+    if any(map(unclear, texts)) or _VOCABULARY.search(joined):
+        return True
+    return _BLANKS.sub("", joined).startswith(_BLANKS.sub("", raw))
+
+
+def _behind_thoughts(texts: Sequence[str], kept: Kept) -> list[int] | None:
+    """Find the tokens of an answer that stands last, with nothing but control tokens behind it."""
+    before, raw, behind = "".join(texts).rpartition(kept.raw)
+    if not raw or _CONTROL.fullmatch(behind) is None:
+        return None
+    ends = list(accumulate(map(len, texts)))
+    first = bisect_right(ends, len(before))
+    own = [texts[first][len(before) - ends[first] + len(texts[first]) :], *texts[first + 1 :]]
+    return [first + i for i in kept_tokens(own, kept) or ()] or None
 
 
 def _ids(value: object, at: Sequence[Position] | None) -> list[int]:
@@ -205,11 +241,11 @@ def prompt_logprobs(choice: Mapping[str, Any], ids: Sequence[int]) -> list[float
 
 def _chat_position(entry: Mapping[str, Any]) -> Position:
     tops = entry.get("top_logprobs")
-    named = {
-        t["token"]: read_logprob(t.get("logprob"))
-        for t in (tops if isinstance(tops, list) else ())
-        if isinstance(t, Mapping) and isinstance(t.get("token"), str)
-    }
+    named: dict[str, float] = {}
+    for top in tops if isinstance(tops, list) else ():
+        if isinstance(top, Mapping) and isinstance(token := top.get("token"), str):
+            value = read_logprob(top.get("logprob"))
+            named[token] = max(value, named.get(token, -math.inf))  # several tokens may be shown as one text
     return Position(_token(entry.get("token")), read_logprob(entry.get("logprob")), named)
 
 

@@ -144,7 +144,7 @@ def make_sample(reading: Reading, tokens: Tokens | None, *, restored: bool) -> S
         return dataclasses.replace(sample, logprobs=tokens.logprobs) if reading.kept.whole else sample
     places = kept_tokens(tokens.texts, reading.kept)
     if places is None:
-        unreadable = any(_unclear(t) for t in tokens.texts)
+        unreadable = any(unclear(t) for t in tokens.texts)
         return dataclasses.replace(sample, logprobs=tokens.logprobs) if unreadable and reading.kept.whole else sample
     texts = tuple(tokens.texts[i] for i in places)
     shown = None if restored and MARK in reading.kept.text else texts
@@ -221,6 +221,6 @@ def _finish(reply: Reply, params: SamplingParams, stop: str | None) -> FinishRea
     return reply.finish
 
 
-def _unclear(token: str) -> bool:
+def unclear(token: str) -> bool:
     """Return whether a token is not text by itself (half a character), in the providers' various spellings."""
     return "\ufffd" in token or "\\x" in token or token.startswith(("bytes:", "<0x"))
