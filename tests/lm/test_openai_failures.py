@@ -34,6 +34,11 @@ FAULTS: dict[str, tuple[dict[str, Any], type[LanguageModelError]]] = {
     "413": ({"status": 413, "body": "<html>Request Entity Too Large</html>"}, ContextOverflowError),
     "422": ({"status": 422, "body": {"detail": [{"msg": "bad"}]}}, LanguageModelError),
     "429": ({"status": 429, "body": {"error": {"message": f"Rate limit for {KEY}"}}}, BackendUnavailableError),
+    "400 filter": (
+        {"status": 400, "body": {"error": {"message": "The response was filtered", "code": "content_filter"}}},
+        EmptyReplyError,
+    ),
+    "403 filter": ({"status": 403, "body": {"error": {"message": "Your input was flagged"}}}, EmptyReplyError),
     "500": ({"status": 500, "body": f"Traceback: key={KEY}"}, BackendUnavailableError),
     "503 page": ({"status": 503, "body": f"<html>{KEY}</html>"}, BackendUnavailableError),
     "dropped": ({"drop": True}, BackendUnavailableError),
@@ -150,7 +155,17 @@ def test_an_error_in_an_answer_of_200_is_one_in_the_servers_words_and_tried_agai
         assert "(503): Upstream overloaded" in error.message
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 422])
+@pytest.mark.parametrize("status", [500, 502, 520, 522, 524, 529, 530])
+def test_failures_of_servers_and_proxies_are_tried_again_and_are_no_verdict_on_abilities(
+    connect: Connect, server: FakeServer, status: int
+) -> None:
+    lm = connect(server)
+    server.faults.extend([{"status": status, "body": "<html>"}, None] * 4)
+    assert lm.probe().chat is not None
+    assert lm.capabilities == connect(server).capabilities
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 422, 501])
 def test_final_refusals_are_not_tried_again(server: FakeServer, lm: OpenAICompatibleLM, status: int) -> None:
     server.faults.append({"status": status})
     assert isinstance(one(lm), LanguageModelError)

@@ -72,7 +72,7 @@ class Failure(Exception):
         """Whether the server gave no verdict at all, so that asking again may help."""
         if self.status is None:
             return not isinstance(self.error, ResponseError)
-        return self.status in {408, 425, 429, 502, 503, 504, 529}
+        return self.status in TRANSIENT - {409, 500}
 
 
 class Deadline:

@@ -5,6 +5,7 @@
 | 401, 402, 403; 408, time-outs; 409, 425, 429; 5xx; no connection; 404 of an address | BackendUnavailableError |
 | 404 of a model | ModelLoadError |
 | the prompt is too long, in any wording; 413 | ContextOverflowError |
+| a filter withholds the answer (400, 403) | EmptyReplyError |
 | any other refusal (400, 422, …) | LanguageModelError |
 | anything else that a client raises | GenerationError |
 """
@@ -22,6 +23,7 @@ from typing import Any, TypeVar, cast
 from shared_core.errors import (
     BackendUnavailableError,
     ContextOverflowError,
+    EmptyReplyError,
     GenerationError,
     LanguageModelError,
     ModelLoadError,
@@ -31,12 +33,13 @@ from shared_core.lm.chat.overflow import context_overflow, detail
 from shared_core.lm.chat.reply import get
 from shared_core.lm.chat.secrets import Secrets
 
-TRANSIENT = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
-"""Statuses at which trying again may help."""
+TRANSIENT = frozenset({408, 409, 425, 429, *range(500, 600)}) - {501, 505}
+"""Statuses at which trying again may help; those of a proxy before the server (Cloudflare's 520 to 530) among them."""
 
 _REFUSED = frozenset({401, 402, 403})
 _DEEPEST = 6
 _KEY_HINT = "Is the key right, and may it use this model?"
+_FILTER_HINT = "Another model or wording may help."
 _NAME_HINT = "Check the model's name."
 _BUSY_HINT = "Try later, with a lower max_concurrency, or raise the limit at the provider."
 _BROKEN_HINT = "Try later, or look at the server's log."
@@ -68,6 +71,11 @@ _NO_MODEL = re.compile(
     r"model.{0,120}?(?:not[ _]found|does(?: not|n't) exist|not exist|unknown)|model_not_found|"
     r"(?:no such|unknown|invalid|could not find) model|not a valid model",
     re.IGNORECASE | re.DOTALL,
+)
+_FILTERED = re.compile(  # Azure, OpenAI, OpenRouter
+    r"content_filter|content management policy|content_policy_violation|responsibleaipolicyviolation|"
+    r"(?:input|prompt|request) was flagged",
+    re.IGNORECASE,
 )
 _NO_TEMPLATE = re.compile(
     r"chat[_ ]template.{0,80}?(?:is not set|not set|missing|undefined|no longer allowed)|"
@@ -109,6 +117,8 @@ def status_error(
         overflow = ContextOverflowError(said=said)
     if overflow is not None:
         return _scrubbed(overflow, secrets)
+    if status in (400, 403) and _FILTERED.search(f"{said} {get(body, 'code')}"):
+        return EmptyReplyError(f"{who} withheld its answer ({status}): {said}", hint=_FILTER_HINT)
     if status in _REFUSED:
         return BackendUnavailableError(f"{who} refuses access ({status}): {said}", hint=key_hint)
     if status == 404 or (status == 400 and _NO_MODEL.search(said)):
