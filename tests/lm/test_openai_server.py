@@ -145,10 +145,28 @@ def test_fewer_choices_than_asked_for_are_made_up_or_refused(server: FakeServer,
     server.faults.append({"body": short})
     result = one(lm, n=3, temperature=1.0)
     assert [s.text for s in result.samples] == ["one", "The sky is blue", "The sky is blue"]
-    server.faults.extend([{"body": short}] * 3)
+    server.script = lambda body, chat: (200, {"choices": [{"text": "one"}] * max(1, body.get("n", 1) // 2)})
     result = one(lm, n=9, temperature=1.0)
     assert isinstance(result, ResponseError)
-    assert "3 samples where 9" in result.message
+    assert "8 samples where 9" in result.message
+
+
+@pytest.mark.parametrize("refuses", [True, False])
+def test_a_server_that_gives_a_few_choices_at_a_time_is_asked_more_often(
+    server: FakeServer, lm: OpenAICompatibleLM, refuses: bool
+) -> None:
+    def few(body: dict[str, Any], chat: bool) -> tuple[int, Any]:
+        n = body.get("n", 1)
+        if refuses and n > 4:
+            return 400, {"error": {"message": "n must be at most 4"}}
+        return 200, {"choices": [{"index": i, "text": f"{body['seed'] + i}"} for i in range(min(n, 4))]}
+
+    server.script = few
+    for _ in range(2):
+        result = one(lm, n=20, temperature=1.0, seed=0)
+        assert len({s.text for s in result.samples}) == len(result.samples) == 20
+    asked = [body.get("n", 1) for body in server.texts()]
+    assert asked.count(20) == (1 if refuses else 2)  # a refusal is remembered
 
 
 @pytest.mark.parametrize(

@@ -174,7 +174,7 @@ def _places(at: Sequence[Position] | None, kept: Kept, *, by_id: bool, thought_a
     """Find the positions that make up the answer; ``None`` if that is not known, or they are of another text.
 
     Args:
-        thought_apart: thoughts stand in a field of their own; most servers give their tokens too, before the answer's.
+        thought_apart: thoughts have a field of their own; most servers give their tokens too, before the answer's.
     """
     if at is None:
         return None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import re
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,7 @@ from shared_core.lm.chat.read import OnlyThoughts
 from shared_core.types import Usage
 
 _ROUNDS = 3  # of asking for samples that a server left out
+_TOO_MANY = re.compile(r"\bn\b|candidate|choices|samples|sequences|best_of", re.IGNORECASE)  # what a refusal of n names
 
 
 class Sampler:
@@ -42,6 +45,7 @@ class Sampler:
         self._endpoint, self._thinking_tokens = endpoint, thinking_tokens
         self.kept: Path | None = None
         self._thinks = False
+        self._most = sys.maxsize  # choices of one request, once the server was seen to refuse more
 
     async def generate(self, request: Generate, planner: Planner, deadline: Deadline) -> Generation:
         """Draw the samples of a request.
@@ -62,11 +66,13 @@ class Sampler:
         params = request.params
         wanted = params.n if params.temperature > 0 or not ask.route.temperature else 1
         prompt: list[int] = ask.body["prompt"] if isinstance(ask.body.get("prompt"), list) else []
+        most = wanted
         for _ in range(_ROUNDS):
-            missing = wanted - len(samples)
-            sizes = [missing] if ask.route.n else [1] * missing
-            seeds = [len(samples) + i for i in range(len(sizes))]
-            answers = await asyncio.gather(*(self._send(ask, n, s, deadline) for n, s in zip(sizes, seeds)))
+            step = min(most, self._most) if ask.route.n else 1
+            starts = range(len(samples), wanted, step)
+            sent_now = (self._send(ask, min(step, wanted - start), start, deadline) for start in starts)
+            answers = [a for found in await asyncio.gather(*sent_now) for a in found]
+            most = max((len(read.choices(a, self._endpoint.url)) for a in answers), default=1)  # some give no more
             usage = sum(map(read.usage, answers), usage)
             try:
                 for answer in answers:
@@ -90,18 +96,25 @@ class Sampler:
         short.usage = usage
         raise short
 
-    async def _send(self, ask: Ask, n: int, seed_offset: int, deadline: Deadline) -> dict[str, Any]:
+    async def _send(self, ask: Ask, n: int, seed_offset: int, deadline: Deadline) -> list[dict[str, Any]]:
+        """Ask for n choices: in one request, or in several where the server refuses so many."""
         body = dict(ask.body)
         if n > 1:
             body["n"] = n
         if ask.params.seed is not None and ask.route.seed:
             body["seed"] = (ask.params.seed + seed_offset) % (1 << 63)
         try:
-            return await self._endpoint.post(ask.route.path, body, deadline)
+            return [await self._endpoint.post(ask.route.path, body, deadline)]
         except Failure as failure:
             error = failure.error
-            if failure.status in (400, 422) and not isinstance(error, ContextOverflowError):
-                forget(self.kept)  # the server may have been started with other flags
+            refused = failure.status in (400, 422) and not isinstance(error, ContextOverflowError)
+        if refused and n > 1 and _TOO_MANY.search(error.message):
+            half = n // 2
+            self._most = min(self._most, n - half)
+            first = await self._send(ask, n - half, seed_offset, deadline)
+            return first + await self._send(ask, half, seed_offset + n - half, deadline)
+        if refused:
+            forget(self.kept)  # the server may have been started with other flags
         grammar = ask.params.grammar
         if grammar is not None and "grammar" in error.message.lower():
             raise GrammarError(f"The grammar {grammar.name!r} was refused. {error.message}", hint=error.hint)
