@@ -282,3 +282,11 @@ def test_a_redirect_to_another_host_takes_no_secret_along(connect: Connect, stat
         assert text_of(one(lm)) == "The sky is blue"  # within the host all goes along
         assert server.requests[-1][2]["authorization"] == f"Bearer {KEY}"
         assert server.requests[-1][2]["x-team-key"] == KEY
+
+
+def test_a_redirect_that_leads_nowhere_is_told(server: FakeServer, lm: OpenAICompatibleLM) -> None:
+    server.faults.append({"status": 301, "headers": {"Location": "/elsewhere"}})
+    error = one(lm)
+    assert isinstance(error, BackendUnavailableError)
+    assert "redirects to http://127.0.0.1" in error.hint
+    assert "base_url" in error.hint

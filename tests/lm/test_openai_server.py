@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -100,6 +100,44 @@ def test_without_a_name_the_server_must_have_one_model(connect: Connect, models:
             _ = lm.name
         assert all(m["id"] in caught.value.message for m in models)
         assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [(403, {"error": {"message": "Missing scopes: api.model.read"}}), (200, "<html>App</html>"), (404, {}), (500, {})],
+)
+def test_a_model_that_is_named_is_used_though_the_list_cannot_be_read(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch, status: int, body: Any
+) -> None:
+    with FakeServer(PLAIN) as server:
+        monkeypatch.setattr(server, "_answer", _models_are(server._answer, status, body))
+        assert text_of(one(connect(server, model="tiny"), CHAT)) == "The sky is blue"
+        with pytest.raises(LanguageModelError):
+            connect(server).probe()
+
+
+def test_a_bare_list_of_models_is_read(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    with FakeServer(PLAIN) as server:
+        monkeypatch.setattr(server, "_answer", _models_are(server._answer, 200, server.models))
+        assert connect(server).probe().context_length == 500
+
+
+def test_an_error_in_the_place_of_models_is_told(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    with FakeServer(PLAIN) as server:
+        said = "Unexpected endpoint or method. (GET /models). Returning 200 anyway"  # LM Studio
+        monkeypatch.setattr(server, "_answer", _models_are(server._answer, 200, {"error": said}))
+        with pytest.raises(BackendUnavailableError, match=r"nothing at that address.*Unexpected endpoint"):
+            connect(server).probe()
+
+
+def _models_are(answer: Callable[..., tuple[int, Any]], status: int, body: Any) -> Callable[..., tuple[int, Any]]:
+    return lambda path, sent: (status, body) if path == "/v1/models" else answer(path, sent)
+
+
+@pytest.mark.parametrize("key", [f" {KEY}\n", f"{KEY}\r\n"])
+def test_blanks_around_a_key_do_not_count(connect: Connect, server: FakeServer, key: str) -> None:
+    connect(server, api_key=key).probe()
+    assert server.requests[0][2]["authorization"] == f"Bearer {KEY}"
 
 
 def test_a_wrong_model_name_is_named(connect: Connect, server: FakeServer) -> None:
@@ -435,7 +473,8 @@ def test_closing_twice_is_fine_and_using_after_is_not() -> None:
     ("", {}), ("localhost:8000", {}), ("ftp://host/v1", {}), ("http://", {}), ("http://h:port/v1", {}),
     (f"http://h/v1?key={KEY}", {}), ("http://h/v1", {"timeout": 0}), ("http://h/v1", {"max_retries": -1}),
     ("http://h/v1", {"max_concurrency": 0}), ("http://h/v1", {"deadline": 0}), ("http://h/v1", {"api": "rest"}),
-    ("http://h/v1", {"timeout": math.nan}),
+    ("http://h/v1", {"timeout": math.nan}), ("http://h/v1", {"api_key": f"{KEY}…"}),
+    ("http://h/v1", {"headers": {"X-Key": f"{KEY}\n"}}),
 ])  # fmt: skip
 def test_arguments_out_of_range_are_refused_at_once(url: str, options: dict[str, Any]) -> None:
     with pytest.raises(InputError) as caught:

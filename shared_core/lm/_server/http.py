@@ -135,6 +135,10 @@ class Endpoint:
             if not value >= least:
                 raise InputError(f"OpenAICompatibleLM: {name} must be at least {least}, not {value!r}.")
         self.url, user, password = split_url(base_url)
+        api_key = (api_key or "").strip() or None  # a file's last line break, say
+        for name, text in {"api_key": api_key or "", **(headers or {})}.items():
+            if not (text.isascii() and text.isprintable()):
+                raise InputError(f"OpenAICompatibleLM: {name} has characters that cannot be sent in an HTTP header.")
         self._origin = origin_of(self.url)
         login = f"{user}:{password}" if user or password else None
         self._headers = dict(headers or {})
@@ -226,9 +230,11 @@ class Endpoint:
             raise text
         self.calls += 1
         answer = self._parsed(text)
-        if path.endswith("/completions") and (said := error_within(answer)):
+        if path.endswith(("/completions", "/models")) and (said := error_within(answer)):
             code = said.get("code") if isinstance(said, Mapping) else None
             status = code if type(code) is int and 400 <= code < 600 else 500
+            if "unexpected endpoint" in detail(said).lower():  # LM Studio
+                status = 404
             raise self._status_failure(status, said, {}, body or {})
         return answer
 
@@ -325,6 +331,8 @@ class Endpoint:
             parsed = None
         if isinstance(parsed, dict):
             return parsed
+        if isinstance(parsed, list):
+            return {"data": parsed}  # models at Together
         shown = self.secrets.strip(text, 120)
         if text.lstrip()[:1] == "<":
             error = ResponseError(
@@ -346,7 +354,11 @@ class Endpoint:
         import openai
 
         if isinstance(error, openai.APIStatusError):
-            return self._status_failure(error.status_code, error.body, error.response.headers, sent)
+            failure = self._status_failure(error.status_code, error.body, error.response.headers, sent)
+            if sent and error.response.request.method == "GET":  # most redirects lose what was sent
+                to = self.secrets.strip(str(error.response.url))
+                failure.error.hint = f"It redirects to {to}: give that server's address as base_url."
+            return failure
         if isinstance(error, (TimeoutError, openai.APITimeoutError)):
             if deadline.remaining <= 0:
                 late = timeout_error(self.url, deadline.seconds, "its deadline is over")

@@ -103,9 +103,9 @@ async def _model(
     try:
         listed = (await endpoint.get("/models", deadline)).get("data")
     except Failure as failure:
-        if model is None or not failure.refused:
+        if model is None or failure.busy:
             raise
-        listed = None
+        listed = None  # a key may be allowed to ask a model and not what models there are
     listed = listed if isinstance(listed, list) else []
     entries = [m for m in listed if isinstance(m, Mapping) and isinstance(m.get("id"), str)]
     names = [str(m["id"]) for m in entries]
