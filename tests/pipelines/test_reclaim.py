@@ -258,6 +258,21 @@ def test_where_a_grammar_of_several_sentences_is_too_much_for_a_server_single_on
             asked(lm, shelf, max_sentences=3)
 
 
+@pytest.mark.parametrize("ignores", ["It was Mira Dorn.", "<reference>The Thale was bridged by Ann.</reference>"])
+def test_a_model_that_ignores_its_grammar_has_not_ended_its_answer(ignores: str) -> None:
+    second = "It was bridged in 1841 by Mira Dorn."
+
+    def reply(request: Generate) -> str:
+        return ignores if request.params.grammar else "<reference>S2</reference><claim>Mira Dorn bridged it.</claim>"
+
+    lm, shelf = ScriptedLM(reply, capabilities=Capabilities(grammar=True)), Library(f"The Thale rises in Orm. {second}")
+    answer = asked(lm, shelf)
+    assert [c.citations[0].quote for c in answer.claims] == [second]
+    assert [d.reason for d in answer.trace if d.kind == "citation"] == [
+        f"{lm.name} does not keep to its grammar: {ignores!r}"
+    ]
+
+
 def test_of_a_reference_that_is_cut_off_the_whole_sentences_stay() -> None:
     first, second = "The Thale rises in Orm.", "It was bridged in 1841 by Mira Dorn."
 

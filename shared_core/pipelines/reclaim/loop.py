@@ -133,7 +133,12 @@ def _write(draft: _Draft) -> Flow[list[Claim]]:
     if model is None or not model.grammar:
         yield run.note("citation", "by number or aligned", f"{run.abilities.model_name('reference')} has no grammar")
         return (yield from write_freely(draft.question, draft.passages, draft.index, run))
-    yield from _write_at_once(draft) if draft.options.published.generation == "unified" else _write_in_turns(draft)
+    try:
+        yield from _write_at_once(draft) if draft.options.published.generation == "unified" else _write_in_turns(draft)
+    except _GrammarNotKept as error:  # a server that was started anew, or one of several behind an address
+        name = run.abilities.model_name("reference")
+        yield run.note("citation", "by number or aligned", f"{name} does not keep to its grammar: {error}")
+        return draft.claims or (yield from write_freely(draft.question, draft.passages, draft.index, run))
     return draft.claims
 
 
@@ -207,8 +212,13 @@ def _write_reference(draft: _Draft) -> Flow[Citation | None]:
         quote = text.removeprefix(REFERENCE_LEAD.strip()).strip()
         # The grammar lets nothing but sentences of the passages in, so the quote resolves to its places exactly.
         if text.endswith(REFERENCE_END.strip()):
-            return draft.resolve(quote.removesuffix(REFERENCE_END.strip()))
+            found = draft.resolve(quote.removesuffix(REFERENCE_END.strip()))
+            if found is None:
+                raise _GrammarNotKept(repr(text[:80]))
+            return found
         if block.samples[0].finish_reason != "length":
+            if text and text == quote:
+                raise _GrammarNotKept(repr(text[:80]))
             return None  # ended
         cut = _cut_reference(quote, draft.index, options)
         if isinstance(cut, Citation):
@@ -219,6 +229,10 @@ def _write_reference(draft: _Draft) -> Flow[Citation | None]:
         # Nothing more would be excluded, so that the next try would be the same, for ever.
         if not cut:
             raise UnusableReplies(f"No reference fits: {_too_long(options)}.", hint=_RAISE_IT)
+
+
+class _GrammarNotKept(Exception):
+    """A model that takes grammars wrote, under one, what is not in its language."""
 
 
 _RAISE_IT = "Raise reclaim.max_reference_tokens, or cut documents into shorter sentences."
