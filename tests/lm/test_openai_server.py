@@ -134,6 +134,18 @@ def _models_are(answer: Callable[..., tuple[int, Any]], status: int, body: Any) 
     return lambda path, sent: (status, body) if path == "/v1/models" else answer(path, sent)
 
 
+def test_a_model_that_may_not_give_log_probabilities_is_used_without(connect: Connect, server: FakeServer) -> None:
+    def reply(body: dict[str, Any], chat: bool) -> tuple[int, Any]:
+        if body.get("logprobs"):  # as OpenAI says of its models that think
+            return 403, {"error": {"message": "You are not allowed to request logprobs from this model"}}
+        return 200, {"choices": [{"message": {"content": "Blue"}} if chat else {"text": "Blue"}]}
+
+    server.script = reply
+    lm = connect(server)
+    assert not lm.capabilities.token_logprobs
+    assert text_of(one(lm, CHAT)) == "Blue"
+
+
 @pytest.mark.parametrize("key", [f" {KEY}\n", f"{KEY}\r\n"])
 def test_blanks_around_a_key_do_not_count(connect: Connect, server: FakeServer, key: str) -> None:
     connect(server, api_key=key).probe()

@@ -230,7 +230,8 @@ class _Prober:
         try:
             return await attempt
         except Failure as failure:
-            if failure.refused or isinstance(failure.error, ResponseError):
+            # The route has answered before, so that a 403 is about what is tried: OpenAI's for log-probabilities.
+            if failure.refused or failure.status == 403 or isinstance(failure.error, ResponseError):
                 return False
             raise
         except LanguageModelError:
