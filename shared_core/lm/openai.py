@@ -56,7 +56,7 @@ class OpenAICompatibleLM(Remade, BaseLanguageModel):
 
     Raw prompts go to ``/completions`` where that does what is asked for, else to the chat as one user message. Chat
     prompts go to ``/chat/completions``. Where ``n`` is ignored, that many requests are sent, the i-th with
-    ``seed + i``. ``top_k`` and ``min_tokens`` are sent where set; servers other than vLLM may ignore them.
+    ``seed + i``. ``top_k`` is sent where it has an effect, ``min_tokens`` where set: only vLLM is sure to heed it.
     ``Sample.stop`` and the exact ``finish_reason`` need a server that returns them (vLLM's ``stop_reason``).
 
     Args:

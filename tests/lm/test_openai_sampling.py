@@ -38,6 +38,15 @@ def test_the_servers_generation_config_does_not_apply(connect: Connect, prompt: 
         assert server.texts()[-1]["temperature"] == 1.0
 
 
+def test_top_k_is_asked_of_no_server_that_refuses_it(connect: Connect) -> None:
+    with FakeServer(PLAIN | {"n"}, strict=True) as server:
+        assert text_of(one(connect(server), temperature=1.0, top_k=50)) == "The sky is blue"
+        assert "top_k" not in server.texts()[-1]
+    with FakeServer() as server:
+        one(connect(server), temperature=1.0, top_k=50)
+        assert server.texts()[-1]["top_k"] == 50
+
+
 @pytest.mark.parametrize("strict", [True, False], ids=["unknown fields refused", "one field refused"])
 def test_what_a_server_refuses_is_left_out_and_said_once(
     connect: Connect, caplog: pytest.LogCaptureFixture, strict: bool
