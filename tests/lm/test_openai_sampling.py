@@ -47,6 +47,13 @@ def test_top_k_is_asked_of_no_server_that_refuses_it(connect: Connect) -> None:
         assert server.texts()[-1]["top_k"] == 50
 
 
+@pytest.mark.parametrize("refused", ["top_p", "temperature"])
+def test_a_model_that_draws_as_it_pleases_is_asked_for_no_top_p(connect: Connect, refused: str) -> None:
+    with FakeServer(refused=[refused]) as server:
+        assert text_of(one(connect(server), temperature=1.0, top_p=0.9)) == "The sky is blue"
+        assert server.texts()[-1].get("top_p", 1.0) == 1.0
+
+
 @pytest.mark.parametrize("strict", [True, False], ids=["unknown fields refused", "one field refused"])
 def test_what_a_server_refuses_is_left_out_and_said_once(
     connect: Connect, caplog: pytest.LogCaptureFixture, strict: bool

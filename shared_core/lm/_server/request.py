@@ -338,13 +338,13 @@ def _sampling_fields(params: SamplingParams, route: Route) -> dict[str, Any]:
     if route.temperature:
         fields["temperature"] = params.temperature
     fields |= route.neutral
-    if params.top_p < 1:
+    if params.top_p < 1 and route.temperature and "top_p" in fields:  # elsewhere it is refused: the log has said so
         fields["top_p"] = params.top_p
     if params.stop and route.stop:
         fields["stop"] = list(params.stop)
     if params.stop_token_ids:
         fields["stop_token_ids"] = list(params.stop_token_ids)
-    if params.top_k and "top_k" in fields:  # elsewhere it has no effect, or is refused: the log has said so
+    if params.top_k and "top_k" in fields:  # elsewhere it has no effect, or is refused
         fields["top_k"] = params.top_k
     if params.min_tokens and (params.grammar is None or route.grammar != "gbnf"):
         fields["min_tokens"] = params.min_tokens  # where a grammar allows only the end, llama.cpp would die of it
