@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 from shared_core.errors import CalibrationError
@@ -62,6 +64,15 @@ def plain_questions(digests: Sequence[str], signals: Mapping[str, Sequence[float
     """
     values = {name: list(some) for name, some in signals.items()}
     return {**({"questions": list(digests)} if digests else {}), **({"signals": values} if values else {})}
+
+
+def watched_signals(signals: Mapping[str, Sequence[float]]) -> Mapping[str, tuple[float, ...]]:
+    """Return a read-only copy of drift signals; ValueError unless all values are finite numbers."""
+    found = {name: tuple(map(float, values)) for name, values in signals.items()}
+    for name, values in found.items():
+        if not all(map(math.isfinite, values)):
+            raise ValueError(f"a value of the signal {name!r} is not finite")
+    return MappingProxyType(found)
 
 
 _BY_NAME = " It identifies the model by name or path only, as earlier versions did; its weights may have been others."

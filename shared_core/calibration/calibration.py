@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shared_core.calibration.binding import BindingValue, Bound, plain_questions
+from shared_core.calibration.binding import BindingValue, Bound, plain_questions, watched_signals
 from shared_core.calibration.held_out import auroc, calibration_error, import_module, predict_held_out
 from shared_core.errors import CalibrationError, CalibrationInputError, InputError
 from shared_core.uncertainty.arrays import Float64, numbers
@@ -91,7 +91,7 @@ class Calibration(Bound):
         object.__setattr__(self, "metrics", MappingProxyType(dict(self.metrics)))
         object.__setattr__(self, "points", tuple((float(x), float(y)) for x, y in self.points))
         object.__setattr__(self, "questions", tuple(self.questions))
-        object.__setattr__(self, "signals", MappingProxyType({n: tuple(v) for n, v in self.signals.items()}))
+        object.__setattr__(self, "signals", watched_signals(self.signals))
         problem = self._problem()
         if problem:
             raise CalibrationError(f"Invalid calibration: {problem}.", hint=_REFIT)
@@ -109,6 +109,8 @@ class Calibration(Bound):
             return "its floor and ceiling are not probabilities"
         if any(end is not None and not math.isfinite(end) for end in (self.low, self.high)):
             return "its range is not finite"
+        if self.low is not None and self.high is not None and self.low > self.high:
+            return "its range ends before it begins"
         if self.method == "platt":
             if not (math.isfinite(self.slope) and math.isfinite(self.intercept)):
                 return "its slope or intercept is not finite"

@@ -21,7 +21,7 @@ from shared_core.abstention.conformal import (
     scored_answers,
 )
 from shared_core.abstention.utility import exact, read_level
-from shared_core.calibration.binding import Bound, plain_questions
+from shared_core.calibration.binding import Bound, plain_questions, watched_signals
 from shared_core.errors import CalibrationError, InputError, SettingsError
 from shared_core.types import MetadataValue
 
@@ -75,8 +75,7 @@ class FittedGuarantee(Bound):
     def __post_init__(self) -> None:
         """Check the numbers and keep read-only copies."""
         object.__setattr__(self, "bound_to", MappingProxyType(dict(self.bound_to)))
-        signals = {name: tuple(map(float, values)) for name, values in self.signals.items()}
-        object.__setattr__(self, "signals", MappingProxyType(signals))
+        object.__setattr__(self, "signals", watched_signals(self.signals))
         object.__setattr__(self, "questions", tuple(self.questions))
         sound = self.kind in GUARANTEES and not math.isnan(self.threshold) and 0 <= self.kept <= self.claims
         if self.version != VERSION or not sound:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from shared_core.calibration import FittedGuarantee
 from shared_core.calibration.calibration import Calibration
@@ -52,14 +53,21 @@ def load(path: str | Path) -> dict[str, AnyCalibration]:
     """
     source = Path(path)
     try:
-        content = json.loads(source.read_text(encoding="utf-8"))
+        content = json.loads(source.read_text(encoding="utf-8-sig"))
     except FileNotFoundError as error:
         raise CalibrationError(f"There is no calibration file {source}.", hint=_HINT) from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise CalibrationError(f"The calibration file {source} cannot be read: {error}.", hint=_HINT) from error
     if not isinstance(content, dict) or content.get("format") != FORMAT or content.get("version") != VERSION:
         raise CalibrationError(f"{source} is not a calibration file of version {VERSION}.", hint=_HINT)
     entries = content.get("calibrations")
-    if not isinstance(entries, dict) or not all(isinstance(e, dict) for e in entries.values()):
+    if not isinstance(entries, dict) or not entries or not all(isinstance(e, dict) for e in entries.values()):
         raise CalibrationError(f"{source} holds no calibrations.", hint=_HINT)
-    return {name: _KINDS.get(name, Calibration).from_dict(entry) for name, entry in entries.items()}
+    return {name: _entry(source, name, entry) for name, entry in entries.items()}
+
+
+def _entry(source: Path, name: str, entry: dict[str, Any]) -> AnyCalibration:
+    try:
+        return _KINDS.get(name, Calibration).from_dict(entry)
+    except CalibrationError as error:
+        raise CalibrationError(f"{source}, {name}: {error.message}", hint=error.hint) from error

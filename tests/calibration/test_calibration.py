@@ -250,7 +250,9 @@ CLAIMS = '1, "calibrations": {"claims": {"names": ["a"], "weights": [1], "silent
     "text",
     ["", "[]", "{", '{"a": 1}', HEAD + "2}", HEAD + "1}", HEAD + '1, "calibrations": {"x": 3}}',
      HEAD + '1, "calibrations": {"x": {}}}',
-     HEAD + CLAIMS % '"signals": null', HEAD + CLAIMS % '"metrics": "x"'],
+     HEAD + CLAIMS % '"signals": null', HEAD + CLAIMS % '"metrics": "x"',
+     HEAD + CLAIMS % '"signals": {"claims": [NaN]}', HEAD + CLAIMS % '"signals": {"claims": ["a"]}',
+     HEAD + '1, "calibrations": {}}', "[" * 100_000],
 )  # fmt: skip
 def test_files_that_are_none(tmp_path: Path, text: str) -> None:
     path = tmp_path / "c.json"
@@ -258,6 +260,37 @@ def test_files_that_are_none(tmp_path: Path, text: str) -> None:
     with pytest.raises(CalibrationError) as caught:
         calibration_io.load(path)
     assert caught.value.hint
+    assert str(path) in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        ({"slope": math.nan}, "slope"),
+        ({"low": 1.0, "high": 0.0}, "its range ends before it begins"),
+        ({"signals": {"claims": [1.0, math.nan]}}, "'claims' is not finite"),
+        ({"signals": {"claims": ["many"]}}, "many"),
+    ],
+)
+def test_a_damaged_entry_is_refused_when_it_is_read_by_file_and_purpose(
+    tmp_path: Path, damage: dict[str, Any], told: str
+) -> None:
+    path = tmp_path / "c.json"
+    sound = Calibration("platt", True, BOUND, slope=2.0, signals={"claims": (1.0, 2.0)})
+    calibration_io.save(path, {"confidence": sound, "support": sound})
+    content = json.loads(path.read_text())
+    content["calibrations"]["support"] |= damage
+    path.write_text(json.dumps(content))
+    with pytest.raises(CalibrationError, match=told) as caught:
+        calibration_io.load(path)
+    assert f"{path}, support: " in caught.value.message
+
+
+def test_a_byte_order_mark_is_no_damage(tmp_path: Path, fitted: Calibration) -> None:
+    path = tmp_path / "c.json"
+    calibration_io.save(path, {"gate": fitted})
+    path.write_text("\ufeff" + path.read_text(encoding="utf-8"), encoding="utf-8")
+    assert calibration_io.load(path) == {"gate": fitted}
 
 
 def test_missing_and_unwritable_files(tmp_path: Path, fitted: Calibration, monkeypatch: pytest.MonkeyPatch) -> None:
