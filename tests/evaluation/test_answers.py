@@ -110,6 +110,35 @@ def test_a_possessive_is_the_name(text: str) -> None:
     assert not contains_answer("Mozillas", ["Mozilla"])
 
 
+@pytest.mark.parametrize(
+    ("text", "gold"),
+    [
+        ("The “Gull” sailed.", "Gull"),
+        ("Founded by O’Brien in 1911.", "O'Brien"),
+        ("It lasted 1914–1918.", "1914-1918"),
+        ("Peace—in 1918—came late.", "in 1918"),
+        ("Le cafe\u0301 de Paris", "café"),
+        ("C’est l’école de Paris.", "école de Paris"),
+        ("Fu il duca dell'Aquila.", "Aquila"),
+        ("¿Dónde? ¡Madrid!", "Madrid"),
+        ("«Париж» — столица.", "Париж"),
+        ("Große Straße 5", "GROSSE STRASSE"),
+        ("首都是北京。", "北京"),
+        ("กรุงเทพเป็นเมืองหลวง", "กรุงเทพ"),
+        ("수도는 서울이다.", "서울"),
+    ],
+)
+def test_answers_are_found_in_other_languages_and_typography(text: str, gold: str) -> None:
+    assert contains_answer(text, [gold])
+
+
+@pytest.mark.parametrize(
+    ("text", "gold"), [("$3.5 million", "5 million"), ("don’t", "t"), ("首都是北京。", "京北"), ("“Gulls”", "Gull")]
+)
+def test_no_part_of_a_word_or_number_is_an_answer(text: str, gold: str) -> None:
+    assert not contains_answer(text, [gold])
+
+
 @pytest.mark.parametrize(("text", "gold", "right"), [
     ("#", "#", True), ("The sign is #.", "#", True), ('It is the sign "#".', "#", True), ("(#)", "#", True),
     ("C#", "#", False), ("##", "#", False), ("%", "#", False), ("The sign is %.", "#", False), ("", "#", False),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import string
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -16,6 +17,17 @@ from shared_core.errors import InputError, MissingDependencyError
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _POSSESSIVE = re.compile(r"(?<=[^\W\d_])['’]s\b", re.IGNORECASE)
+_ELIDED = re.compile(r"(?<=[^\W\d_])['’](?=[^\W\d_]{3})")  # l'école, dell'Aquila
+_NO_BLANKS = re.compile(  # Thai, Lao, Burmese, Khmer, Japanese, Chinese; Korean particles follow without a blank
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\U00020000-\U0003ffff]"
+)
+_TYPOGRAPHY = str.maketrans(
+    dict.fromkeys("‘’‚‛′", "'")
+    | dict.fromkeys("“”„‟«»‹›″「」『』《》〈〉【】（）", '"')
+    | dict.fromkeys("‐‑‒–−", "-")
+    | dict.fromkeys("—―、。，；：！？…·", " ")
+    | dict.fromkeys("¿¡؟،؛।\u00ad\u200b\ufeff", "")
+)
 _OPENING, _CLOSING = r"[\"'“‘«(\[]*", r"[\"'”’»)\]]*[.,;:!?]*"
 
 
@@ -55,14 +67,24 @@ def contains_answer(text: str | None, golds: str | Iterable[str]) -> bool:
     >>> contains_answer("It dates from 1911.", ["1911"]), contains_answer("a cart", ["art"])
     (True, False)
 
-    "Mozilla's" contains "Mozilla". A gold answer of which normalisation leaves nothing (``#``, ``A``) must occur by
-    itself, as written; empty ones are ignored.
+    "Mozilla's" contains "Mozilla", and "dell'Aquila" "Aquila". Typographic marks count as their ASCII forms; in scripts
+    without blanks every character is a word. A gold answer of which normalisation leaves nothing (``#``, ``A``) must
+    occur by itself, as written; empty ones are ignored.
     """
     said = _text(text)
     given = [golds] if isinstance(golds, str) else [_text(gold) for gold in golds]
-    texts = [f" {normalize_answer(t)} " for t in (said, _POSSESSIVE.sub("", said))]
-    plain = [f" {gold} " for gold in map(normalize_answer, given) if gold]
-    return any(gold in t for t in texts for gold in plain) or any(_stands_bare(said, g) for g in bare_golds(given))
+    for form in (str, _plain):
+        text = form(said)
+        texts = [f" {normalize_answer(t)} " for t in (text, _POSSESSIVE.sub("", text), _ELIDED.sub(" ", text))]
+        golds = [f" {gold} " for gold in (normalize_answer(form(g)) for g in given) if gold]
+        if any(gold in t for t in texts for gold in golds):
+            return True
+    return any(_stands_bare(said, gold) for gold in bare_golds(given))
+
+
+def _plain(text: str) -> str:
+    """Write text in composed letters and ASCII marks, with blanks around characters of scripts that have none."""
+    return _NO_BLANKS.sub(r" \g<0> ", unicodedata.normalize("NFC", text).casefold().translate(_TYPOGRAPHY))
 
 
 def bare_golds(golds: Iterable[str]) -> list[str]:
