@@ -7,22 +7,42 @@ checkpoint counts once it holds the mark that is written after everything else i
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from shared_core.errors import InputError
+from shared_core.errors import InputError, SelfReflectError
 from shared_core.support.files import replace_file
-from shared_core.support.run_log import RunLog
+from shared_core.support.run_log import RUN, RunLog
 
 CARD = "training.json"
 """Name of the file that describes a training, in its output folder."""
 CHECKPOINTS = "checkpoints"
 _RUN, _MARK = "run.json", "complete.json"
+_ALL_BUT_FULL = 2**20  # bytes left where a write has just failed
 _NAME = re.compile(r"checkpoint-(\d+)")
+
+
+@contextmanager
+def tells_full_disk(path: Path) -> Iterator[None]:
+    """Turn what libraries raise when they write to a full disk into the OSError that it is.
+
+    (Safetensors has an error of its own, and torch's says something else.)
+    """
+    try:
+        yield
+    except (OSError, SelfReflectError):
+        raise
+    except Exception as error:
+        if "os error 28" in str(error) or shutil.disk_usage(path).free < _ALL_BUT_FULL:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)) from error
+        raise
 
 
 class TrainingFolder:
@@ -39,6 +59,11 @@ class TrainingFolder:
         self.log = RunLog(self.path / "run.jsonl", card=_RUN)  # only its card and its lock are used
         if self.path.exists() and (not self.path.is_dir() or self._taken()):
             raise InputError(f"{self.path} is in use.", hint="Give an output folder that does not exist or is empty.")
+
+    @staticmethod
+    def description(path: Path) -> dict[str, Any]:
+        """Read the configuration of the training that was begun in a folder; empty if there was none."""
+        return RunLog(path / "run.jsonl", card=_RUN).description()[0].get(RUN, {})
 
     def _taken(self) -> bool:
         names = {p.name for p in self.path.iterdir() if not p.name.startswith(".")}

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from shared_core.errors import InputError
 from shared_core.evaluation.compare.run_folder import installed
 from shared_core.lm.checkpoints import context_length, default_device, packaged_file
 from shared_core.lm.encoding import Encoder
@@ -31,7 +32,7 @@ from shared_core.training.base_model import (
     save_model,
     with_adapters,
 )
-from shared_core.training.folder import TrainingFolder
+from shared_core.training.folder import TrainingFolder, tells_full_disk
 from shared_core.training.settings import LARGE, RESUMABLE_CHANGES, TrainingSettings
 from shared_core.training.watch import (
     LossWatch,
@@ -211,16 +212,27 @@ def prepare(
         identity["base_weights"] = identity_of_files(place, "base")
     if settings.start_adapter and (there := Path(settings.start_adapter)).exists():
         identity["start_adapter"] = identity_of_files(there, "adapter")
+        _require_same_base(there, identity.get("base_weights"))
     folder.log.check({RUN: identity})
     base = load_base(model, tokenizer, settings, prepare_base)
     identity["base_model"] = base.name or "object"
-    begun = folder.log.description()[0].get(RUN, {})
+    begun = TrainingFolder.description(folder.path)
     if begun.get("base_weights"):  # compared above: the same weights at another path are the same base
         identity["base_model"] = begun["base_model"]
     micro = settings.micro(base.weights, processes())
     cpu = settings.use_cpu if settings.use_cpu is not None else default_device() == "cpu"
     trained = with_adapters(base, settings) if settings.adapts else base.model
     return Setup(base, trained, folder, settings, identity, cpu, micro)
+
+
+def _require_same_base(adapter: Path, base_weights: str | None) -> None:
+    """Refuse an adapter whose training recorded other base weights; InputError. One without a record is taken."""
+    earlier = TrainingFolder.description(adapter.parent).get("base_weights") if adapter.is_dir() else None
+    if earlier and base_weights and earlier != base_weights:
+        raise InputError(
+            f"The adapter in {adapter} was trained on another base ({earlier}, not {base_weights}).",
+            hint="Give the base that it was trained on, not the merged model beside it.",
+        )
 
 
 def make_config(config: type[Any], arguments: Mapping[str, Any]) -> Any:
@@ -304,6 +316,7 @@ def run(
     Raises:
         InputError: the folder's training was begun with something else, or another process is training there.
         GenerationError: the training diverged; no model is saved.
+        OSError: the disk is full; the same call resumes it from the last whole checkpoint.
         KeyboardInterrupt: it was interrupted; the same call resumes it.
     """
     from transformers import PrinterCallback
@@ -318,7 +331,7 @@ def run(
                 setup.folder.log.bind({RUN: {**setup.identity, **rows}})
             last = setup.folder.last() if first or setup.folder.checkpoints.exists() else None
         start = time.perf_counter()
-        with interruptible(setup.stop, processes()):
+        with interruptible(setup.stop, processes()), tells_full_disk(setup.folder.path):
             trainer.train(resume_from_checkpoint=None if last is None else str(last))
         if setup.stop.asked:
             raise KeyboardInterrupt
@@ -331,7 +344,8 @@ def run(
             "processes": processes(),
             "versions": installed(_PACKAGES),
         }
-        _save(setup, trainer)
+        with tells_full_disk(setup.folder.path):
+            _save(setup, trainer)
         if first:
             setup.folder.finish(whole)
         trainer.accelerator.wait_for_everyone()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,7 +22,7 @@ from typer.testing import CliRunner
 
 from shared_core.cli import app
 from shared_core.errors import GenerationError, InputError, SettingsError
-from shared_core.training.folder import CARD, CHECKPOINTS, TrainingFolder
+from shared_core.training.folder import CARD, CHECKPOINTS, TrainingFolder, tells_full_disk
 from shared_core.training.recipes import hold_out, train
 from shared_core.training.rows import TrainingRow, write_rows
 from shared_core.training.settings import TrainingSettings
@@ -183,7 +185,9 @@ def test_adapters_are_trained_over_the_base_as_it_is(checkpoint: Path) -> None:
     assert load_base(checkpoint, None, options(weights="base")).model.dtype == torch.bfloat16
 
 
-def test_a_training_goes_on_from_an_adapter(rows: list[TrainingRow], checkpoint: Path, tmp_path: Path) -> None:
+def test_a_training_goes_on_from_an_adapter(
+    rows: list[TrainingRow], checkpoint: Path, tokenizer: Any, tmp_path: Path
+) -> None:
     import torch
     from safetensors.torch import load_file
 
@@ -202,6 +206,12 @@ def test_a_training_goes_on_from_an_adapter(rows: list[TrainingRow], checkpoint:
         train(rows, checkpoint, tmp_path / "other", options(method="lora", start_adapter=adapter, lora_rank=8))
     with pytest.raises(InputError, match="holds no adapter"):
         train(rows, checkpoint, tmp_path / "none", options(method="lora", start_adapter=str(tmp_path)))
+    other = world.model(tokenizer, width=16, seed=1)
+    other.save_pretrained(tmp_path / "base")
+    tokenizer.save_pretrained(tmp_path / "base")
+    for wrong in (tmp_path / "base", tmp_path / "m"):  # another base of that shape, and the merged model
+        with pytest.raises(InputError, match="was trained on another base"):
+            train(rows, wrong, tmp_path / "else", on)
     with pytest.raises(InputError, match="of another model: it has no"):  # rows of tokens that are added now
         with_adapters(load_base(checkpoint, None, on, lambda model, tokenizer: [0]), on)
     with pytest.raises(SettingsError, match="start_adapter"):
@@ -344,6 +354,39 @@ def test_a_training_goes_on_where_it_was(
     assert all(torch.equal(expected[name], w) for name, w in weights(tmp_path / "m").items())
     with pytest.raises(InputError, match="in use"):  # it is done
         train(rows, checkpoint, tmp_path / "m", settings)
+
+
+@pytest.mark.parametrize(
+    ("said", "free", "told"),
+    [
+        ("I/O error: No space left on device (os error 28)", 10**9, OSError),  # safetensors
+        ("[enforce fail at inline_container.cc:672] . unexpected pos 64 vs 0", 0, OSError),  # torch
+        ("a defect", 10**9, RuntimeError),
+    ],
+)
+def test_a_full_disk_is_told_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, free: int, told: type[Exception]
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    with pytest.raises(told) as caught, tells_full_disk(tmp_path):
+        raise RuntimeError(said)
+    assert told is RuntimeError or (isinstance(caught.value, OSError) and caught.value.errno == errno.ENOSPC)
+
+
+def test_a_training_goes_on_after_a_full_disk(
+    rows: list[TrainingRow], checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from transformers import Trainer
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise RuntimeError("I/O error: No space left on device (os error 28)")
+
+    settings = options(max_steps=4, save_every=2)
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "save_model", fail)
+        with pytest.raises(OSError, match="No space left"):
+            train(rows, checkpoint, tmp_path / "m", settings)
+    assert train(rows, checkpoint, tmp_path / "m", settings).steps == 4
 
 
 def test_a_torn_checkpoint_is_passed_over(
