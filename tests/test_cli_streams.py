@@ -220,7 +220,10 @@ def test_bad_paths_are_named_before_any_work(tmp_path: Path, monkeypatch: pytest
     assert "nowhere.json" in refused("Q?", "--docs", tmp_path / "good", "--calibration", tmp_path / "nowhere.json")
     (tmp_path / "odd.json").write_text("[]")
     assert "odd.json" in refused("Q?", "--docs", tmp_path / "good", "--calibration", tmp_path / "odd.json")
-    assert "is a folder" in refused("Q?", "--docs", tmp_path / "good", "--html", tmp_path / "good")
+    said = refused("Q?", "--docs", tmp_path / "good", "--html", tmp_path / "good")
+    assert "is a folder" in said
+    assert "Name a file in it: --html" in said
+    assert ".html" not in said  # the hint is of every command's: a calibration is no page
     assert "cannot be written" in refused("Q?", "--docs", tmp_path / "good", "--html", tmp_path / "file" / "a.html")
 
 

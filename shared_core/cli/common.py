@@ -224,7 +224,7 @@ def check_output(path: Path | None, option: str) -> None:
     if path is None:
         return
     if path.is_dir():
-        raise InputError(f"{path} is a folder.", hint=f"Name a file: {option} {path / 'report.html'}")
+        raise InputError(f"{path} is a folder.", hint=f"Name a file in it: {option} {path / 'NAME'}")
     if not path.parent.is_dir():
         raise _unwritable(path, f"there is no folder {path.parent}", option)
     if not os.access(path if path.exists() else path.parent, os.W_OK):
