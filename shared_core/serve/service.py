@@ -65,7 +65,7 @@ class Metrics:
         start = time.monotonic()
         try:
             yield outcome
-        except HTTPException:
+        except (HTTPException, InputError):  # the client is to blame
             outcome.append("refused")
             raise
         except (GeneratorExit, asyncio.CancelledError):
