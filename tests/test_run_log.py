@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import math
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from shared_core.errors import DocumentError, InputError
+from shared_core.errors import DocumentError, InputError, StoreError
 from shared_core.support.run_log import RUN, Batches, RunLog, differences, digest_of_values
 
 
@@ -24,6 +26,20 @@ def test_appended_rows_are_read(tmp_path: Path) -> None:
     log.append([{"a": "\ud83d"}])
     log.append([{"a": math.inf}])
     assert log.read() == [{"a": 1}, {"a": "é\u2028\n"}, {"a": "\ud83d"}, {"a": math.inf}]
+
+
+def test_a_full_disk_is_a_failure_and_no_wrong_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    log = RunLog(tmp_path / "lines.jsonl")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(StoreError, match="the disk is full") as caught:
+            log.append([{"a": 1}])
+    assert "Free some space" in caught.value.hint
+    log.append([{"a": 2}])
+    assert log.read()[-1] == {"a": 2}
 
 
 def test_a_torn_line_is_no_line_and_the_next_writer_cuts_it_off(tmp_path: Path) -> None:

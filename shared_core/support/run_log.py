@@ -8,6 +8,7 @@ run goes on where it stopped, and another configuration is refused by the value 
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import logging
@@ -17,7 +18,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
-from shared_core.errors import DocumentError, InputError
+from shared_core.errors import DocumentError, InputError, StoreError
 from shared_core.support.files import replace_file
 
 __all__ = ["RUN", "Batches", "Configuration", "Progress", "RunLog", "differences", "digest_of_values", "require_same"]
@@ -115,7 +116,7 @@ class RunLog:
 
         Raises:
             InputError: another process is writing.
-            DocumentError: the file cannot be written.
+            DocumentError: the file cannot be written; StoreError if the disk is full.
         """
         if self.path is None or not rows:
             return
@@ -166,7 +167,7 @@ class RunLog:
 
         Raises:
             InputError: a batch size below 1, or another process is writing.
-            DocumentError: the file cannot be written.
+            DocumentError: the file cannot be written; StoreError if the disk is full.
         """
         if batch_size < 1:
             raise InputError(f"A batch needs at least one question, not {batch_size}.")
@@ -239,6 +240,9 @@ class RunLog:
         except TimeoutError:  # of the lock; an OSError, too
             raise
         except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):  # a failure; the folder is right
+                hint = "Free some space and run the same again; what was done before is kept."
+                raise StoreError(f"{self.path} cannot be {verb}: the disk is full.", hint=hint) from error
             why = error.strerror or error
             raise DocumentError(f"{self.path} cannot be {verb}: {why}.", hint=_OWN_FOLDER) from error
 
