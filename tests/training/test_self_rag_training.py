@@ -128,6 +128,9 @@ def test_rows_are_read_from_the_published_form_and_counted(tmp_path: Path) -> No
         for read in (read_critic_rows, read_generator_rows):
             with pytest.raises(InputError, match="line 1"):
                 read(file)
+    file.write_text(json.dumps(whole))  # the generator would be taught it without its input
+    with pytest.raises(InputError, match="line 1: a row of the critic, not of the generator"):
+        read_generator_rows(file)
     file.write_text(json.dumps({**whole, "input": None}))
     with pytest.raises(InputError, match="expected text, not None"):
         read_critic_rows(file)

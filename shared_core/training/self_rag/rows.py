@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from shared_core.errors import InputError
 from shared_core.lm.base import Prompt
@@ -190,9 +190,15 @@ def _pieces(output: str) -> list[tuple[str, bool, bool]]:
 
 def read_generator_rows(path: str | Path) -> list[GeneratorRow]:
     """Read rows of ``{"instruction", "output", "dataset_name"}``; DocumentError, or InputError with the line."""
-    return read_rows_of(
-        path, lambda v: GeneratorRow(text_of(v["instruction"]), text_of(v["output"]), str(v.get("dataset_name", "")))
-    )
+
+    def make(values: Any) -> GeneratorRow:
+        if "task" in values:  # it has the generator's fields, too, and would be taught without its input
+            raise InputError("a row of the critic, not of the generator.", hint="Give generator.jsonl of the same run.")
+        return GeneratorRow(
+            text_of(values["instruction"]), text_of(values["output"]), str(values.get("dataset_name", ""))
+        )
+
+    return read_rows_of(path, make)
 
 
 def read_critic_rows(path: str | Path) -> list[CriticRow]:
