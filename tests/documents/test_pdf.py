@@ -351,3 +351,19 @@ def _is_zombie(pid: int) -> bool:
             return file.read().split(")")[-1].split()[0] == "Z"
     except OSError:
         return False
+
+
+def test_raised_digits_are_no_part_of_the_number_before_them() -> None:
+    def line(y: int, *parts: tuple[str, int]) -> str:
+        shown = (f"{rise} Ts /F1 {7 if rise else 10} Tf ({text}) Tj" for text, rise in parts)
+        return f"BT 1 0 0 1 60 {y} Tm {' '.join(shown)} ET"
+
+    stream = [
+        line(700, ("The lake holds 10", 0), ("6", 3), (" litres at 10", 0), ("-3", 3), (" bar.", 0)),
+        line(660, ("The dam was built in 1932", 0), ("7", 5), (" by the Tarn company.", 0)),
+        line(620, ("Out of H", 0), ("2", -2), ("O and U", 0), ("235", -2), (" come log", 0), ("10", -2), (" and 5", 0)),
+    ]
+    text = read(from_streams(["\n".join(stream).encode()]), "a.pdf").text
+    assert "The lake holds 10⁶ litres at 10⁻³ bar." in text
+    assert "The dam was built in 1932⁷ by the Tarn company." in text
+    assert "Out of H2O and U235 come log10 and 5" in text  # behind letters, as people type it

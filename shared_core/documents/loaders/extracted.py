@@ -14,6 +14,9 @@ from shared_core.types import MetadataValue
 TERM_LEVEL = 10
 """Level of the heading that a term of a definition list is; one more in a list within a definition."""
 
+RAISED = str.maketrans("0123456789+-−–", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁻")
+LOWERED = str.maketrans("0123456789+-−–", "₀₁₂₃₄₅₆₇₈₉₊₋₋₋")
+
 
 class Heading(NamedTuple):
     """A heading: ``text[start:end]`` is its line (without line break), ``level`` counts from 1, the highest.

@@ -13,7 +13,15 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from shared_core.documents.loaders.extracted import TERM_LEVEL, Extracted, decode, one_line, without_surrogates
+from shared_core.documents.loaders.extracted import (
+    LOWERED,
+    RAISED,
+    TERM_LEVEL,
+    Extracted,
+    decode,
+    one_line,
+    without_surrogates,
+)
 from shared_core.documents.loaders.html_zones import Zones, zone_kind
 from shared_core.documents.loaders.limits import CHUNK, Budget, too_much
 from shared_core.documents.loaders.named_rows import CELLS, Table, flatten_cell
@@ -59,10 +67,7 @@ _MUST_END = frozenset(("del", "object", "s", "strike"))
 _MUST_END_TAG = re.compile(rf"<(/?)({'|'.join(sorted(_MUST_END))})(?=[\s/>])", re.IGNORECASE)
 _HIDING_STYLE = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
 _PANEL = re.compile(r"(?i:\btabs?[-_]?(?:content|pane|panel|item)s?\b)")  # class names of what a tab shows
-_RAISED = {
-    "sup": str.maketrans("0123456789+-−–", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁻"),
-    "sub": str.maketrans("0123456789+-−–", "₀₁₂₃₄₅₆₇₈₉₊₋₋₋"),
-}
+_RAISED = {"sup": RAISED, "sub": LOWERED}
 _RAISED_NUMBER = re.compile(r"[-+−–,.\s]*\d[-+−–,.\s\d]*", re.ASCII)
 _NO_END = frozenset(("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "wbr"))
 

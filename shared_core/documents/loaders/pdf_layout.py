@@ -11,11 +11,14 @@ import re
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from shared_core.documents.loaders.extracted import LOWERED, RAISED
 from shared_core.documents.loaders.pdf_lines import Line, joined
 
 _SAME_ROW = 0.35  # of the font size: base lines closer than this are one
+_SMALL, _SHIFTED, _NEAR = 0.8, 0.6, 0.7  # of the font size: of raised digits beside a word
+_DIGITS = re.compile(r"[+\-−–]?\d+(?:[,;]\d+)*")
 _KERNED = 0.6  # font sizes that letters may overlap, as in the logo of TeX
 _TOUCHING = 0.12  # font sizes: pieces closer than this are one word
 _CELL_GAP = 2.0  # font sizes between two cells of a row; less is a space
@@ -60,7 +63,19 @@ def page_rows(lines: Sequence[Line]) -> list[Line]:
 
 
 def _same_row(a: Line, b: Line) -> bool:
-    return abs(a.y - b.y) <= _SAME_ROW * max(a.size, b.size)
+    size = max(a.size, b.size)
+    return abs(a.y - b.y) <= _SAME_ROW * size or (
+        abs(a.y - b.y) <= _SHIFTED * size
+        and b.x0 - a.x1 < _NEAR * size
+        and any(_DIGITS.fullmatch(c.text) is not None and c.size <= _SMALL * size for c in (a, b))
+    )
+
+
+def _raised(a: Line, b: Line) -> Line:
+    """Return ``b`` in Unicode's raised or lowered digits if it is set so behind a digit: 10⁶ is not 106."""
+    if not (b.size <= _SMALL * a.size and a.text[-1:].isdigit() and _DIGITS.fullmatch(b.text)):
+        return b
+    return replace(b, text=b.text.translate(RAISED if b.y > a.y else LOWERED))
 
 
 def _is_right_of(a: Line, b: Line) -> bool:
@@ -71,9 +86,12 @@ def _row(cells: list[Line]) -> Line:
     result = cells[0]
     for a, b in itertools.pairwise(cells):
         gap = (b.x0 - a.x1) / b.size
+        if gap < _TOUCHING:
+            b = _raised(a, b)
         between = "" if gap < _TOUCHING else "\t" if gap > (_CELL_GAP if len(cells) == 2 else _TABLE_GAP) else " "
         result = joined([result, b], between)
-    return result
+    largest = max(cells, key=lambda cell: cell.size)  # not the mark of a note at its beginning
+    return replace(result, y=largest.y, size=largest.size)
 
 
 def _columns(rows: Sequence[list[Line]], start: int) -> tuple[int, list[Line]]:

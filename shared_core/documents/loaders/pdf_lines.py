@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from shared_core.documents.loaders.extracted import LOWERED, RAISED
+
 if TYPE_CHECKING:
     import pypdfium2
 
@@ -30,6 +32,9 @@ _NO_SPACE = 0.04  # in font sizes: a space in the file that cannot be seen on th
 _SPACED_OUT = 0.4  # of the gaps in a word: more wide ones are letter-spacing
 _STRETCHED = 1.8  # spaces of a justified line are seldom so many times as wide as its others
 _STRETCHED_TO = 2.2  # in font sizes: spaces of a badly filled line grow up to this
+_SMALL = 0.85  # of the font size: smaller digits are raised or lowered
+_SHIFTED = 0.1  # in font sizes: how far such digits are at least from the base line
+_RAISED_IN_WORD = re.compile(r"(?<=\d)[\d+\-−–]")
 _FONT_NAME_BYTES = 128
 _UNSEEN = {ord(c): None for c in "\xad\u200b\ufeff\x00"}
 
@@ -153,7 +158,7 @@ class _Reader:
 
     def _line(self, words: list[tuple[int, int]], *, broken: bool) -> Line:
         start, last = words[0][0], words[-1][1] - 1
-        text = " ".join(self._text[a:b].replace(" ", "").translate(_UNSEEN) for a, b in words)
+        text = " ".join(self._word(a, b).replace(" ", "").translate(_UNSEEN) for a, b in words)
         fonts = [self._font(a) for a, _ in (words[0], words[len(words) // 2], words[-1])]
         size, turned = statistics.median(size for size, _ in fonts), fonts[0][1]
         x0, y = self._place(start, turned)
@@ -161,6 +166,23 @@ class _Reader:
         broken = broken or self._text[last] == "\xad"
         bold, fixed = self._face(start)
         return Line(text, x0, x1, y, size, bold and self._face(last)[0], fixed, turned, broken)
+
+    def _word(self, start: int, end: int) -> str:
+        """Return a word, in which what is raised or lowered behind a digit is in Unicode's digits: 10⁶ is not 106."""
+        text = self._text
+        if not _RAISED_IN_WORD.search(text[start:end]):
+            return text[start:end]
+        letters = list(text[start:end])
+        base = start
+        for i in range(start + 1, end):
+            size, turned = self._font(i)
+            usual = self._font(base)[0]
+            shift = self._place(i, turned)[1] - self._place(base, turned)[1]
+            if size > _SMALL * usual or abs(shift) < _SHIFTED * usual:
+                base = i
+            elif text[base].isdigit():
+                letters[i - start] = text[i].translate(RAISED if shift > 0 else LOWERED)
+        return "".join(letters)
 
     def _font(self, i: int) -> tuple[float, int]:
         """Return a character's font size in points as seen on the page, and its quarter turns."""
