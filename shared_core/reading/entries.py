@@ -26,7 +26,11 @@ DEFINES = 2.5
 Taken off where the command does not have the option: what is quoted then tells of something else."""
 _ROW = re.compile(r"[ \t]*(?:\|[^\n]*\||([^\W\d_][^:;|\n]{0,39}): [^;\n]*; [^\n]*)[ \t]*$", re.MULTILINE)
 _ITEM = re.compile(r"[ \t]*[-*•+][ \t]+([^\n:|]{2,60}):[ \t]+[^\n:|]{1,60}$", re.MULTILINE)
-_SETTINGS = re.compile(r"\[[^\[\]\n]{1,60}\][ \t]*(?:\r?\n[ \t]*[\w.-]+[ \t]*=[^\n]{0,100})+")
+_CELLS = re.compile(r"[^\t\n]*?\S(?:\t+| {3,})(?=\S)([^\n]*)")
+_GAP = re.compile(r"\S(?:\t| {3,})\S")
+_SETTINGS = re.compile(
+    r"(?:[#;][^\n]*\n)*\[[^\[\]\n]{1,60}\][ \t]*(?:\r?\n[ \t]*(?:[\w.-]+[ \t]*=[^\n]{0,100}|[#;][^\n]*))+"
+)
 _IN_BRACKETS = re.compile(r"\[-{1,2}\w")
 _USAGE = 2
 """Options in brackets from which on a line is a command's usage."""
@@ -151,7 +155,8 @@ def _of_rows(question: Words, entries: Sequence[Entry], kept: Sequence[int]) -> 
     """Leave out a row that holds only some of the question's words that another row of the table holds.
 
     Of a list of labels with their values ("- Adults: 5 crowns"), the labels count, where they hold such words. A
-    section of settings ("[server]", "port = 80") is a row as well.
+    section of settings ("[server]", "port = 80") is a row as well; so is a line with cells, but not the head above
+    them.
     """
     tables: dict[tuple[object, ...], dict[int, NDArray[np.bool_]]] = defaultdict(dict)
     for i in kept:
@@ -165,12 +170,24 @@ def _of_rows(question: Words, entries: Sequence[Entry], kept: Sequence[int]) -> 
         elif row is not None and row.end() - start <= _LONGEST:
             held = is_among(question.content, words.stem[words.within(start, row.end())])
             tables[(*place, row[1])][i] = held
+        elif (cells := _cells_at(passage.text, start)) is not None:
+            tables[(*place, "cells")][i] = is_among(question.content, words.stem[words.within(*cells)])
         elif item is not None:
             held = is_among(question.content, words.stem[words.within(item.start(1), item.end(1))])
             if held.any():
                 tables[(*place, "a label")][i] = held
     poorer = {i for rows in tables.values() for i in rows.keys() - _fullest(rows)}
     return [i for i in kept if i not in poorer]
+
+
+def _cells_at(text: str, start: int) -> tuple[int, int] | None:
+    """Return the range of a line of cells side by side, parted by tabs or wide gaps; ``None`` for a table's head."""
+    cells = _CELLS.match(text, start)
+    if cells is None or cells.end() - start > _LONGEST:
+        return None
+    above = text[text.rfind("\n", 0, max(0, start - 1)) + 1 : max(0, start - 1)]
+    is_head = _GAP.search(cells[1]) is not None and not _GAP.search(above)
+    return None if is_head else cells.span()
 
 
 def _fullest(held: Mapping[int, NDArray[np.bool_]]) -> list[int]:

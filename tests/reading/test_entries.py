@@ -34,6 +34,9 @@ INSURANCE = (
     "Each month you see a deduction for medical insurance:\n\n* Employee-only medical coverage: $96.05\n"
     "* Employee-partner medical coverage: $197.27\n* Dental insurance: free"
 )
+STATIONS = "Table 1: Stations\nStation\tPassengers\tStaff\nEllum\t1,240\t6\nDorby\t310\t2\nUpper Dorby\t95\t0"
+MOORING = "Application\n\nName:\tGerda Lohm\nName of boat:\tSilver Wren\nLength:\t9.4 m"
+CRATES = "Prices\n\nItem             Small    Large\nCrate            14.00    22.00\nCrate of pine     9.50    15.00"
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +63,9 @@ def readings(reader: ExtractiveReader, question: str, text: str) -> Sequence[Rea
         (FAULTS, "What does E2 mean?", "E2: undervoltage."),
         (INSURANCE, "payroll deduction medical employee + partner", "* Employee-partner"),
         (INSURANCE, "Is the dental insurance free?", "* Dental"),
+        (STATIONS, "How many staff does Upper Dorby have?", "Upper Dorby"),
+        (MOORING, "What is the name of the boat?", "Name of boat"),
+        (CRATES, "What is the large price of a crate of pine?", "Crate of pine"),
     ],
 )
 def test_the_row_or_entry_asked_about_is_quoted(reader: ExtractiveReader, text: str, question: str, quote: str) -> None:
@@ -170,6 +176,9 @@ def test_settings_of_another_section_are_not_the_answer(reader: ExtractiveReader
     found = readings(reader, "What is the database timeout?", text)
     assert [reading.quote.text.partition("\n")[0] for reading in found] == ["[database]"]
     assert len(readings(reader, "What is the timeout?", text)) == 2  # nothing tells which
+    noted = text.replace("[server]", "; of the office\n[server]").replace("host = db", "; the master\nhost = db")
+    found = readings(reader, "What is the database timeout?", noted)
+    assert ["[database]" in reading.quote.text for reading in found] == [True]
 
 
 def test_rows_of_fields_are_sentences_of_their_own() -> None:
