@@ -16,6 +16,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from shared_core.retrieval.minilm import LIGATURES
+
 TOKEN_FEATURES = 21
 QUESTION_FEATURES = 11
 RARITY_BUCKETS = 1 << 16
@@ -98,6 +100,7 @@ class Words:
 
 STOP, CAPITAL, CAPITALS, NUMBER, YEAR, RARITY, NUMBER_WORD, DATE_WORD, WH, LENGTH = range(10)
 
+_LIGATURES = str.maketrans(LIGATURES)
 _local = threading.local()
 
 
@@ -118,7 +121,7 @@ def code(word: str) -> int:
 
 @lru_cache(maxsize=1 << 16)
 def _known(word: str) -> tuple[int, int, int, tuple[float, ...]]:
-    lower = re.sub(r"['’]s?$", "", word.lower())
+    lower = re.sub(r"['’]s?$", "", word.translate(_LIGATURES).lower())
     static = (
         lower in STOP_WORDS,
         word[0].isupper(),

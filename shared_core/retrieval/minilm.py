@@ -28,6 +28,16 @@ SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 DIMENSION = 384
 BITS = 5
 """Bits of a number of a word vector: 8 of them are stored in 5 bytes, the first one highest."""
+LIGATURES = {
+    "\ufb00": "ff",
+    "\ufb01": "fi",
+    "\ufb02": "fl",
+    "\ufb03": "ffi",
+    "\ufb04": "ffl",
+    "\ufb05": "st",
+    "\ufb06": "st",
+}
+"""Letters that many PDFs hold as one character, which the word pieces do not know."""
 _SURROGATE = re.compile("[\ud800-\udfff]")  # half a character: legal in a Python string, not in the tokenizer
 
 _loaded: list[MiniLM] = []
@@ -127,10 +137,12 @@ class MiniLM:
 
 def _tokenizer(stored: bytes) -> Tokenizer:
     try:
-        from tokenizers import Tokenizer
+        from tokenizers import Tokenizer, normalizers
     except ImportError as error:
         raise MissingDependencyError("tokenizers", extra="offline", purpose="The embedded network") from error
     tokenizer: Tokenizer = Tokenizer.from_str(zlib.decompress(stored).decode("utf-8"))
+    spelt = [normalizers.Replace(one, letters) for one, letters in LIGATURES.items()]
+    tokenizer.normalizer = normalizers.Sequence([*spelt, tokenizer.normalizer])
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer

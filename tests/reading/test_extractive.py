@@ -264,3 +264,15 @@ def test_a_term_alone_states_nothing(reader: ExtractiveReader) -> None:
     quotes = [r.quote.text for r in ask(reader, asked, listed).readings]
     assert quotes
     assert "harbour_master" not in quotes
+
+
+def test_ligatures_are_read_as_the_letters_that_they_are(reader: ExtractiveReader) -> None:
+    plain = "The fire brigade of Offenham was founded in 1871. Its flagship, the Griffin, carries 2,400 litres."
+    joined = plain
+    for letters, one in (("ffi", "\ufb03"), ("ff", "\ufb00"), ("fi", "\ufb01"), ("fl", "\ufb02")):
+        joined = joined.replace(letters, one)
+    for question in ("When was the fire brigade of Offenham founded?", "What does the Griffin carry?"):
+        usual, other = (ask(reader, question, Passage("p", text)) for text in (plain, joined))
+        assert other.readings[0].probability == pytest.approx(usual.readings[0].probability, abs=0.02)
+        quote = other.readings[0].quote
+        assert joined[quote.start : quote.end] == quote.text
