@@ -67,9 +67,10 @@ def asks_meaning(question: str, names: Iterable[str]) -> bool:
 def repeats(sentence: str, question: str) -> bool:
     """Whether a sentence of a document asks what ``question`` asks, as in lists of questions and answers: no answer.
 
-    It ends in a question mark, and six tenths of the words of both are common to them.
+    It ends in a question mark, and six tenths of the words of both are common to them. Nor is a single word of it an
+    answer, such as a label that is no heading to its program, unless the question names it as one of two.
     """
-    if not _ENDS_ASKING.search(sentence):
-        return False
     asked, said = set(words(question)), set(words(sentence))
+    if not _ENDS_ASKING.search(sentence):
+        return len(said) == 1 and said <= asked and "or" not in asked
     return len(asked & said) >= _ALIKE * len(asked | said) > 0

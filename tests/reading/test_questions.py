@@ -55,6 +55,8 @@ def test_the_question_itself_is_no_answer(reader: ExtractiveReader) -> None:
     assert repeats("**What does error E3 mean?**", "What does the error E3 mean?")
     assert not repeats("Did you know that the museum opened in 1998?", "When did the museum open?")
     assert not repeats("The error E3 means that it is blocked.", "What does the error E3 mean?")
+    assert repeats("Budget", "Did the board approve the budget?")
+    assert not repeats("Closed.", "Is the station open or closed?")
     quotes = [r.quote.text for r in read(reader, "What does the error E3 mean?").readings]
     assert quotes[0] == "The motor is blocked."
     assert not any("E3" in q for q in quotes)
