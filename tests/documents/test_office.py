@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 import struct
 import subprocess
 import sys
@@ -122,6 +123,38 @@ def test_raised_digits_are_told_apart_and_struck_out_text_is_left_out() -> None:
     parts += (("2", '<w:vertAlign w:val="subscript"/>'), ("O is ", ""), ("cheap", "<w:strike/>"), ("dear", ""))
     runs = "".join(f'<w:r><w:rPr>{how}</w:rPr><w:t xml:space="preserve">{t}</w:t></w:r>' for t, how in parts)
     assert read(docx(f"<w:p>{runs}</w:p>"), "a.docx").text == "10⁶ H2O is dear"
+
+
+FORMULAS = [
+    ("<m:f><m:num>{1}</m:num><m:den>{2}</m:den></m:f>{x}", "1/2x"),
+    ("<m:f><m:num>{a+b}</m:num><m:den>{c}</m:den></m:f>", "(a+b)/c"),
+    ("<m:f><m:fPr><m:type m:val='noBar'/></m:fPr><m:num>{n}</m:num><m:den>{k}</m:den></m:f>", "n over k"),
+    ("<m:sSup><m:e>{10}</m:e><m:sup>{-3}</m:sup></m:sSup>", "10⁻³"),
+    ("<m:sSup><m:e>{e}</m:e><m:sup>{n+1}</m:sup></m:sSup>{t}", "e^(n+1)t"),
+    ("<m:sSubSup><m:e>{v}</m:e><m:sub>{max}</m:sub><m:sup>{2}</m:sup></m:sSubSup>", "v_max²"),
+    ("<m:d><m:dPr/><m:e>{a+b}</m:e></m:d>{c}", "(a+b)c"),
+    ("<m:d><m:dPr><m:begChr m:val='['/><m:endChr m:val=']'/></m:dPr><m:e>{1}</m:e><m:e>{2}</m:e></m:d>", "[1|2]"),
+    ("<m:rad><m:deg/><m:e>{x+1}</m:e></m:rad>{y}", "√(x+1)y"),
+    ("<m:nary><m:naryPr><m:chr m:val='∑'/></m:naryPr><m:sub>{i=1}</m:sub><m:sup>{n}</m:sup><m:e>{i}</m:e></m:nary>",
+     "∑_(i=1)^n i"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("formula", "spelt"), FORMULAS)
+def test_formulas_say_what_their_layout_shows(formula: str, spelt: str) -> None:
+    math = "http://schemas.openxmlformats.org/officeDocument/2006/math"
+    runs = re.sub(r"\{([^}]*)\}", r"<m:r><m:t>\1</m:t></m:r>", formula)
+    body = f'<w:p><w:r><w:t xml:space="preserve">It is </w:t></w:r><m:oMath xmlns:m="{math}">{runs}</m:oMath></w:p>'
+    assert read(docx(body), "a.docx").text == f"It is {spelt}"
+
+
+def test_the_title_above_the_first_heading_is_the_documents() -> None:
+    heading = paragraph("Membership", '<w:outlineLvl w:val="0"/>') + paragraph("The fee is 85 pounds.")
+    assert (
+        read(docx(paragraph("Statutes of the Rowing Club") + heading), "a.docx").title == "Statutes of the Rowing Club"
+    )
+    assert read(docx(paragraph("This is a sentence.") + heading), "a.docx").title == "Membership"
+    assert read(docx(heading), "a.docx").title == "Membership"
 
 
 def test_headings_by_style_by_what_it_is_based_on_and_by_level() -> None:

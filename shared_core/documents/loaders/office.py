@@ -18,6 +18,7 @@ from urllib.parse import unquote
 from xml.parsers import expat
 
 from shared_core.documents.loaders.extracted import (
+    RAISED,
     Extracted,
     Heading,
     Page,
@@ -46,6 +47,8 @@ _ON_EACH_SLIDE = re.compile(
 )
 _SLIDE_ENDS = "<hr />"
 _NO_TEXT = re.compile(r"(?<=>)\n(?=<)|</?(?:span|strong|em|u)\b[^>]*>")
+_EXPONENT = re.compile(r"[+\-−–]?\d+")
+_PARTED = {"d": "|", "mr": ", ", "eqArr": "; "}
 _PAGES = frozenset(("application/xhtml+xml", "text/html"))
 
 
@@ -71,7 +74,8 @@ def read_office(kind: str, data: bytes, budget: Budget) -> Extracted:
     title = archive.tree("docProps/core.xml").findtext(".//{*}title") if "docProps/core.xml" in archive.names else ""
     title = one_line(without_surrogates(title or ""))
     if not title or is_no_title(title):
-        title = found.headings[0].label if found.headings else first_line_title(found.text)
+        title = first_line_title(found.text)  # of the style "Title", which makes no heading
+        title = found.headings[0].label if found.headings and not (title and found.headings[0].start) else title
     return Extracted(found.text, title, found.headings, pages=found.pages if kind == "pptx" else ())
 
 
@@ -101,6 +105,55 @@ def read_epub(data: bytes, budget: Budget) -> Extracted:
     missing = (name for name in names if name not in archive.names)
     problems = tuple(Problem(f"{name} is missing from the book", "Get the book again.") for name in missing)
     return Extracted(found.text, title, found.headings, problems=problems)
+
+
+def _spelt_out(root: Element) -> bytes:
+    """Return a part with signs for what only the layout of its formulas shows: a half is not 12, but 1/2."""
+    from lxml import etree
+
+    for formula in root.iter("{*}oMath"):
+        for part in reversed(list(formula.iter("{*}*"))):  # the inner ones first
+            before, after = _signs(part)
+            if before:
+                part.insert(0, _run(part, before))
+            if after:
+                part.append(_run(part, after))
+    return etree.tostring(root)
+
+
+def _run(part: Element, sign: str) -> Element:
+    space = part.tag[: part.tag.index("}") + 1]
+    run = part.makeelement(f"{space}r")
+    run.append(part.makeelement(f"{space}t"))
+    run[0].text = sign
+    return run
+
+
+def _signs(part: Element) -> tuple[str, str]:
+    """Return the signs before and behind a part of a formula; digits of an exponent become raised ones."""
+    from lxml import etree
+
+    parent = part.getparent()
+    name, within = etree.QName(part).localname, etree.QName(parent).localname if parent is not None else ""
+    text = "".join(map(str, part.itertext()))
+    opened, closed = ("", "") if len(text) == 1 or text.isdecimal() else ("(", ")")
+    if name in ("sup", "deg") and _EXPONENT.fullmatch(text):
+        for letters in part.iter("{*}t"):
+            letters.text = (letters.text or "").translate(RAISED)
+        return "", ""
+    if name == "num":
+        no_bar = parent is not None and any(t.values() == ["noBar"] for t in parent.iterfind("{*}fPr/{*}type"))
+        return opened, closed + (" over " if no_bar else "/")
+    if name == "e" and within in _PARTED and part.getprevious() is not None and part.getprevious().tag == part.tag:
+        return _PARTED[within], ""
+    if name in ("nary", "d"):
+        given = {etree.QName(sign).localname: "".join(sign.values()) for sign in part.iterfind("{*}*/{*}*")}
+        return (given.get("chr", "∫"), "") if name == "nary" else (given.get("begChr", "("), given.get("endChr", ")"))
+    return {
+        "den": (opened, closed), "sup": (f"^{opened}", closed), "fName": ("", " "), "mr": ("", "; "),
+        "sub": ("", "") if not opened else ("_", "") if text.isalnum() else ("_(", ")"),
+        "e": {"rad": (f"√{opened}", closed), "nary": (" ", "")}.get(within, ("", "")),
+    }.get(name, ("", ""))  # fmt: skip
 
 
 def _joined(parts: Iterable[Extracted]) -> Extracted:
@@ -165,6 +218,8 @@ class _Archive:
                         parser.Parse(content, True)
                     except expat.ExpatError as error:
                         raise damaged(self.kind, error) from error
+                if b":oMath" in content:
+                    content = _spelt_out(self._parsed(content))
                 kept.writestr(name, _ON_EACH_SLIDE.sub(b"", content) if name.startswith("ppt/slides/") else content)
         return copy.getvalue()
 
@@ -199,12 +254,15 @@ class _Archive:
         Raises:
             DocumentError: as for ``read``; also if it is not well-formed XML, or nested too deeply.
         """
+        return self._parsed(self.read(name))
+
+    def _parsed(self, content: bytes) -> Element:
         from lxml import etree
 
         parser = etree.XMLParser(
             resolve_entities=False, no_network=True, load_dtd=False, remove_comments=True, remove_pis=True
         )
         try:
-            return etree.fromstring(self.read(name), parser)
+            return etree.fromstring(content, parser)
         except etree.LxmlError as error:
             raise damaged(self.kind, error) from error
