@@ -118,7 +118,7 @@ def _spelt_out(root: Element) -> bytes:
                 part.insert(0, _run(part, before))
             if after:
                 part.append(_run(part, after))
-    return etree.tostring(root)
+    return bytes(etree.tostring(root))
 
 
 def _run(part: Element, sign: str) -> Element:
