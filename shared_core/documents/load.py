@@ -284,6 +284,8 @@ def _extract(kind: str, data: bytes, options: LoadOptions, budget: Budget) -> tu
     if kind in ("text", "rst", "code", "config", "subtitles", "tex", "adoc", "org", "textile", "wiki"):
         from shared_core.documents.loaders import text
 
+        if kind == "text" and (mail := text.load_mail(data, options.encoding, budget)) is not None:
+            return kind, mail
         if kind in text.MARKUP:
             return "text", text.load_markup(data, options.encoding, kind)
         if kind == "config":

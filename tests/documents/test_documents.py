@@ -221,15 +221,20 @@ def test_rst_sections(tmp_path: Path) -> None:
     assert document.title == "Title"
 
 
-def test_notebooks_are_the_sources_of_their_cells() -> None:
+def test_notebooks_are_their_cells_with_what_code_printed() -> None:
     notebook = {
         "cells": [
             {"cell_type": "markdown", "source": ["# Tides\n", "They come and go."]},
-            {"cell_type": "code", "source": "print(1)", "outputs": [{"text": "not read"}]},
+            {"cell_type": "code", "source": "print(1)", "outputs": [{"text": ["\x1b[1m1\x1b[0m\n"]}]},
+            {"cell_type": "code", "source": "f", "outputs": [
+                {"data": {"text/plain": ["port\n", "Ellum  412.5"], "text/html": "<table>"}},
+                {"data": {"text/plain": "<Figure size 640x480 with 1 Axes>", "image/png": "iVBO"}},
+                {"output_type": "error", "evalue": "not read", "traceback": ["not read"]},
+            ]},
         ]
-    }
+    }  # fmt: skip
     document = read(json.dumps(notebook), "a.ipynb")
-    assert document.text == "# Tides\nThey come and go.\n\nprint(1)"
+    assert document.text == "# Tides\nThey come and go.\n\nprint(1)\n\n1\n\nf\n\nport\nEllum  412.5"
     assert [h.label for h in document.headings] == ["Tides"]
     assert read("{}", "b.ipynb").format == "code"
 

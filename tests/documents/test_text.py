@@ -238,3 +238,51 @@ def test_blocks_within_others_are_named_by_their_path() -> None:
 )
 def test_blocks_of_one_thing_stay_together(text: str) -> None:
     assert read(text, "a.yml").headings == ()
+
+
+MAIL = """\
+Received: from mail.example (mail.example [192.0.2.7])
+\tby mx.example; Tue, 14 May 2024 09:12:44 +0200
+From: =?iso-8859-1?Q?J=FCrgen_Ott?= <ott@mail.example>
+Subject: =?utf-8?Q?Offer_for_the_M=C3=BChle_pumps?=
+MIME-Version: 1.0
+Content-Type: multipart/mixed; boundary="A"
+
+--A
+Content-Type: text/plain; charset=utf-8
+Content-Transfer-Encoding: quoted-printable
+
+We order 14 pumps of the type KX-20=
+0. The address is K=C3=B6nigsgasse 12.
+--A
+Content-Type: message/rfc822
+
+From: Otto <otto@mail.example>
+Content-Type: text/html; charset=iso-8859-1
+Content-Transfer-Encoding: quoted-printable
+
+<h2>Terms</h2><p>One costs 412 euros at our b=FCro.
+--A
+Content-Type: application/pdf
+Content-Disposition: attachment; filename="plan.pdf"
+
+--A--
+"""
+
+
+@pytest.mark.parametrize("name", ["order.eml", "order.txt"])
+def test_mails_are_read_as_their_readers_see_them(name: str) -> None:
+    document = read(MAIL, name)
+    assert document.text == (
+        "From: Jürgen Ott <ott@mail.example>\nSubject: Offer for the Mühle pumps\n\n"
+        "We order 14 pumps of the type KX-200. The address is Königsgasse 12.\n\n"
+        "From: Otto <otto@mail.example>\n\nTerms\n\nOne costs 412 euros at our büro."
+    )
+    assert document.title == "Offer for the Mühle pumps"
+    assert [document.text[h.start : h.end] for h in document.headings] == ["Terms"]
+    assert [problem.message for problem in document.problems] == ["attachment plan.pdf is not read"]
+
+
+def test_what_only_looks_like_a_mail_is_read_as_it_is() -> None:
+    for text in ("From: Peter\nSubject: Roof\n\nIt leaks=\n.", "MIME-Version: 1.0\nA line.\n\nFrom: here"):
+        assert read(text, "a.txt").text == text

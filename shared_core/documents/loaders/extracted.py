@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -83,6 +83,21 @@ class Extracted:
     pages: tuple[Page, ...] = ()
 
 
+def join_parts(parts: Iterable[Extracted]) -> Extracted:
+    """Join chapters, slides or parts of a mail, whose numbers count from 1; those without text are left out."""
+    pieces: list[str] = []
+    headings: list[Heading] = []
+    pages: list[Page] = []
+    length = 0
+    for number, part in enumerate(parts, 1):
+        if part.text.strip():
+            pages.append(Page(length, number))
+            headings += [Heading(h.start + length, h.end + length, h.level, h.label) for h in part.headings]
+            pieces.append(part.text)
+            length += len(part.text) + len(_PARTED)
+    return Extracted(_PARTED.join(pieces), "", tuple(headings), pages=tuple(pages))
+
+
 # The UTF-32 mark begins with the UTF-16 one, so it must be tried first.
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -102,6 +117,7 @@ _MAGIC = (
     (b"SQLite format 3\x00", "a database"),
 )
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+_PARTED = "\n\n"
 _SAMPLE = 65_536
 _CONTROL_SHARE = 0.02
 _LATIN = re.compile(

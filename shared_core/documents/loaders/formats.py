@@ -6,7 +6,7 @@ import re
 from pathlib import PurePath
 from typing import NamedTuple
 
-_TEXT = (".txt", ".text")
+_TEXT = (".txt", ".text", ".eml")
 _CODE = (
     # logs and configuration
     ".log", ".toml", ".ini", ".cfg", ".conf", ".properties", ".tf", ".proto",
@@ -61,7 +61,7 @@ _SAVE_AS = {
     **dict.fromkeys((".ps", ".eps", ".djvu", ".xps"), "convert them to .pdf"),
     **dict.fromkeys((".mobi", ".azw", ".azw3"), "convert them to .epub"),
     **dict.fromkeys((".zip", ".tar", ".tgz", ".7z", ".rar", ".xz", ".zst", ".tar.gz", ".tar.bz2"), "unpack them"),
-    **dict.fromkeys((".eml", ".msg", ".mbox"), "save the messages as .txt"),
+    **dict.fromkeys((".msg", ".mbox"), "save each message as .eml"),
     **dict.fromkeys(
         (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".webp", ".heic"),
         "pictures hold no text; scans need OCR (for example ocrmypdf)",

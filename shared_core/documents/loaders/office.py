@@ -12,7 +12,6 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 from xml.parsers import expat
@@ -20,13 +19,12 @@ from xml.parsers import expat
 from shared_core.documents.loaders.extracted import (
     RAISED,
     Extracted,
-    Heading,
-    Page,
     Problem,
     damaged,
     decode,
     first_line_title,
     is_no_title,
+    join_parts,
     one_line,
     without_surrogates,
 )
@@ -37,7 +35,6 @@ from shared_core.errors import DocumentError
 if TYPE_CHECKING:
     from lxml.etree import _Element as Element
 
-_BREAK = "\n\n"
 _OLD_OFFICE = b"\xd0\xcf\x11\xe0"
 _END_RECORD = struct.Struct("<4s4H2LH")  # of the archive's directory (zip application note, 4.3.16)
 _MAX_DIRECTORY_BYTES = 4 * 2**20  # some 40,000 members; a document has tens
@@ -70,7 +67,7 @@ def read_office(kind: str, data: bytes, budget: Budget) -> Extracted:
     slides = html.split(_SLIDE_ENDS) if kind == "pptx" else [html]
     # Line breaks between tags are not in the document; the spaces within paragraphs are.
     parts = (f"<main>{_NO_TEXT.sub('', slide.strip())}</main>".replace("\u2011", "-") for slide in slides)
-    found = _joined(read_html(part, budget, spaces=True) for part in parts)
+    found = join_parts(read_html(part, budget, spaces=True) for part in parts)
     title = archive.tree("docProps/core.xml").findtext(".//{*}title") if "docProps/core.xml" in archive.names else ""
     title = one_line(without_surrogates(title or ""))
     if not title or is_no_title(title):
@@ -100,7 +97,7 @@ def read_epub(data: bytes, budget: Budget) -> Extracted:
     }
     order = (hrefs[id_] for entry in book.iter("{*}itemref") if (id_ := entry.get("idref", "")) in hrefs)
     names = [posixpath.normpath(posixpath.join(posixpath.dirname(root), unquote(href))) for href in order]
-    found = _joined(read_html(decode(archive.read(name)), budget) for name in names if name in archive.names)
+    found = join_parts(read_html(decode(archive.read(name)), budget) for name in names if name in archive.names)
     title = one_line(book.findtext(".//{*}title") or "") or next((h.label for h in found.headings), "")
     missing = (name for name in names if name not in archive.names)
     problems = tuple(Problem(f"{name} is missing from the book", "Get the book again.") for name in missing)
@@ -154,21 +151,6 @@ def _signs(part: Element) -> tuple[str, str]:
         "sub": ("", "") if not opened else ("_", "") if text.isalnum() else ("_(", ")"),
         "e": {"rad": (f"√{opened}", closed), "nary": (" ", "")}.get(within, ("", "")),
     }.get(name, ("", ""))  # fmt: skip
-
-
-def _joined(parts: Iterable[Extracted]) -> Extracted:
-    """Join chapters or slides, whose numbers count from 1; those without text are left out."""
-    pieces: list[str] = []
-    headings: list[Heading] = []
-    pages: list[Page] = []
-    length = 0
-    for number, part in enumerate(parts, 1):
-        if part.text.strip():
-            pages.append(Page(length, number))
-            headings += [Heading(h.start + length, h.end + length, h.level, h.label) for h in part.headings]
-            pieces.append(part.text)
-            length += len(part.text) + len(_BREAK)
-    return Extracted(_BREAK.join(pieces), "", tuple(headings), pages=tuple(pages))
 
 
 class _Archive:

@@ -5,24 +5,33 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from email.message import EmailMessage
+from email.parser import BytesParser
+from email.policy import default as mail_policy
 from html import unescape
 from itertools import pairwise, zip_longest
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from shared_core.documents.loaders.extracted import (
     TERM_LEVEL,
     Extracted,
     Heading,
+    Problem,
     blanked,
     decode,
     first_line_title,
+    join_parts,
     one_line,
     without_surrogates,
 )
+from shared_core.documents.loaders.limits import Budget
 from shared_core.documents.loaders.markdown import read_markdown
 from shared_core.documents.loaders.named_rows import replace_tables
+from shared_core.errors import DocumentError
 
+_MAIL_HEAD = re.compile(rb"(?:From [^\n]*\n)?(?:[!-9;-~]+:[^\n]*\n(?:[ \t][^\n]*\n)*)+\r?\n")
+_MAIL_NAME = re.compile(rb"^([!-9;-~]+):", re.MULTILINE)
 _QUESTION = re.compile(
     r"(?:\A|\n[ \t]*\n)([ \t]*)(\d{1,3}[.)][ \t][^\n]*\S|(?:Q\d*[:.][ \t]+)?[A-Z][^\n]*\?)[ \t]*(?=\n)"
 )
@@ -85,6 +94,8 @@ _ORG_TAGS = re.compile(r":[\w@:]+:")
 _MARKUP_TITLE = re.compile(r"^(?:#\+title:|\\title(?=\{))[ \t]*(.+)$", re.MULTILINE | re.IGNORECASE)
 _TEX_LEVELS = ("part", "chapter", "section", "subsection", "subsubsection", "paragraph")
 _TEX_COMMAND = re.compile(r"\\(?:label\{[^{}]*\}|[A-Za-z]+\*?|(?=\W))|(?<!\\)[{}~]")
+_ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_OBJECT = re.compile(r"\[?<[^\n]*>\]?")  # "<Figure size 640x480 with 1 Axes>"
 MAX_NOTEBOOK_CHARACTERS = 32 * 2**20
 
 
@@ -93,6 +104,66 @@ def load_text(data: bytes, fallback: str | None) -> Extracted:
     text = _PAGE_END.sub(_joined, decode(data, fallback=fallback))
     titles = _rst_headings(text) or _numbered(text)
     return Extracted(text, _title(text, titles), tuple(sorted([*titles, *_questions(text), *_options(text)])))
+
+
+def load_mail(data: bytes, fallback: str | None, budget: Budget) -> Extracted | None:
+    """Read a mail as it was sent: its people, date and subject, then its text, decoded, and mails it forwards.
+
+    Returns ``None`` if the file is none, or one that a program has made readable already.
+
+    Raises:
+        DocumentError: its text is not in the encoding that it declares, or its HTML is beyond the limits.
+    """
+    head = _MAIL_HEAD.match(data)
+    names = {name.lower() for name in _MAIL_NAME.findall(head[0])} if head else set()
+    if b"from" not in names or names.isdisjoint((b"mime-version", b"content-transfer-encoding")):
+        return None
+    try:
+        mail = BytesParser(EmailMessage, policy=mail_policy).parsebytes(data)
+        found = join_parts(_mail_parts(mail, fallback, budget))
+        files = [
+            one_line(part.get_filename() or part.get_content_type()) for part in _attached(mail) if not _sent(part)
+        ]
+    except DocumentError:
+        raise
+    except (LookupError, ValueError, AttributeError, TypeError, RecursionError):  # the library fails at broken heads
+        return None
+    problems = tuple(Problem(f"attachment {name} is not read", "Save it beside the mail.") for name in files)
+    return Extracted(found.text, _said_in(mail, "Subject"), found.headings, problems=problems)
+
+
+def _mail_parts(mail: EmailMessage, fallback: str | None, budget: Budget) -> Iterator[Extracted]:
+    named = {name: _said_in(mail, name) for name in ("From", "To", "Cc", "Date", "Subject")}
+    yield Extracted("\n".join(f"{name}: {said}" for name, said in named.items() if said))
+    body = mail.get_body(("plain", "html"))
+    content = body.get_payload(decode=True) if body is not None else None
+    if body is not None and isinstance(content, bytes):
+        text = decode(content, declared=body.get_content_charset(), fallback=fallback)
+        if body.get_content_subtype() == "html":
+            from shared_core.documents.loaders.html import read_html  # needs lxml, which plain mails do not
+
+            yield read_html(text, budget)
+        else:
+            yield Extracted(text.replace("\r\n", "\n").strip("\n"))
+    for forwarded in filter(None, map(_sent, _attached(mail))):
+        yield from _mail_parts(forwarded, fallback, budget)
+
+
+def _said_in(mail: EmailMessage, name: str) -> str:
+    return one_line(without_surrogates(str(mail[name] or "")))
+
+
+def _attached(mail: EmailMessage) -> list[EmailMessage]:
+    """Return what is attached to a mail, not the pictures within its text."""
+    parts = [part for part in mail.iter_attachments() if isinstance(part, EmailMessage)]
+    return [part for part in parts if part.is_attachment() or _sent(part)]
+
+
+def _sent(part: EmailMessage) -> EmailMessage | None:
+    """Return the mail that a part is, if it is one."""
+    inner = part.get_payload() if part.get_content_type() == "message/rfc822" else None
+    first = inner[0] if isinstance(inner, list) and inner else None
+    return first if isinstance(first, EmailMessage) else None
 
 
 def _joined(page_end: re.Match[str]) -> str:
@@ -377,7 +448,7 @@ def _rst_headings(text: str) -> list[Heading]:
 
 
 def load_notebook(data: bytes, fallback: str | None) -> Extracted | None:
-    """Read a Jupyter notebook: the sources of its cells in order, with headings of Markdown cells, without outputs.
+    """Read a Jupyter notebook: its cells in order, with headings of Markdown cells and with what code printed.
 
     Returns ``None`` if the file is not a notebook.
     """
@@ -385,7 +456,7 @@ def load_notebook(data: bytes, fallback: str | None) -> Extracted | None:
     try:
         notebook = json.loads(text) if len(text) <= MAX_NOTEBOOK_CHARACTERS else None
         cells = notebook["cells"] if isinstance(notebook, dict) else None
-        sources = [(cell.get("cell_type"), _source(cell.get("source", ""))) for cell in cells or ()]
+        sources = [part for cell in cells or () for part in _cell(cell)]
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
         return None
     if not sources:
@@ -405,6 +476,16 @@ def load_notebook(data: bytes, fallback: str | None) -> Extracted | None:
         pieces.append(source)
         length += len(source)
     return Extracted("\n\n".join(pieces), headings[0].label if headings else "", tuple(headings))
+
+
+def _cell(cell: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the kind and the text of a cell's source and of its outputs, without pictures and traces of errors."""
+    yield str(cell.get("cell_type")), _source(cell.get("source", ""))
+    for output in cell.get("outputs") or ():
+        said = _source(output.get("text") or (output.get("data") or {}).get("text/plain") or "")
+        said = _ESCAPE.sub("", said).strip("\r\n")
+        if not _OBJECT.fullmatch(said):
+            yield "output", said
 
 
 def _source(value: object) -> str:
