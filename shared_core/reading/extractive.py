@@ -32,7 +32,7 @@ from shared_core.reading.language import is_english
 from shared_core.reading.loading import load_network
 from shared_core.reading.model import ReadingModel, each, log_odds
 from shared_core.reading.prepared import Asked, Placed, Prepared, Window, overlaps, whole_words
-from shared_core.reading.questions import opens_in_english, repeats, words
+from shared_core.reading.questions import is_titled, opens_in_english, repeats, words
 from shared_core.reading.rewording import reword
 from shared_core.reading.values import any_absent, values_of
 from shared_core.reading.weights import WEIGHTS, Weights, version_of
@@ -40,8 +40,12 @@ from shared_core.support.options import entry_at
 from shared_core.support.pickling import Remade
 from shared_core.types import Passage, Span
 
-_HEADING = re.compile(r"#{1,6}[ \t][^\n]*")
-_COMMENT = re.compile(r"#[ \t]+(?:\S+[ \t]+){4,}\S*[a-z]\.")  # of source code: a sentence, as headings are none
+# Files in which a line that begins with # is a comment, whatever it says.
+_COMMENTED = re.compile(
+    r"(?:\.(?:py|pyi|sh|bash|zsh|fish|rb|pl|pm|r|jl|exs?|ya?ml|toml|ini|cfg|conf|properties|tf|mk|cmake|ps1|dockerfile)"
+    r"|(?:\A|/)(?:make|docker|gem|rake)file)\Z",
+    re.IGNORECASE,
+)
 _NUMBER = re.compile(r"[\W_]*(?:\d{1,3}\.)*\d{1,3}[.)][\W_]*")  # of an item: "2.1.", "* **3)**"
 _LEADS_IN = re.compile(r"[^:]{1,300}:[ \t*_`\"”)]*")
 _CELL = r":?-+:?[ \t]*"
@@ -381,7 +385,9 @@ def _is_heading(candidate: Candidate, text: str, passage: Passage) -> bool:
     """
     if _TABLE_RULE.match(passage.text, candidate.end) or re.fullmatch(_RULE, text):
         return True
-    if (_HEADING.fullmatch(text) and not _COMMENT.fullmatch(text)) or (len(text) < 30 and _NUMBER.fullmatch(text)):
+    if is_titled(text) and not _COMMENTED.search(str(passage.metadata.get("source", ""))):
+        return True
+    if len(text) < 30 and _NUMBER.fullmatch(text):
         return True
     if _LEADS_IN.fullmatch(text) and not entry_at(passage.text, candidate.start)[1]:  # "-l  List in the long format:"
         return True

@@ -1,4 +1,4 @@
-"""Detect from words alone that a text asks nothing, is an English question, or is repeated by a document."""
+"""Detect from words alone that a text asks nothing, is an English question, a heading, or repeated by a document."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ _ASKING_MEANING = _set(
     flag switch argument parameter variable environment setting command tool program function explain describe tell me
     """
 )
+_HEADING = re.compile(r"#{1,6}[ \t][^\n]*")
+_COMMENT = re.compile(r"#[ \t]+(?:\S+[ \t]+){4,}\S*[a-z\d]\.")  # of source code: a sentence, as headings are none
 _ENDS_ASKING = re.compile(r"\?[\W_]*\Z")
 _ALIKE = 0.6
 
@@ -62,6 +64,15 @@ def asks_meaning(question: str, names: Iterable[str]) -> bool:
     (True, False)
     """
     return set(words(question)) - set(words(" ".join(names))) <= _ASKING_MEANING
+
+
+def is_titled(text: str) -> bool:
+    """Whether it is a heading of Markdown, which states nothing; not a sentence in a comment of source code.
+
+    >>> is_titled("# Crates and barrels"), is_titled("# The server bans clients that ask too often.")
+    (True, False)
+    """
+    return _HEADING.fullmatch(text) is not None and not _COMMENT.fullmatch(text)
 
 
 def repeats(sentence: str, question: str) -> bool:

@@ -80,7 +80,14 @@ def test_the_words_of_a_form_are_no_claim(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "heading"),
-    [("# A", True), ("## Life (1779–1851) [1]", True), ("Life\n====", True), ("#tag was used.", False), ("A.", False)],
+    [
+        ("# A", True),
+        ("## Life (1779–1851) [1]", True),
+        ("Life\n====", True),
+        ("#tag was used.", False),
+        ("A.", False),
+        ("# The server bans clients that ask more than twice.", False),
+    ],
 )
 def test_headings(text: str, heading: bool) -> None:
     assert is_heading(text) is heading

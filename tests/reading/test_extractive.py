@@ -149,10 +149,20 @@ def test_a_heading_states_nothing(reader: ExtractiveReader) -> None:
     assert ask(reader, "Who built the lighthouse?", only).readings == ()
 
 
+NAMES = ("bin/run.sh", "run.md")
+
+
 def test_a_comment_in_source_code_that_is_a_sentence_is_no_heading(reader: ExtractiveReader) -> None:
     said = "# The harbour server bans clients that send more than two requests a second."
     code = Passage("c", f"def fetch(station):\n    {said}\n    return get(station)", "tides.py")
     assert ask(reader, "Which clients does the harbour server ban?", code).readings[0].quote.text == said
+    dated = Passage("d", "# The constants below were measured in 1987.\nMAX_RANGE = 7.2", "tides")
+    assert "1987" in ask(reader, "When were the constants measured?", dated).readings[0].quote.text
+    text = "#!/bin/sh\n# Never run this as root\nset -e"
+    shown = [
+        ask(reader, "May the script be run as root?", Passage("s", text, "run", {"source": name})) for name in NAMES
+    ]
+    assert ["root" in str([r.quote.text for r in found.readings]) for found in shown] == [True, False]
 
 
 @pytest.mark.parametrize("label", ["**Development branch status:**", "* **2.1.**", "The branches are these:", "sort:"])

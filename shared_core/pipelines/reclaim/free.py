@@ -24,6 +24,7 @@ from shared_core.pipelines.decision.reasons import DECLINED, is_refusal
 from shared_core.pipelines.evidence import complete_sentences
 from shared_core.pipelines.extractive import UnusableReplies
 from shared_core.pipelines.reclaim.prompts import isolated_prompt, numbered_prompt
+from shared_core.reading.questions import is_titled
 from shared_core.runtime.flow import Flow, Generate
 from shared_core.types import Citation, Claim, MatchKind, Passage, Span
 
@@ -52,7 +53,7 @@ _LABEL = re.compile(
     r"\d{1,2}\)\s+|\d{1,2}\.\s+(?!(?:jan|feb|m[aä]r|apr|ma[iy]|jun|jul|aug|sep|o[ck]t|nov|de[cz])))(?=\S))",
     re.IGNORECASE,
 )
-_HEADING = re.compile(r"#{1,6}[ \t][^\n]*|[^\n]+\n(?:=+|-+)[ \t]*")
+_UNDERLINED = re.compile(r"[^\n]+\n(?:=+|-+)[ \t]*")
 # Both are left over where a mark was cut out: "capital .", ",.".
 _BLANKS_BEFORE = re.compile(r"\s+([.,;:!?])")
 _DOUBLED = re.compile(r"[,;]\s*([.,;!?])")
@@ -113,7 +114,7 @@ def is_heading(text: str) -> bool:
         >>> is_heading("# Maren Tolvard, navigator (1779–1851)"), is_heading("She sailed in 1799.")
         (True, False)
     """
-    return _HEADING.fullmatch(text.strip()) is not None
+    return is_titled(text.strip()) or _UNDERLINED.fullmatch(text.strip()) is not None
 
 
 def is_placeholder(text: str) -> bool:
