@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from shared_core.reading.candidates import Candidate
 from shared_core.reading.features import Words, is_among
 from shared_core.reading.prepared import Asked, Prepared
-from shared_core.reading.questions import asks_meaning
+from shared_core.reading.questions import asks_meaning, asks_wording
 from shared_core.support.options import entry_at, find_codes, find_options, find_variables, is_of_another
 from shared_core.types import Passage
 
@@ -39,6 +39,13 @@ _ASKS_WHAT_TO_DO = re.compile(
     r"|\bhow (?:do|can|should|to)\b|\bwhat (?:does|do|will|would) .+ do\b",
     re.IGNORECASE,
 )
+_CLAUSE = r"clause|section|article|paragraph|rule|regulation|chapter|item|point"
+_ASKED_CLAUSE = re.compile(rf"(?:\b({_CLAUSE})|§)[ \t]*(\d{{1,3}}(?:\.\d{{1,3}})*)(?![\w.]*\d)", re.IGNORECASE)
+_CLAUSE_BEGINS = re.compile(
+    rf"^[ \t#*_]*(?:({_CLAUSE})[ \t]+|§[ \t]*)?(\d{{1,3}}(?:\.\d{{1,3}})*)[.):]?(?=[ \t*_:–—-]|$)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_SAYS = re.compile(r"(?:\s+[\w'’]+){0,5}?\s+(?:say|state|provide|require)\b", re.IGNORECASE)
 _LABEL = 5
 """Words of a label at most."""
 _LONGEST = 240
@@ -61,7 +68,8 @@ def of_entries_asked(asked: Asked, entries: Sequence[Entry]) -> tuple[list[int],
     """
     kept, defines = _of_names(asked, entries)
     kept = _of_codes(asked.text, entries, kept)
-    return _of_rows(asked.words, entries, kept), defines
+    kept, says = _of_clauses(asked, entries, kept)
+    return _of_rows(asked.words, entries, kept), defines or says
 
 
 def lacks_options(question: str, words: Words, passages: Sequence[tuple[Passage, NDArray[np.int64]]]) -> bool:
@@ -136,6 +144,35 @@ def _of_codes(question: str, entries: Sequence[Entry], kept: Sequence[int]) -> S
     if not _ASKS_WHAT_TO_DO.search(question):
         return own
     return [i for i in own if not _is_label(entries[i], wanted, [entries[k] for k in own])] or own
+
+
+def _of_clauses(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> tuple[Sequence[int], bool]:
+    """Keep what the clause of a contract or law says that a question names, if it is found, not what refers to it.
+
+    Only if what it says is asked. Of a question of nothing else, the clause's first sentence; also return whether it
+    is such a question.
+    """
+    named = _ASKED_CLAUSE.search(asked.text)
+    if named is None:
+        return kept, False
+    own = [i for i in kept if _is_in_clause(entries[i], (named[1] or "").lower(), named[2])]
+    own = _fullest({i: is_among(asked.words.content, entries[i].prepared.title) for i in own})
+    rest = asked.text[: named.start()] + asked.text[named.end() :]
+    if not own or not asks_wording(rest, [entries[i].passage.title for i in own]):
+        return own if own and _SAYS.match(asked.text, named.end()) else kept, False
+    first: dict[str, int] = {}
+    for i in sorted(own, key=lambda i: entries[i].candidate.start):
+        first.setdefault(entries[i].passage.id, i)
+    return sorted(first.values()), True
+
+
+def _is_in_clause(entry: Entry, kind: str, number: str) -> bool:
+    """Return whether the last clause that begins above a candidate, or with it, has this number or is one within it."""
+    above = str(entry.passage.metadata.get("section", "")).rpartition(" > ")[2]
+    found = [*_CLAUSE_BEGINS.finditer(above), *_CLAUSE_BEGINS.finditer(entry.passage.text, 0, entry.candidate.end)]
+    if not found or (kind and found[-1][1] and found[-1][1].lower() != kind):
+        return False
+    return f"{found[-1][2]}.".startswith(f"{number}.")
 
 
 def _is_label(entry: Entry, codes: Collection[str], others: Sequence[Entry]) -> bool:

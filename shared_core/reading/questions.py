@@ -34,6 +34,12 @@ _ASKING_MEANING = _set(
     flag switch argument parameter variable environment setting command tool program function explain describe tell me
     """
 )
+_ASKING_WORDING = _set(
+    """
+    what what's which does do is are was the a an of in under by to for with on and say says said state states stated
+    provide provides provided require requires required contain contains rule rules read about mean means
+    """
+)
 _HEADING = re.compile(r"#{1,6}[ \t][^\n]*")
 _COMMENT = re.compile(r"#[ \t]+(?:\S+[ \t]+){4,}\S*[a-z\d]\.")  # of source code: a sentence, as headings are none
 _ENDS_ASKING = re.compile(r"\?[\W_]*\Z")
@@ -64,6 +70,15 @@ def asks_meaning(question: str, names: Iterable[str]) -> bool:
     (True, False)
     """
     return set(words(question)) - set(words(" ".join(names))) <= _ASKING_MEANING
+
+
+def asks_wording(question: str, names: Iterable[str]) -> bool:
+    """Whether it asks, besides these names, no more than what something says.
+
+    >>> asks_wording("What does the lease say?", ["Lease of a shop"]), asks_wording("What does it cost?", ["Lease"])
+    (True, False)
+    """
+    return set(words(question)) - set(words(" ".join(names))) <= _ASKING_WORDING
 
 
 def is_titled(text: str) -> bool:

@@ -156,6 +156,39 @@ def test_a_table_cut_into_passages_is_one_table(reader: ExtractiveReader) -> Non
     assert [r.quote.text.partition(";")[0] for r in result.readings] == ["Operator: Gemm"]
 
 
+LEASE = page(
+    "2. The tenant pays a rent of 940 pounds a month, unless clause 5 applies.\n\n"
+    "3. The tenant shall not sublet the workshop. He may share it.\n\n"
+    "5. If the roof leaks, the rent is 700 pounds.\n\n5.1 The landlord repairs the roof in a month.",
+    "Lease",
+)
+ACT = [
+    page("A ship that carries oil shall not enter without a pilot. Article 4 applies.", "Act", "Act > Article 2"),
+    page("A fine of 2,000 pounds is due for each breach of Article 2.", "Act", "Act > Article 4"),
+    page("§ 7 Dogs are not allowed on the quays.\n\n§ 8 Cats are allowed, except as stated in § 7.", "Act", "Act"),
+]
+
+
+@pytest.mark.parametrize(
+    ("passages", "question", "quote"),
+    [
+        ([LEASE], "What does clause 5 say?", "5. If the roof leaks"),
+        ([LEASE], "What does clause 3 of the lease say?", "3. The tenant shall not"),
+        ([LEASE], "What does clause 5 of the lease say about the landlord?", "5.1 The landlord repairs"),
+        (ACT, "What does Article 4 say?", "A fine of 2,000 pounds"),
+        (ACT, "What does § 7 say?", "§ 7 Dogs are not allowed"),
+        (ACT, "Which fine is due for a breach of Article 2?", "A fine of 2,000 pounds"),
+    ],
+)
+def test_what_a_clause_says_is_not_what_refers_to_it(
+    reader: ExtractiveReader, passages: list[Passage], question: str, quote: str
+) -> None:
+    (result,) = reader.read([Read(question, tuple(passages), 9)])
+    assert isinstance(result, ReadResult)
+    assert result.readings[0].quote.text.startswith(quote)
+    assert (result.readings[0].probability or 0) > 0.3
+
+
 @given(st.text(alphabet="-aA_:;| `\n", max_size=60), st.integers(0, 60))
 def test_any_place_of_any_text_may_explain_names(text: str, place: int) -> None:
     start, names = entry_at(text, place)
