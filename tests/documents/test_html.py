@@ -430,3 +430,10 @@ def test_a_line_break_within_a_heading_does_not_divide_it() -> None:
     document = read("<h1>II<br>The Storm</h1><p>The lantern broke.<br>It was old.</p>", "a.html")
     assert headings(document) == [(1, "II The Storm")]
     assert document.text == "II The Storm\n\nThe lantern broke.\nIt was old."
+
+
+@pytest.mark.parametrize("mark", ["epub:type='footnote'", "role='doc-footnote'", "epub:type='rearnote' class='x'"])
+def test_notes_of_books_are_no_sidebars(mark: str) -> None:
+    page = f"<section><p>{'It left with forty mules. ' * 20}</p><aside {mark}><p>Some say thirty-eight.</p></aside>"
+    assert text(page).endswith("\n\nSome say thirty-eight.")
+    assert "thirty-eight" not in text(page.replace(mark, "class='more'"))

@@ -286,3 +286,10 @@ def test_mails_are_read_as_their_readers_see_them(name: str) -> None:
 def test_what_only_looks_like_a_mail_is_read_as_it_is() -> None:
     for text in ("From: Peter\nSubject: Roof\n\nIt leaks=\n.", "MIME-Version: 1.0\nA line.\n\nFrom: here"):
         assert read(text, "a.txt").text == text
+
+
+def test_the_underlined_head_of_a_table_is_no_title() -> None:
+    for gap in ("\t", "      "):
+        text = f"PRICES OF 2024\n\nItem{gap}Small{gap}Large\n-----------------------\nCrate{gap}14.00{gap}22.00\n"
+        document = read(text, "a.txt")
+        assert (document.title, document.headings, document.text) == ("PRICES OF 2024", (), text)

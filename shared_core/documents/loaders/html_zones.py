@@ -14,7 +14,7 @@ from shared_core.documents.loaders.runs import TextRun
 
 _ROLES = {
     "main": "main", "navigation": "nav", "banner": "header", "contentinfo": "footer", "complementary": "aside",
-    "search": "nav", "doc-toc": "box", "directory": "box", "menu": "nav", "menubar": "nav", "article": "article",
+    "search": "nav", "doc-toc": "box", "doc-footnote": "note", "doc-endnotes": "note", "directory": "box", "menu": "nav", "menubar": "nav", "article": "article",
 }  # fmt: skip
 _TAGS = {"main": "main", "nav": "nav", "header": "header", "footer": "footer", "aside": "aside", "article": "article",
          "ul": "list", "ol": "list", "menu": "list"}  # fmt: skip
@@ -43,6 +43,7 @@ _CONSENT = frozenset(
         "CybotCookiebotDialog",
     )
 )  # fmt: skip
+_NOTES = frozenset(("footnote", "footnotes", "endnote", "endnotes", "rearnote", "rearnotes"))  # of books
 _NEVER_BOXES = frozenset(("html", "body", "main", "article", "h1", "h2", "h3", "h4", "h5", "h6"))
 _MOSTLY_LINKS = 0.5
 _MANY_LINKS = 0.3
@@ -55,6 +56,8 @@ _FOOTER_SHARE = 0.3
 def zone_kind(tag: str, attributes: Mapping[str, str]) -> str:
     """Return the kind of zone that an element opens; empty for most."""
     kind = _ROLES.get(attributes.get("role", ""), "")
+    if not kind and not _NOTES.isdisjoint((attributes.get("epub:type") or "").split()):
+        return "note"
     if not kind and tag not in _NEVER_BOXES and ("class" in attributes or "id" in attributes):
         words = f"{attributes.get('class', '')} {attributes.get('id', '')}".lower().split()
         kind = next((_NAMES[word] for word in words if word in _NAMES), "")

@@ -55,6 +55,7 @@ _OPENER = re.compile(
     re.VERBOSE,
 )
 _DEEPEST, _LONGEST_CONFIG = 6, 2**20
+_CELLS = re.compile(r"\S(?:\t| {3,})\S")  # side by side: the head of a table rather than a title
 _RST_RULE = re.compile(r"([=\-`:.'\"~^_*+#])\1{2,}")
 # What begins with two dots and is no note, citation, target, substitution or directive, and the indented lines below.
 _RST_COMMENT = re.compile(
@@ -433,7 +434,7 @@ def _rst_headings(text: str) -> list[Heading]:
     headings: list[Heading] = []
     for i in range(1, len(lines)):
         (start, title), (under, rule) = lines[i - 1], lines[i]
-        if not _RST_RULE.fullmatch(rule) or not title.strip() or _RST_RULE.fullmatch(title):
+        if not _RST_RULE.fullmatch(rule) or not title.strip() or _RST_RULE.fullmatch(title) or _CELLS.search(title):
             continue
         over = i >= 2 and lines[i - 2][1] == rule
         blank_above = i < 2 or not lines[i - 2][1]
