@@ -14,7 +14,8 @@ from shared_core.documents.loaders.runs import TextRun
 
 _ROLES = {
     "main": "main", "navigation": "nav", "banner": "header", "contentinfo": "footer", "complementary": "aside",
-    "search": "nav", "doc-toc": "box", "doc-footnote": "note", "doc-endnotes": "note", "directory": "box", "menu": "nav", "menubar": "nav", "article": "article",
+    "search": "nav", "doc-toc": "box", "directory": "box", "menu": "nav", "menubar": "nav", "article": "article",
+    "doc-footnote": "note", "doc-endnotes": "note",
 }  # fmt: skip
 _TAGS = {"main": "main", "nav": "nav", "header": "header", "footer": "footer", "aside": "aside", "article": "article",
          "ul": "list", "ol": "list", "menu": "list"}  # fmt: skip
