@@ -216,3 +216,8 @@ def test_lines_above_the_header_are_text(above: str, text: str) -> None:
 def test_a_header_that_is_narrower_than_the_rows_stays_the_header(header: str) -> None:
     document = read(f"{header}hello, you\nbye, you\n", "a.csv")
     assert [values["row"] for *_, values in rows(document)] == [1, 2]
+
+
+def test_decimal_commas_part_no_fields_of_a_table_with_semicolons() -> None:
+    document = read("Quarter;Revenue (EUR);Margin\nQ1;1.204,5;12,4 %\nQ2;1.310,0;11,9 %\nQ3;998,2;-3,1 %\n", "a.csv")
+    assert document.text.splitlines()[0] == "Quarter: Q1; Revenue (EUR): 1.204,5; Margin: 12,4 %"

@@ -274,6 +274,10 @@ def _above_header(text: str, text_column: str | None, delimiters: Sequence[str])
     given = [*itertools.islice(io.StringIO(text), _SAMPLE_LINES), ""]
     lines = [(line, not below.strip()) for line, below in itertools.pairwise(given) if line.strip()]
     names = {*TEXT_COLUMNS, (text_column or "text").lower()}
+    for delimiter in delimiters:  # each line has as many fields, the first one no empty ones: decimal commas are none
+        rows = [next(csv.reader([line], delimiter=delimiter), []) for line, _ in lines]
+        if rows and len(rows[0]) > 1 and all(rows[0]) and all(len(row) == len(rows[0]) for row in rows):
+            return None
     for delimiter in delimiters:
         rows = [next(csv.reader([line], delimiter=delimiter), []) for line, _ in lines]
         filled = [[cell.strip().lower() for cell in row if cell.strip()] for row in rows]
