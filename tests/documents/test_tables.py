@@ -76,6 +76,24 @@ def test_a_table_of_cells_is_read_row_by_row() -> None:
     assert "no text column" in refuses("day,degrees\n2024-01-01,3.5\n", "sensor.csv").message
 
 
+@pytest.mark.parametrize(
+    ("head", "text"),
+    [
+        ("Region,Sales,,Costs,\n,2022,2023,2022,2023", "Sales 2022: 10; Sales 2023: 12; Costs 2022: 5; Costs 2023: 6"),
+        ("Region,Sales,Sales,Costs,Costs", "Sales: 10; Sales (2): 12; Costs: 5; Costs (2): 6"),
+        ("Region,Sales,,Costs,Rent", "Sales: 10; column 3: 12; Costs: 5; Rent: 6"),
+    ],
+)
+def test_columns_of_one_name_and_of_none_keep_their_values(head: str, text: str) -> None:
+    document = read(f"{head}\nNorth,10,12,5,6\nSouth,20,25,11,9\n".encode(), "a.csv")
+    assert document.text.split("\n\n")[0] == f"Region: North; {text}"
+    assert document.segments[0].metadata["row"] == 1
+
+
+def test_the_index_of_a_data_frame_is_no_column() -> None:
+    assert read(b",name,price\n0,Saw,5\n1,Axe,7\n", "a.csv").text == "name: Saw; price: 5\n\nname: Axe; price: 7"
+
+
 def test_csv_text_column() -> None:
     content = "id,note\n1,2024-01\n"
     error = refuses(content, "a.csv")

@@ -109,11 +109,12 @@ def load_csv(
             if len(record) > len(header):
                 what = f"row {number} has {len(record)} fields, the header {len(header)}; the extra ones were left out"
                 problems.append(Problem(what, "Quote fields that hold the delimiter."))
-    columns = _typed_columns(header or [], [record for _, record in records])
+    header, records = _named_columns(header or [], records)
+    columns = _typed_columns(header, [record for _, record in records])
     rows = [
         (n, {name: columns[name][i] for name in columns if i < len(columns[name])}) for i, (n, _) in enumerate(records)
     ]
-    table = _as_text(rows, header or [], text_column, problems, "row", dict(records))
+    table = _as_text(rows, header, text_column, problems, "row", dict(records))
     return _below("\n".join(filter(None, preface)), table)
 
 
@@ -235,6 +236,30 @@ def _json(text: str) -> tuple[object, str]:
         return json.loads(text), ""
     except (ValueError, RecursionError) as error:
         return None, f"is not valid JSON: {getattr(error, 'msg', '') or 'too deeply nested or too long a number'}"
+
+
+def _named_columns(
+    header: list[str], records: list[tuple[int, list[str]]]
+) -> tuple[list[str], list[tuple[int, list[str]]]]:
+    """Give every column with values a name of its own: a header of two rows is one, repeated names are numbered."""
+    filled = [i for i in range(len(header)) if any(i < len(record) and record[i].strip() for _, record in records)]
+    if filled[:1] == [0] and [record[0] for _, record in records] == [str(i) for i in range(len(records))]:
+        filled = filled[1:]  # a data frame's index
+    names: list[str | None] = [name if name or i not in filled else None for i, name in enumerate(header)]
+    below = [*map(one_line, records[0][1]), *[""] * len(header)][: len(header)] if len(records) > 1 else []
+    # Below a cell that spans several columns stand their names; the column of the rows' names has none.
+    spanned = [i for i, name in enumerate(names) if name is None]
+    if spanned and below and header[0] and not below[0] and all(below[i] and below[i - 1] for i in spanned):
+        upper = ""
+        for i, above in enumerate(header):
+            upper = above or upper
+            names[i] = f"{upper} {below[i]}".strip()
+        records = [(number - 1, record) for number, record in records[1:]]
+    named: list[str] = []
+    for i, name in enumerate(names):
+        earlier = names[:i].count(name) if name else 0
+        named.append(f"column {i + 1}" if name is None else f"{name} ({earlier + 1})" if earlier else name)
+    return named, records
 
 
 def _typed_columns(header: Sequence[str], records: Sequence[Sequence[str]]) -> dict[str, list[MetadataValue]]:
