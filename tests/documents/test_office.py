@@ -175,6 +175,56 @@ def test_headings_by_style_by_what_it_is_based_on_and_by_level() -> None:
     assert document.text == "One\n\ntext\n\nThree"
 
 
+def level(at: int, form: str, text: str, more: str = "") -> str:
+    return (
+        f'<w:lvl w:ilvl="{at}"><w:start w:val="1"/><w:numFmt w:val="{form}"/><w:lvlText w:val="{text}"/>{more}</w:lvl>'
+    )
+
+
+def listed(text: str, at: int, number: int = 1) -> str:
+    return paragraph(text, f'<w:numPr><w:ilvl w:val="{at}"/><w:numId w:val="{number}"/></w:numPr>')
+
+
+def test_automatic_numbers_are_text_and_numbered_headings_are_headings() -> None:
+    numbering = (
+        '<w:abstractNum w:abstractNumId="7">'
+        + level(0, "upperRoman", "Article %1.")
+        + level(1, "decimal", "%1.%2", "<w:isLgl/>")
+        + level(2, "lowerLetter", "(%3)")
+        + '</w:abstractNum><w:abstractNum w:abstractNumId="8">'
+        + level(0, "bullet", "-")
+        + '</w:abstractNum><w:num w:numId="1"><w:abstractNumId w:val="7"/></w:num>'
+        '<w:num w:numId="2"><w:abstractNumId w:val="8"/></w:num><w:num w:numId="3"><w:abstractNumId w:val="7"/>'
+        '<w:lvlOverride w:ilvl="2"><w:startOverride w:val="27"/></w:lvlOverride></w:num>'
+    )
+    styles = (
+        '<w:style w:type="paragraph" w:styleId="H"><w:name w:val="heading 1"/><w:pPr><w:numPr><w:numId w:val="1"/>'
+        '</w:numPr><w:outlineLvl w:val="0"/></w:pPr></w:style><w:style w:type="paragraph" w:styleId="Sub">'
+        '<w:name w:val="sub"/><w:basedOn w:val="H"/><w:pPr><w:numPr><w:numId w:val="0"/></w:numPr></w:pPr></w:style>'
+    )
+    heading = '<w:pStyle w:val="H"/>'
+    body = (
+        paragraph("Term", heading)
+        + listed("It begins in May.", 1)
+        + listed("", 1)
+        + listed("It ends in June.", 1)
+        + paragraph("Rent", heading)
+        + listed("It is due:", 1)
+        + listed("in summer;", 2)
+        + listed("in winter.", 2)
+        + listed("elsewhere.", 2, 3)
+        + listed("Keys", 0, 2)
+        + listed("Unknown", 0, 99)
+        + paragraph("Rates", '<w:pStyle w:val="Sub"/>')
+    )
+    document = read(docx(body, styles=styles, numbering=numbering), "a.docx")
+    assert headings(document) == [(1, "Article I. Term"), (1, "Article II. Rent"), (1, "Rates")]
+    assert [line for line in document.text.split("\n") if line] == [
+        "Article I. Term", "1.1 It begins in May.", "1.3 It ends in June.", "Article II. Rent", "2.1 It is due:",
+        "(a) in summer;", "(b) in winter.", "(aa) elsewhere.", "Keys", "Unknown", "Rates",
+    ]  # fmt: skip
+
+
 def test_notes_come_last() -> None:
     body = "<w:p><w:r><w:t>Text.</w:t></w:r><w:r><w:{0}noteReference w:id='2'/></w:r></w:p>" + paragraph("More.")
     note = "<w:{0}note w:id='2'><w:p><w:r><w:t>A note.</w:t></w:r></w:p></w:{0}note>"
