@@ -13,9 +13,8 @@ from itertools import combinations
 from typing import NamedTuple
 
 from shared_core.citation.facts.dates import dates_of
-from shared_core.citation.facts.quantities import Quantity, quantities_of
+from shared_core.citation.facts.quantities import UNITS, Quantity, quantities_of
 from shared_core.citation.facts.tokens import Sentence, is_denied, stem, tokens_of
-from shared_core.citation.facts.units import UNITS
 
 _CLOSE, _BOUND, _SAME_MEASURE = 0.06, 2.0, 0.02
 _BINARY = 0.08  # a gigabyte is 1000³ bytes or 1024³

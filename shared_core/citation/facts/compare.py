@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Literal
 
 from shared_core.citation.facts import names as naming
-from shared_core.citation.facts import opposites
+from shared_core.citation.facts import opposites, scope
 from shared_core.citation.facts.arithmetic import (
     attached_otherwise,
     equal_quantity,
@@ -210,7 +210,7 @@ class _Scope:
             yield Mismatch("opposite", *words)
         for words in self._stronger(claim, nearest) if alike >= _ALIKE else ():
             yield Mismatch("opposite", *words)
-        if alike >= _ALIKE and (exception := opposites.left_out(claim, nearest)):
+        if alike >= _ALIKE and (exception := scope.left_out(claim, nearest)):
             yield Mismatch("exception", exception)
         swaps = alike >= _SAME and not opposites.has_converse(claim, nearest)
         roles = naming.swapped(claim, nearest) if swaps else None
@@ -223,8 +223,8 @@ class _Scope:
 
     def _stronger(self, claim: Sentence, nearest: Sentence) -> list[tuple[str, str]]:
         """Words by which a claim says more than evidence that otherwise says the same, with the evidence's."""
-        found = [find(claim, nearest) for find in (opposites.overstated, opposites.obliged, opposites.turned_condition)]
-        found.append(opposites.done(claim, nearest, self.held))
+        found = [find(claim, nearest) for find in (scope.overstated, scope.obliged, scope.turned_condition)]
+        found.append(scope.done(claim, nearest, self.held))
         return [words for words in found if words is not None]
 
     def _share(self, claim: Sentence, keys: frozenset[str]) -> float:
