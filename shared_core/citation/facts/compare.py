@@ -41,7 +41,7 @@ REFUTED_AT_MOST = 0.05
 """Largest P(supported) of a claim that its evidence contradicts."""
 MISSING_AT_MOST = 0.35
 """Largest P(supported) of a claim with a fact that its evidence does not hold."""
-_SPLIT = re.compile(r"[,;:()–—]|\b(?:and|but|which|who|while|where|und|aber|et|mais|y|pero|e|ma)\b")
+_SPLIT = re.compile(r"[,;:](?!\d)|[()–—]|\b(?:and|but|which|who|while|where|und|aber|et|mais|y|pero|e|ma)\b")
 _ARTICLE = re.compile(r"[,(–—] ?(?:an?|the)\Z", re.IGNORECASE)
 _CHANGE = re.compile(r"\b(?:by|difference of) (?:about |around |some |nearly |over )?\Z", re.IGNORECASE)
 _LIST_MARK = re.compile(r"^[^\S\n]*(?:\(?\d{1,2}[.)]|[-*•–])\s+", re.MULTILINE)
@@ -200,7 +200,7 @@ class _Scope:
             claim, nearest, self.held, self.context, alike=alike >= _ALIKE, worded_alike=worded >= _WORDED_ALIKE
         ):
             yield Mismatch("name", name, instead)
-        if alike >= _ALIKE and not _is_complement(claim, nearest) and (words := contradicts(claim, nearest)):
+        if alike >= _ALIKE and not self._is_complement(claim, nearest) and (words := contradicts(claim, nearest)):
             yield Mismatch("negation", *words)
         if alike >= _ALIKE and (words := placed_otherwise(claim, nearest)):
             yield Mismatch("role", *words)
@@ -221,9 +221,12 @@ class _Scope:
             yield Mismatch("role", *roles)
         yield from self._additions(claim)
 
+    def _is_complement(self, claim: Sentence, nearest: Sentence) -> bool:
+        return _is_complement(claim, nearest) or scope.denies_others(claim, nearest)
+
     def _stronger(self, claim: Sentence, nearest: Sentence) -> list[tuple[str, str]]:
         """Words by which a claim says more than evidence that otherwise says the same, with the evidence's."""
-        found = [find(claim, nearest) for find in (scope.overstated, scope.obliged, scope.turned_condition)]
+        found = [find(claim, nearest) for find in (scope.overstated, scope.obliged, scope.turned_condition, scope.given_to_others)]
         found.append(scope.done(claim, nearest, self.held))
         return [words for words in found if words is not None]
 
@@ -324,7 +327,8 @@ class _Scope:
         clauses = [c for c in _clauses(claim) if c]
         if len(clauses) < 2:
             return
-        known = [[self._knows(t) for t in tokens] for tokens in clauses]
+        measured = {i for q in quantities_of(claim.text) for i in range(q.start, q.end)}  # compared as numbers
+        known = [[t.start in measured or self._knows(t) for t in tokens] for tokens in clauses]
         for i, (tokens, flags) in enumerate(zip(clauses, known, strict=True)):
             others = [f for j, row in enumerate(known) if j != i for f in row]
             if len(flags) - sum(flags) < 1 + (not _is_apposition(claim, tokens)) or sum(flags) > _UNSAID * len(flags):

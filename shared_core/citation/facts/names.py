@@ -270,7 +270,7 @@ def _copula_turned(claim: Sentence, nearest: Sentence) -> bool | None:
     if left <= held_right and right <= held_left and not right <= held_right:
         return False
     relation = held_left - left
-    return True if relation and left < held_left and held_right < right and right - held_right == relation else None
+    return True if left and relation and left < held_left and held_right < right and right - held_right == relation else None
 
 
 def _sides(sentence: Sentence) -> tuple[set[str], set[str]] | None:

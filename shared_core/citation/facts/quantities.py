@@ -172,7 +172,7 @@ _BOUND_BEHIND = re.compile(
     r"|less|fewer|below|under|lower|shorter|younger|earlier)\b(?!\s[^\W\d_]*\s?\d)"
 )
 _POINTS = re.compile(r"\s?(?:percentage|percent|per cent|%)[\s-]points?\b|\s?pp\b", re.IGNORECASE)
-_ENGLISH = re.compile(r"\b(?:the|of|and)\b", re.IGNORECASE)
+_ENGLISH = re.compile(r"\b(?:the|of|and|to|not|for|with|by|are|were|has|have|its)\b", re.IGNORECASE)
 _DECADE = re.compile(r"(?<![\w.,])(\d{3}0)['’]?s\b")
 _CENTURY = re.compile(
     rf"\b(?:(\d{{1,2}})(?:st|nd|rd|th|\.)|({'|'.join(_ORDINALS)}|twenty-first))[\s-](?:centur|jahrhundert)",
@@ -364,6 +364,8 @@ def _hedge(text: str, start: int, end: int) -> str:
         more = before[-2] in ("more", "greater", "higher", "longer", "larger", "later")
         return "above" if more != (before[0] in ("no", "not")) else "below"
     last = before[-2:]
+    if last == ["up", "to"]:
+        return "below"
     if any(w in _ABOUT for w in last) or "~" in text[max(0, start - 2) : start]:
         return "about"
     if any(w in _ABOVE for w in last):

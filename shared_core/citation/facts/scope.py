@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Sequence
 
-from shared_core.citation.facts.tokens import Sentence, Token, fold, tokens_of
+from shared_core.citation.facts.tokens import Sentence, Token, clauses_of, fold, stem, tokens_of
 
 _ALL = frozenset("all every each entire entirely exclusively only always".split())
 _COUNT = "two|three|four|five|six|seven|eight|nine|ten"
@@ -43,6 +43,64 @@ def overstated(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
     if thing is None or not (thing.key in behind or (part.group().lower().endswith(_OF) and thing.key in nearest.keys)):
         return None
     return every.text, part.group()
+
+
+# --- only these, and no others -----------------------------------------------------------------------------------------
+
+_ONLY = frozenset("only solely exclusively alone".split())
+_ANYONE = frozenset("anyone anybody everyone everybody all any every each both".split())
+_UNLIKE = re.compile(r"\bunlike ([^,;]*)", re.IGNORECASE)
+_UNREAL = re.compile(r"\bwould\b.*\bif\b|\bif\b.*\bwould\b", re.IGNORECASE | re.DOTALL)
+
+
+def denies_others(claim: Sentence, nearest: Sentence) -> bool:
+    """Whether one sentence denies what the other implies not to be: "only Clara", "unlike gulls", "if it were so"."""
+    if _UNREAL.search(nearest.text) and not _UNREAL.search(claim.text):
+        return True
+    for one, other in ((claim, nearest), (nearest, claim)):
+        if (these := _only(one)) and not {t.key for t in these[0]} <= other.keys:
+            return True
+        if (unlike := _UNLIKE.search(one.text)) and _content(tokens_of(unlike[1])) <= other.keys:
+            return True
+    words = {stem(fold(t.text)[len(p) :]) for t in claim.tokens for p in ("un", "non") if fold(t.text).startswith(p)}
+    return bool(_ONLY & {fold(t.text) for t in nearest.tokens} and words & nearest.keys)
+
+
+def _only(sentence: Sentence) -> tuple[tuple[Token, ...], tuple[Token, ...]] | None:
+    """Return whom "only X …" at the head of a clause speaks of, and the rest of the clause."""
+    for clause in clauses_of(sentence):
+        for i, token in enumerate(clause[:-1]):
+            if fold(token.text) not in ("only", "just") or any(t.is_content for t in clause[:i]):
+                continue
+            behind = [t for t in clause[i + 1 :] if fold(t.text) not in ("a", "an", "the")]
+            named = [t for t in itertools.takewhile(lambda t: t.is_capitalised, behind)]
+            these = named or [t for t in itertools.takewhile(lambda t: not t.is_function_word, behind)]
+            rest = tuple(t for t in behind if t not in these)
+            if these and rest and not these[0].is_number:
+                return tuple(these), rest
+    return None
+
+
+def given_to_others(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
+    """Find "Ida was paid" or "anyone may enter" where the evidence has "only Clara was paid", "only staff may enter"."""
+    only = _only(nearest)
+    if only is None or any(t.is_negation or fold(t.text) in _ONLY for t in claim.tokens):
+        return None
+    these, rest = only
+    content = [t for t in claim.tokens if t.is_content]
+    others = [t for t in claim.tokens if t.key not in _content(rest) and (t.is_content or fold(t.text) in _ANYONE)]
+    if not others or {t.key for t in these} & claim.keys or not _content(rest):
+        return None
+    open_to = fold(claim.tokens[0].text) in _ANYONE
+    named = these[0].is_capitalised and others[0] is claim.tokens[0] and others[0].is_capitalised
+    told = {t.key for t in content} & _content(rest)
+    if (open_to or (named and not others[0].is_function_word)) and len(told) >= _ALIKE * len(_content(rest)):
+        return others[0].text, f"only {' '.join(t.text for t in these)}"
+    return None
+
+
+def _content(tokens: Sequence[Token]) -> set[str]:
+    return {t.key for t in tokens if t.is_content}
 
 
 # --- may and must, plans and deeds, conditions -----------------------------------------------------------------------

@@ -236,13 +236,19 @@ def contradicts(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
             return f"{negator.text} {word.text}", _around(nearest, word) if word.key in held else ""
     if not own:
         for negator, word in other:
-            if word.key in said and not _says_no_otherwise(claim, held, word):
+            if (
+                word.key in said
+                and not _says_no_otherwise(claim, held, word)
+                and not _is_denied_elsewhere(nearest, negator, word, claim)
+            ):
                 return _around(claim, word), f"{negator.text} {word.text}"
     # "No volume and no definite shape" denies the volume too
     denied = {t.key for n, _ in own for t in _near(claim, n) if t.start >= n.start}
     more = [(n, w) for n, w in other if w.key in said and w.key not in denied]
     if own and more and {w.key for _, w in own} <= {w.key for _, w in other}:  # "not … without" against "… without"
         return _around(claim, more[0][1]), f"{more[0][0].text} {more[0][1].text}"
+    if own and other and _denies_rest(claim, nearest, other[0][0]):
+        return None
     if own and other and not _negate_together(claim, nearest, own[0], other[0]):
         turned = [(n, w) for n, w in own if w.key in held and w.key not in {x.key for _, x in other}]
         back = [w for _, w in other if w.key in said and w.key not in {x.key for _, x in own}]
@@ -251,6 +257,48 @@ def contradicts(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
             negator, word = turned[0]
             return f"{negator.text} {word.text}", _around(nearest, word)
     return None
+
+
+def _denies_rest(claim: Sentence, nearest: Sentence, negator: Token) -> bool:
+    """Whether the negation ("but not in Paper 1") denies of its phrase, all of which the claim has, what is before."""
+    at = nearest.tokens.index(negator)
+    if at == 0 or fold(nearest.tokens[at - 1].text) not in ("but", "and", "though"):
+        return False
+    clause = next(c for c in clauses_of(nearest) if negator in c)
+    rest = {t.key for t in clause if t.start > negator.start and (t.is_content or t.is_number)}
+    return bool(rest) and rest <= claim.keys
+
+
+def _is_denied_elsewhere(nearest: Sentence, negator: Token, word: Token, claim: Sentence) -> bool:
+    """Whether the claim says what another clause says of the word, or the word is denied with another number.
+
+    "The warranty covers defects, but it does not cover damage"; "not in Paper 1" says nothing of Paper 2.
+    """
+    behind = next((t for t in nearest.tokens if t.start > word.start), None)
+    if behind is not None and behind.is_number and behind.key not in claim.keys:
+        return True
+    clauses = clauses_of(nearest)
+    denying = next(c for c in clauses if negator in c)
+    content = {t.key for t in claim.tokens if t.is_content}
+    held = len(content & {t.key for t in denying})
+    return any(
+        word.key in keys and len(content & keys) > held
+        for c in clauses
+        if c is not denying and not any(t.is_negation for t in c)
+        for keys in [{t.key for t in c}]
+    )
+
+
+def clauses_of(sentence: Sentence) -> list[tuple[Token, ...]]:
+    """Tokens of a sentence, cut at commas, semicolons and the conjunctions that join clauses."""
+    cuts = [m.start() for m in _CLAUSE.finditer(sentence.text)]
+    groups: list[list[Token]] = [[] for _ in range(len(cuts) + 1)]
+    for token in sentence.tokens:
+        groups[sum(c <= token.start for c in cuts)].append(token)
+    return [tuple(g) for g in groups if g]
+
+
+_CLAUSE = re.compile(r"[,;:](?!\d)|\b(?:and|but|while|whereas|although|though)\b")
 
 
 def _says_twice(twice: Sequence[tuple[Token, Token]], never: Sequence[tuple[Token, Token]], other: Sentence) -> bool:
@@ -320,7 +368,7 @@ def _says_no_otherwise(sentence: Sentence, words: set[str], near: Token) -> bool
 def _denies(token: Token, words: set[str]) -> bool:
     plain = fold(token.text)
     apart = [plain[len(p) :] for p in _APART if plain.startswith(p) and len(plain) > len(p) + 2]
-    return token.key in _LACK or any(stem(rest) in words and token.key not in words for rest in apart)
+    return (token.key in _LACK and token.key not in words) or any(stem(rest) in words and token.key not in words for rest in apart)
 
 
 def _around(sentence: Sentence, word: Token) -> str:
