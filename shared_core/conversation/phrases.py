@@ -39,6 +39,10 @@ _DATES = frozenset(
 )
 
 
+_IN_SMALL = re.compile(rf"\bthe\s+((?:[a-z-]+\s+){{1,2}}(?:{'|'.join(sorted(_THINGS))}))\b")
+_APART = frozenset("of in on at to for from by with about and or is are was were did does do the a an".split())
+
+
 @dataclass(frozen=True, slots=True)
 class Phrase:
     """A name in a text.
@@ -115,6 +119,19 @@ def phrases_of(text: str) -> list[Phrase]:
         found.append(Phrase(name, start, start + len(name), article, place))
         i = end
     return found
+
+
+def thing_in_small(text: str) -> Phrase | None:
+    """Return the first thing that is named in small letters: "the gut bridge".
+
+    >>> thing_in_small("when was the gut bridge built?").text
+    'gut bridge'
+    """
+    for match in _IN_SMALL.finditer(text):
+        words = match[1].split()
+        if not _APART & set(words):
+            return Phrase(match[1], match.start(1), match.end(1), True)
+    return None
 
 
 def _run(text: str, tokens: list[re.Match[str]], i: int) -> int:

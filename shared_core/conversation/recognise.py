@@ -139,7 +139,11 @@ _OTHERS = re.compile(
 )
 _LEAD = re.compile(r"^(?:ok(?:ay)?|yes|no|hm+|well|thanks|thank you|sorry|please|oh|ah|great|right)[,.!]\s+", re.I)
 _AND = re.compile(r"^(?:and|but|or|so|also|then|plus|&)\b[,:]?\s*", re.I)
-_WHAT_ABOUT = re.compile(r"^(?:(?:and|but|so|ok|okay)[,]?\s+)?(?:what|how)\s+about\b\s*", re.I)
+_WHAT_ABOUT = re.compile(
+    r"^(?:(?:and|but|so|ok|okay|no)[,]?\s+)?(?:(?:what|how)\s+about"
+    r"|i (?:meant|mean)(?! (?:wh|how|it|that|is|are|do|does)))\b\s*",
+    re.I,
+)
 _BARE = re.compile(
     r"^(?:(?:and|but|or|so)\s+)?(?:who|whom|by whom|why|when|where|how|what|which|since when|until when|from where|"
     r"why not|how (?:many|much|long|old|big|high|tall|far|deep|wide|thick|heavy|fast|large|hot|cold|often|so|come|late|"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shared_core.conversation.phrases import Phrase, new_in, phrases_of, words_of
+from shared_core.conversation.phrases import Phrase, new_in, phrases_of, thing_in_small, words_of
 from shared_core.conversation.recognise import FollowUp, names_only, recognise
 from shared_core.conversation.turns import Turn
 
@@ -150,7 +150,7 @@ def _refer(question: str, found: FollowUp, exchanges: Sequence[Exchange]) -> lis
     possessive = bare in _POSSESSIVE or (bare == "her" and following and following[0] not in _NOT_NOUNS)
     verb = " is" if word != bare else ""
     made = []
-    for name in candidates(kind, exchanges):
+    for name in candidates("man" if bare in ("he", "him", "his", "himself") else kind, exchanges):
         full = f"{before}{name.with_article}{_genitive(name.text) if possessive else verb}{after}"
         made.append(_made(full, name))
     return made
@@ -245,6 +245,9 @@ def _instead(said: str, last: str) -> list[Rewriting]:
         start = named[-1].start - 4 * named[-1].article
         return [_finish(last[:start] + rest + last[named[-1].end :], [p.words for p in phrases_of(said)])]
     new = phrases_of(f"of {said}")
+    small, other = thing_in_small(last), thing_in_small(said) or (new[0] if new else None)
+    if small and other and not phrases_of(last):
+        return [_finish(last[: small.start] + other.text + last[small.end :], [other.words])]
     if not new and (subject := _SUBJECT.match(last)) and not phrases_of(f"of {subject[2]}"):
         full = f"{subject[1]}{said}{last[subject.end() :]}"  # "When did television come?", "and radio?"
         return [_finish(full, [frozenset(words_of(said)) - _STOP])]
@@ -296,21 +299,41 @@ def candidates(kind: str, exchanges: Sequence[Exchange]) -> list[Phrase]:
     Without any name it is the last question's own words.
 
     Args:
-        kind: ``person``, ``woman`` (or a ship), ``thing``, ``place``, ``any``, or ``topic`` (the question's names
-            rather than the reply's).
+        kind: ``person``, ``man``, ``woman`` (or a ship), ``thing``, ``place``, ``any``, or ``topic`` (the question's
+            names rather than the reply's).
         exchanges: the conversation.
     """
     for exchange in reversed(exchanges[-_LOOK_BACK:]):
         names = _with_heads(exchange.question) if kind in ("thing", "any") else phrases_of(exchange.question)
         asked = sorted(names, key=lambda p: p.place)
         said = new_in(phrases_of(exchange.reply), asked)
+        said = _of_gender(kind, said, exchange.reply)
         if found := _in_order(exchange.question, kind, asked, said):
             return found[:2]
-    return _own_words(exchanges[-1].question) if exchanges and kind not in ("person", "woman") else []
+    return _own_words(exchanges[-1].question) if exchanges and kind not in ("person", "man", "woman") else []
+
+
+def _of_gender(kind: str, names: list[Phrase], reply: str) -> list[Phrase]:
+    """Leave out persons whom the reply calls a daughter where a man is meant, or a son where a woman is.
+
+    "Lavinia Hathe, daughter of Corwin Hathe": of these two, "he" is Corwin Hathe.
+    """
+    unfit = {"man": _WOMEN, "woman": _MEN}.get(kind)
+    if unfit is None or len(names) < 2:
+        return names
+    fit = [n for n in names if not re.match(rf"\s*,\s+(?:[a-z]+\s+){{0,3}}(?:{unfit})\b", reply[n.end :])]
+    fit = [n for n in fit if not re.search(rf"\b(?:{unfit})\s*,?\s*$", reply[: n.start])]
+    return fit or names
+
+
+_WOMEN = "daughter|wife|mother|sister|widow|niece|aunt|grandmother|granddaughter|queen"
+_MEN = "son|husband|father|brother|widower|nephew|uncle|grandfather|grandson|king"
 
 
 def _own_words(question: str) -> list[Phrase]:
     """Return a thing without a name that a question is about ("the grey fever"), or its words with content as one."""
+    if named := thing_in_small(question):
+        return [named]
     if thing := _NOUN_PHRASE.search(question):
         return [Phrase(thing[1], thing.start(1), thing.end(1), True)]
     words = [w for w in words_of(question) if w not in _STOP]
@@ -333,7 +356,7 @@ def _in_order(question: str, kind: str, asked: list[Phrase], said: list[Phrase])
     asks_who = bool(_ASKS_WHO.search(question))
     if kind == "topic":
         return [p for p in asked if not p.place] or said[:1] or asked
-    if kind in ("person", "woman"):
+    if kind in ("person", "man", "woman"):
         fits = [p for p in asked if p.is_person] or [p for p in asked if not p.article and not p.place and asks_who]
         others = [p for p in said if p.is_person] or (said[:1] if asks_who else [])
         ships = [p for p in asked if p.can_be_ship] if kind == "woman" and not asks_who else []

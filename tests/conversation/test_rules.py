@@ -115,3 +115,23 @@ def test_only_the_end_of_a_long_history_is_read() -> None:
     exchanges = exchanges_of([Turn("system", "You are a pirate."), *history])
     assert len(exchanges) == EXCHANGES
     assert all(len(e.reply) <= 2_000 for e in exchanges)
+
+
+def test_the_words_of_kinship_tell_whom_he_and_she_mean() -> None:
+    last = Exchange("Who founded the museum?", "Lavinia Hathe, daughter of Corwin Hathe.")
+    assert (
+        rewrite("When did he die?", recognise("When did he die?"), [last])[0].question == "When did Corwin Hathe die?"
+    )
+
+
+@pytest.mark.parametrize(("question", "full"), [
+    ("why was it built?", "Why was the gut bridge built?"),
+    ("and the tide museum?", "When was the tide museum built?"),
+    ("No, I meant the Quarrel Barrage.", "When was the Quarrel Barrage built?"),
+])  # fmt: skip
+def test_a_topic_in_small_letters_is_taken_up_and_corrected(question: str, full: str) -> None:
+    last = Exchange("when was the gut bridge built?", "In 1904.")
+    assert [r.question for r in rewrite(question, recognise(question), [last])] in (
+        [full],
+        [full.replace("the the", "the")],
+    )
