@@ -204,3 +204,28 @@ def test_an_exception_left_out_is_missing_not_refuted(claim: str) -> None:
 ])  # fmt: skip
 def test_may_plans_conditions_and_rates_that_hold_are_not(claim: str, evidence: str) -> None:
     assert compare_claim(claim, evidence).agrees
+
+
+@pytest.mark.parametrize(("evidence", "wrong", "right"), [
+    ("The battery lasts up to 140 hours.", "The battery lasts 140 hours.", "The battery can last 140 hours."),
+    ("It opens from 10 am to 5 pm.", "It opens from 10 pm to 5 am.", "It opens from 10:00 to 17:00."),
+    ("Before opening the lid, cut the power.", "After opening the lid, cut the power.",
+     "Cut the power before you open the lid."),
+    ("Turnout was higher than in 2019.", "Turnout was higher in 2019.", "In 2019 turnout was lower."),
+    ("Most buyers disliked the short cable; a few praised the case.", "Most buyers praised the case.",
+     "Some praised the case."),
+    ("Only Clara received the medal.", "Josephine received the medal.", "Josephine did not receive the medal."),
+    ("The line could open in spring.", "The line will open in spring.", "The line might open in spring."),
+    ("Breakfast is included in all rooms except the studio.", "Breakfast is included in all rooms.",
+     "Breakfast is included, except in the studio."),
+    ("The cover is comfortable to wear.", "The cover is uncomfortable to wear.", "The cover is comfortable."),
+    ("The sound is excellent, but the cable is poor.", "The cable is excellent.", "The cable is poor."),
+    ("Plan: Basic; Price: $5\nPlan: Team; Price: $20", "The price of the Basic plan is $20.",
+     "The price of the Team plan is $20."),
+    ("Smoking is associated with fractures.", "Smoking causes fractures.", "Smoking and fractures are associated."),
+    ("It covers defects for two years, but it does not cover damage.", "It covers damage for two years.",
+     "Defects are covered for two years."),
+])  # fmt: skip
+def test_a_claim_that_says_more_or_another_thing_does_not_agree(evidence: str, wrong: str, right: str) -> None:
+    assert not compare_claim(wrong, evidence).agrees
+    assert compare_claim(right, evidence).agrees

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from shared_core.citation.facts.dates import dates_of
 from shared_core.citation.facts.quantities import UNITS, Quantity, quantities_of
-from shared_core.citation.facts.tokens import Sentence, is_denied, stem, tokens_of
+from shared_core.citation.facts.tokens import Sentence, Token, clauses_of, fold, is_denied, stem, tokens_of
 
 _CLOSE, _BOUND, _SAME_MEASURE = 0.06, 2.0, 0.02
 _BINARY = 0.08  # a gigabyte is 1000³ bytes or 1024³
@@ -29,6 +29,9 @@ def same_quantity(claimed: Quantity, held: Quantity) -> bool:
     if "percent" in (claimed.dimension, held.dimension) and "" in (claimed.dimension, held.dimension):
         shares = [{v if v < 1 else v / 100 for v in q.values} for q in (claimed, held)]  # "a fifth" is 20%
         return any(abs(a - b) <= _SAME_MEASURE * b for a in shares[0] for b in shares[1])
+    if "clock" in (claimed.dimension, held.dimension) and "" in (claimed.dimension, held.dimension):
+        time, hour = (claimed, held) if claimed.dimension else (held, claimed)  # "from 10 to 5 pm"
+        return any(t % 720 == 60 * h % 720 for t in time.values for h in hour.values)
     if claimed.dimension and held.dimension and claimed.dimension != held.dimension:
         return False
     if min(claimed.text.count("."), held.text.count(".")) >= 1 < max(claimed.text.count("."), held.text.count(".")):
@@ -94,6 +97,34 @@ def _close(claimed: float, held: float, quantity: Quantity, other: Quantity) -> 
     # 82.96 is 83, 1,234,567 is 1.2 million
     rounded = float(f"{held:.{quantity.digits - 1}e}")
     return (held != int(held) or abs(held) >= 10000) and abs(rounded - claimed) <= 1e-9 * abs(claimed)
+
+
+def is_share(claimed: Quantity, held: Sequence[Quantity]) -> bool:
+    """Whether a percentage is the share that one number is of another: 62 of 210 are about 30%.
+
+    >>> is_share(quantities_of("about 30%")[0], quantities_of("62 of the 210 patients"))
+    True
+    """
+    bare = [min(q.values) for q in held if not q.unit and not q.ordinal and not q.is_year][:12]
+    room = 2.0 if claimed.hedge == "about" else 0.5
+    return claimed.dimension == "percent" and any(
+        0 < a < b and abs(100 * a / b - c) <= room for a, b in combinations(bare, 2) for c in claimed.values
+    )
+
+
+def in_named_unit(claimed: Quantity, held: Sentence) -> bool:
+    """Whether it is a bare number of a sentence that names the unit elsewhere: "in milliseconds … 5000"."""
+    if not claimed.unit:
+        return False
+    own = UNITS[claimed.unit]
+    named = [UNITS[key] for t in held.tokens if (key := fold(t.text)) in UNITS and len(key) > 1]
+    bare = [v for q in quantities_of(held.text) if not q.unit and not q.ordinal for v in q.values]
+    return any(
+        unit.dimension == own.dimension and abs(unit.base(v) - own.base(c)) <= _SAME_MEASURE * abs(own.base(c))
+        for unit in named
+        for v in bare
+        for c in claimed.values
+    )
 
 
 def is_sum(claimed: Quantity, held: Sequence[Quantity]) -> bool:
@@ -240,6 +271,43 @@ def _rates(text: str, at: int) -> dict[object, str]:
     return found
 
 
+_STRICT = re.compile(
+    r"(?<!\bno )(?<!\bnot )\b(?:(?:more|greater|higher|longer|larger|less|fewer|lower|shorter) than"
+    r"|exceed\w*|under|below|above) \Z",
+    re.IGNORECASE,
+)
+_LARGER = re.compile(
+    r"\b(?:larger|bigger|more|greater|longer|higher|older|above|over|beyond|exceed\w*)\b", re.IGNORECASE
+)
+_SMALLER = re.compile(r"\b(?:smaller|less|fewer|shorter|lower|younger|below|under)\b", re.IGNORECASE)
+_AT_MOST = re.compile(r"\b(?:up to|at most|(?:no|not) more than|(?:a )?maximum(?: of)?) \Z", re.IGNORECASE)
+_MOST_OF = re.compile(
+    r"\b(?:may|can|could|might|allow\w*|permit\w*|max\w*|limit\w*|most|cap\w*|range\w*|between|as (?:many|much))\b",
+    re.IGNORECASE,
+)
+
+
+def other_bound(claim: Sentence, quantity: Quantity, held: Sentence) -> tuple[str, str] | None:
+    """Find a number of both that is "at least" in the claim and "at most" in the sentence, or a bound of one only.
+
+    "Up to 140" is not 140, and 140 is not more than 140; "about 140", and "at least" left out, are let pass.
+    """
+    same = [q for q in quantities_of(held.text) if equal_quantity(quantity, q)]
+    turned = {"above": "below", "below": "above"}.get(quantity.hedge)
+    hedges = {q.hedge for q in same}
+    beyond = {"below": _LARGER, "above": _SMALLER}.get(turned or "")
+    if hedges == {turned} and not (beyond and beyond.search(held.text, same[0].end)):
+        return f"{quantity.hedge} {quantity.text}", f"{turned} {quantity.text}"
+    strict = _STRICT.search(claim.text[: quantity.start])
+    if strict and hedges == {""} and not re.search("[<>≤≥]", held.text) and is_denied(claim) == is_denied(held):
+        return claim.text[strict.start() : quantity.end], held.text[same[0].start : same[0].end]
+    bounds = [_AT_MOST.search(held.text[: q.start]) for q in same]
+    says_more = not quantity.hedge and not _MOST_OF.search(claim.text) and not is_denied(claim)
+    if says_more and all(bounds) and (bound := bounds[0]) and quantity.start > claim.tokens[1].start:
+        return claim.text[quantity.start : quantity.end], held.text[bound.start() : same[0].end]
+    return None
+
+
 class _Placed(NamedTuple):
     """A number, with the content words up to the numbers beside it, nearest first."""
 
@@ -267,6 +335,64 @@ def _telling(words: Sequence[str], others: Sequence[str]) -> tuple[str, str] | N
     return (mine[0], theirs[0]) if mine and theirs else None
 
 
+def other_subject(claim: Sentence, held: Sentence) -> tuple[str, str] | None:
+    """Find "the case is poor" where a sentence has "the case is sturdy, but the cable is poor".
+
+    Returns:
+        The claim, and what the sentence says of its subject; ``None`` if nothing else.
+    """
+    own = _predicated(claim.tokens)
+    if own is None or is_denied(claim) or is_denied(held):
+        return None
+    subject, said = own
+    clauses = [(c, found) for c in clauses_of(held) if (found := _predicated(c)) is not None]
+    for clause, (thing, told) in clauses:
+        if not subject <= thing or said & told:
+            continue
+        if any(said <= other and not subject & them and not them & thing for _, (them, other) in clauses):
+            return claim.text.strip(), held.text[clause[0].start : clause[-1].end]
+    return None
+
+
+def _predicated(tokens: Sequence[Token]) -> tuple[set[str], set[str]] | None:
+    """Return the words before and behind the one "is", "are", "was" or "were"; ``None`` without words on a side."""
+    at = [i for i, t in enumerate(tokens) if fold(t.text) in ("is", "are", "was", "were")]
+    if len(at) != 1:
+        return None
+    subject, said = ({t.key for t in part if t.is_content} for part in (tokens[: at[0]], tokens[at[0] + 1 :]))
+    return (subject, said) if subject and said else None
+
+
+_FIELD = re.compile(r"(?:^|[;|\n])\s*([^;:|\n]{1,40}): ([^;|\n]+)")
+
+
+def other_row(claim: Sentence, held: Sequence[Sentence]) -> tuple[str, str] | None:
+    """Find a value that a table has in another row than the claim: "Sales in the South were 120".
+
+    Rows are written as fields ("Region: South; Sales: 95"); the claim must name the field, and the row by another one.
+
+    Returns:
+        The claim, and the row that it speaks of; ``None`` if there is none.
+    """
+    text = "\n".join(s.text for s in held)
+    rows = [fields for line in text.splitlines() if len(fields := _FIELD.findall(line)) > 1]
+    said = {t.key for t in claim.tokens}
+    for row in rows:
+        for field, value in row:
+            keys = _value(value)
+            named = [v for f, v in row if f != field and _words(v) and _value(v) <= said]
+            if not keys or keys <= said or not _words(field) <= said or not _words(field) or not named:
+                continue
+            others = [r for r in rows if r is not row and dict(r).get(field) and _value(dict(r)[field]) <= said]
+            if others and not any(v in dict(r).values() for r in others for v in named):
+                return claim.text.strip(), "; ".join(f"{f}: {v}" for f, v in row)
+    return None
+
+
+def _value(text: str) -> set[str]:
+    return {t.key for t in tokens_of(text) if t.is_content or t.is_number}
+
+
 def placed_otherwise(claim: Sentence, held: Sentence) -> tuple[str, str] | None:
     """Find a name or year of the claim that a sentence gives for another of its statements.
 
@@ -285,7 +411,8 @@ def placed_otherwise(claim: Sentence, held: Sentence) -> tuple[str, str] | None:
         rest = plain - _words(mine[2])
         best = max(parts, key=lambda part: len(rest & _words(part)))
         elsewhere = any(mine[2] in part for part in parts if part is not best)
-        if mine[2] in best or not elsewhere or all(key[:1].isdigit() for key in rest & _words(best)):
+        tied = any(mine[2] in part and len(rest & _words(part)) == len(rest & _words(best)) for part in parts)
+        if tied or not elsewhere or all(key[:1].isdigit() for key in rest & _words(best)):
             continue
         for other in _PLACE.finditer(best):
             same_kind = mine[2][:1].isdigit() == other[2][:1].isdigit()
@@ -294,7 +421,7 @@ def placed_otherwise(claim: Sentence, held: Sentence) -> tuple[str, str] | None:
     return None
 
 
-_PART = re.compile(r";\s|\b(?:and|but|while|whereas)\b")
+_PART = re.compile(r";\s|\b(?:and|but|while|whereas|before|after|when|until)\b")
 _PLACE = re.compile(
     r"\b(in|at|to|from|for|on|with)\s+(?:the\s+)?([12]\d{3}\b(?!\s+\w+s\b)|[A-Z][\w’'-]+(?:\s+[A-Z][\w’'-]+)*)"
 )

@@ -16,9 +16,14 @@ from shared_core.citation.facts.arithmetic import (
     attached_otherwise,
     equal_quantity,
     exchanged,
+    in_named_unit,
     is_difference,
+    is_share,
     is_sum,
+    other_bound,
     other_rate,
+    other_row,
+    other_subject,
     placed_otherwise,
     same_quantity,
 )
@@ -43,8 +48,20 @@ MISSING_AT_MOST = 0.35
 """Largest P(supported) of a claim with a fact that its evidence does not hold."""
 _SPLIT = re.compile(r"[,;:](?!\d)|[()–—]|\b(?:and|but|which|who|while|where|und|aber|et|mais|y|pero|e|ma)\b")
 _ARTICLE = re.compile(r"[,(–—] ?(?:an?|the)\Z", re.IGNORECASE)
+_COMPARES = re.compile(r"er\Z|^(?:more|less|before)\Z", re.IGNORECASE)
 _CHANGE = re.compile(r"\b(?:by|difference of) (?:about |around |some |nearly |over )?\Z", re.IGNORECASE)
 _LIST_MARK = re.compile(r"^[^\S\n]*(?:\(?\d{1,2}[.)]|[-*•–])\s+", re.MULTILINE)
+_STRONGER = (
+    scope.overstated,
+    scope.obliged,
+    scope.turned_condition,
+    scope.given_to_others,
+    scope.widened,
+    scope.includes_exception,
+    scope.unconditional,
+    scope.presumed_cause,
+    other_subject,
+)
 _ALIKE = 0.6  # of a claim's content words: a sentence that holds them speaks of the same matter
 _SAME = 0.75  # … says the same but for a word or two
 _WORDED_ALIKE = 0.5  # of all its words, in the same order: a word in another's place contradicts it
@@ -204,15 +221,34 @@ class _Scope:
             yield Mismatch("negation", *words)
         if alike >= _ALIKE and (words := placed_otherwise(claim, nearest)):
             yield Mismatch("role", *words)
-        if words := opposites.opposed(claim, self.held, self.keys):
+        ordered, compared = (f(claim, nearest) for f in (opposites.order_turned, opposites.compared_otherwise))
+        agreed = ordered is False or compared is False
+        words = opposites.opposed(claim, self.held, self.keys)
+        if words and not (agreed and _COMPARES.search(words[0])):
             yield Mismatch("opposite", *words)
         if words := opposites.other_side(claim, self.held, self.keys):
             yield Mismatch("opposite", *words)
+        for find in (opposites.in_place, opposites.denied_by_prefix):
+            if (words := find(claim, nearest)) and not (agreed and _COMPARES.search(words[0])):
+                yield Mismatch("opposite", *words)
+        if (ordered or compared) and alike >= _ALIKE:
+            yield Mismatch("opposite", claim.text.strip(), nearest.text.strip())
         for words in self._stronger(claim, nearest) if alike >= _ALIKE else ():
             yield Mismatch("opposite", *words)
-        if alike >= _ALIKE and (exception := scope.left_out(claim, nearest)):
-            yield Mismatch("exception", exception)
-        swaps = alike >= _SAME and not opposites.has_converse(claim, nearest)
+        for leave in (scope.left_out, scope.without_exception):
+            if alike >= _ALIKE and (exception := leave(claim, nearest)):
+                yield Mismatch("exception", exception)
+        added = [scope.only_added(claim, self.held), scope.other_reason(claim, self.keys)] if alike >= _SAME else []
+        yield from (Mismatch("addition", words) for words in added if words)
+        if row := other_row(claim, self.held):
+            yield Mismatch("role", *row)
+        swaps = (
+            alike >= _SAME
+            and ordered is None
+            and compared is None
+            and not opposites.has_converse(claim, nearest)
+            and not _is_row(nearest)
+        )
         roles = naming.swapped(claim, nearest) if swaps else None
         for find in (opposites.conversed, opposites.exchanged_things, opposites.changed_voice):
             # Where names are left out, the verb may be all that remains of a claim
@@ -226,8 +262,8 @@ class _Scope:
 
     def _stronger(self, claim: Sentence, nearest: Sentence) -> list[tuple[str, str]]:
         """Words by which a claim says more than evidence that otherwise says the same, with the evidence's."""
-        found = [find(claim, nearest) for find in (scope.overstated, scope.obliged, scope.turned_condition, scope.given_to_others)]
-        found.append(scope.done(claim, nearest, self.held))
+        found = [find(claim, nearest) for find in _STRONGER]
+        found += [find(claim, nearest, self.held) for find in (scope.done, scope.certain)]
         return [words for words in found if words is not None]
 
     def _share(self, claim: Sentence, keys: frozenset[str]) -> float:
@@ -253,6 +289,8 @@ class _Scope:
         yield from self._attached(claim, claimed)
         swaps = _in_place(claim, nearest) if alike >= _SAME else frozenset()
         for quantity in left:
+            if is_share(quantity, near) or in_named_unit(quantity, nearest):
+                continue
             if is_sum(quantity, self.quantities) or (worded < _ALIKE and self._follows(quantity, nearest)):
                 continue
             if _CHANGE.search(claim.text[: quantity.start]) and is_difference(quantity, near, change=True):
@@ -281,10 +319,8 @@ class _Scope:
                 yield Mismatch("number", _shown(claim.text, quantity), _shown(best.text, other))
             if rates := other_rate(claim, quantity, best):
                 yield Mismatch("unit", *rates)
-            bounds = {q.hedge for q in quantities_of(best.text) if equal_quantity(quantity, q)}
-            turned = {"above": "below", "below": "above"}.get(quantity.hedge)
-            if bounds == {turned} and not _is_complement(claim, best):
-                yield Mismatch("number", f"{quantity.hedge} {quantity.text}", f"{turned} {quantity.text}")
+            if not _is_complement(claim, best) and (bounds := other_bound(claim, quantity, best)):
+                yield Mismatch("number", *bounds)
 
     def _follows(self, quantity: Quantity, nearest: Sentence) -> bool:
         return is_difference(quantity, self.quantities) or _is_count(quantity, nearest)
@@ -354,6 +390,14 @@ def _is_apposition(claim: Sentence, tokens: Sequence[Token]) -> bool:
     """Whether the words are put between commas with an article: ", a painter,"."""
     before, behind = claim.text[: tokens[0].start].rstrip(), claim.text[tokens[-1].end :].lstrip()
     return bool(_ARTICLE.search(before)) and behind[:1] in (",", ")", "–", "—")
+
+
+def _is_row(sentence: Sentence) -> bool:
+    """Whether the sentence is a row of a table: "Region: South; Manager: R. Iqbal"."""
+    return len(_FIELD.findall(sentence.text)) > 1
+
+
+_FIELD = re.compile(r"(?:^|[;|\n])\s*[^;:|\n]{1,40}: ")
 
 
 def _is_unspaced(token: Token) -> bool:

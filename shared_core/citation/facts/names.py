@@ -69,7 +69,9 @@ def compare_names(
             continue
         instead = next((t for t in there if (token.start, t.start) in replaced), None)
         if token in names:
-            instead = instead or _partner(token, claim, nearest, spare)
+            instead = instead or (
+                None if not worded_alike and _is_relative(token, held) else _partner(token, claim, nearest, spare)
+            )
         if instead is not None and _same_origin(token.key, {instead.key}):
             continue
         if token.key in keys or _same_origin(token.key, keys) or _is_acronym(token.text, everywhere):
@@ -79,6 +81,15 @@ def compare_names(
                 yield token.text, instead.text
         elif token in names and (instead is not None or not _is_given(token, claim, keys, everywhere)):
             yield token.text, instead.text if instead is not None and alike else ""
+
+
+def _is_relative(token: Token, held: Sequence[Sentence]) -> bool:
+    """Whether the evidence has the first name alone behind a relation: "his brother Samuel" has the same surname."""
+    pairs = (pair for s in held for pair in zip(s.tokens, s.tokens[1:], strict=False))
+    return any(b.key == token.key and fold(a.text) in _RELATIONS for a, b in pairs)
+
+
+_RELATIONS = frozenset("brother sister son daughter father mother husband wife child twin".split())
 
 
 def _is_spelling(token: Token, keys: set[str]) -> bool:
@@ -166,7 +177,7 @@ def _replacements(claim: Sentence, nearest: Sentence) -> set[tuple[int, int]]:
     for tag, a1, a2, b1, b2 in align(a, b):
         if (
             tag == "replace"
-            and max(a2 - a1, b2 - b1) <= _STRETCH
+            and max(a2 - a1, b2 - b1) <= (_STRETCH if a1 or b1 else 2 * _STRETCH)  # "Opposition leader Mark Dunn"
             and not any(fold(t.text) in _PRONOUNS for t in nearest.tokens[b1:b2])
         ):
             # of unequal length: any of the one may be any of the other
@@ -270,7 +281,11 @@ def _copula_turned(claim: Sentence, nearest: Sentence) -> bool | None:
     if left <= held_right and right <= held_left and not right <= held_right:
         return False
     relation = held_left - left
-    return True if left and relation and left < held_left and held_right < right and right - held_right == relation else None
+    return (
+        True
+        if left and relation and left < held_left and held_right < right and right - held_right == relation
+        else None
+    )
 
 
 def _sides(sentence: Sentence) -> tuple[set[str], set[str]] | None:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
-from shared_core.citation.facts.tokens import Sentence, Token, fold, stem
+from shared_core.citation.facts.tokens import Sentence, Token, align, clauses_of, fold, is_denied, stem
 
 _SIDES = """
 open opened opening opens / close closed closing closes shut shuts
@@ -17,10 +17,37 @@ rise rises rose risen rising increase increases increased grow grows grew grown 
   / fall falls fell fallen falling decrease decreases decreased decline declined drop drops dropped shrink shrank shrunk
 begin begins began begun start starts started / end ends ended finish finishes finished complete completes completed
 before / after
-upper / lower
+upper higher taller / lower
 born / died
 largest biggest greatest / smallest
 highest tallest / lowest
+heavier heaviest / lighter lightest
+earlier earliest / later latest
+alone solo / together jointly
+slightly marginally / sharply strongly steeply considerably significantly substantially dramatically
+preceding previous / following subsequent next
+first / last final
+user users visitor visitors guest guests / administrator administrators admin admins
+adult adults grown-up / child children / infant infants baby babies
+supplier suppliers vendor vendors / customer customers client clients
+army / navy / airforce
+plaintiff plaintiffs claimant claimants / defendant defendants
+doctor doctors physician physicians surgeon surgeons / nurse nurses / patient patients
+author authors writer writers / reader readers / publisher publishers
+driver drivers / passenger passengers / pedestrian pedestrians / cyclist cyclists
+uncle uncles / aunt aunts / nephew nephews / niece nieces / cousin cousins
+grandfather grandfathers / grandmother grandmothers
+painter painters / sculptor sculptors / composer composers / poet poets / novelist novelists / architect architects
+gold golden / silver / bronze / copper / iron / steel
+wood wooden timber / stone / brick / concrete / glass / plastic
+drought droughts / flood floods flooding / frost frosts / hail / fire fires / earthquake earthquakes
+breakfast breakfasts / lunch lunches / dinner dinners
+mandatory compulsory obligatory / optional voluntary
+hand hands / machine machines
+gain gains gained profit profits / loss losses
+success successes successful / failure failures unsuccessful
+temporary temporarily / permanent permanently
+minor / major
 longest / shortest
 oldest / youngest newest
 best / worst
@@ -55,7 +82,7 @@ tighten tightens tightened / loosen loosens loosened
 horizontal horizontally / vertical vertically
 clockwise / counterclockwise anticlockwise
 internal internally / external externally
-cheapest / dearest
+cheapest cheaper / dearest dearer
 fastest / slowest
 hot hottest warm warmer / cold coldest
 wet / dry
@@ -186,6 +213,8 @@ def opposed(claim: Sentence, held: Sequence[Sentence], known: Set[str]) -> tuple
 def _is_converse(claim: Sentence, token: Token, held: Sentence, other: Token) -> bool:
     """Whether "A is smaller than B" meets "B is larger than A", or "A after B" meets "B before A"."""
     (before, behind), (held_before, held_behind) = _content_around(claim, token), _content_around(held, other)
+    if _next_word(claim, token) == _next_word(held, other) == "of" and before & held_behind and behind & held_before:
+        return True  # "A lies north of B", "B is south of A"
     compares = fold(token.text) in _ORDERS or "than" in (_next_word(claim, token), _next_word(held, other))
     # "The tower stands above the harbour" and "the harbour lies below the tower" have verbs of their own
     turned = behind <= held_before and (before <= held_behind or held_behind <= before)
@@ -378,3 +407,142 @@ def _names_thing(token: Token) -> bool:
 
 def _until(sentence: Sentence, token: Token) -> str:
     return sentence.text[: token.end].strip()
+
+
+# --- in the same place, before and after, more than -------------------------------------------------------------------
+
+_PREFIXES = ("un", "non", "dis", "in", "im", "ir", "il")
+_ADJECTIVE = re.compile(r"(?:able|ible|ed|ent|ant|ate|al|ar|ive|ful|ous|ct|ain|ing|ete)(?:ly)?\Z")
+_VERBATIM = 0.7
+_BEFORE, _AFTER = ("before", "prior"), ("after", "following")
+_THAN = re.compile(r"\bthan\b|\bas (?:\w+ly )?[a-z]+ (as)\b", re.IGNORECASE)
+_END = re.compile(r"[,;](?!\d)|\b(?:and|but|while|whereas|although)\b")
+_MORE, _LESS = frozenset("more better greater".split()), frozenset("less fewer worse".split())
+
+
+def in_place(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
+    """Find a word in the place of its opposite, or with another prefix ("unlimited"), in a claim of the same words."""
+    if sum(t.is_negation for t in claim.tokens) % 2 != sum(t.is_negation for t in nearest.tokens) % 2:
+        return None
+    own, held = claim.tokens, nearest.tokens
+    blocks = align([t.key for t in own], [t.key for t in held])
+    same = sum(a2 - a1 for tag, a1, a2, _, _ in blocks if tag == "equal")
+    if same < _VERBATIM * (len(own) - 1):
+        return None
+    for tag, a1, a2, b1, b2 in blocks:
+        if (
+            tag != "replace"
+            or (a2 - a1, b2 - b1) != (1, 1)
+            or held[b1].key in claim.keys
+            or own[a1].key in nearest.keys
+        ):
+            continue
+        if _is_opposite(own[a1], held[b1]) or denies_word(own[a1], held[b1]) or denies_word(held[b1], own[a1]):
+            return own[a1].text, held[b1].text
+    return None
+
+
+def denies_word(one: Token, other: Token) -> bool:
+    """Whether the one word is the other with a prefix that denies it: "uncomfortable", "comfortable"."""
+    word = fold(one.text)
+    return any(
+        word.startswith(p) and stem(word[len(p) :]) == other.key and (p in ("un", "non") or _ADJECTIVE.search(word))
+        for p in _PREFIXES
+    )
+
+
+def denied_by_prefix(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
+    """Find "is uncomfortable" where the clause that says the rest has "is comfortable", or the other way round."""
+    if any(t.is_negation for t in claim.tokens):
+        return None
+    for token in claim.tokens:
+        if not token.is_content or token.key in nearest.keys:
+            continue
+        rest = {t.key for t in claim.tokens if t.is_content and t is not token}
+        for clause in clauses_of(nearest):
+            other = next((t for t in clause if denies_word(token, t) or denies_word(t, token)), None)
+            said = {t.key for t in clause if t.is_content}
+            if other and rest and len(rest & said) >= _ALIKE * len(rest) and not any(t.is_negation for t in clause):
+                return token.text, other.text
+    return None
+
+
+def order_turned(claim: Sentence, nearest: Sentence) -> bool | None:
+    """Whether two things are said to come in another order ("before X, do Y": "after X, do Y", "before Y, do X").
+
+    ``None`` where claim or evidence does not tell of an order, or they do not speak of the same two things.
+    """
+    own, other = _ordered(claim), _ordered(nearest)
+    if own is None or other is None or is_denied(claim) != is_denied(nearest):
+        return None
+    straight = _are_alike(own[0], other[0]) and _are_alike(own[1], other[1])
+    across = _are_alike(own[0], other[1]) and _are_alike(own[1], other[0])
+    return None if straight == across else across
+
+
+def _ordered(sentence: Sentence) -> tuple[set[str], set[str]] | None:
+    """Return the words of what comes first, and of what comes then, by the one "before" or "after" of a sentence."""
+    words = [fold(t.text) for t in sentence.tokens]
+    at = [i for i, w in enumerate(words) if w in (*_BEFORE, *_AFTER)]
+    if len(at) != 1:
+        return None
+    start = sentence.tokens[at[0]].end
+    cut = _END.search(sentence.text, start)
+    end = cut.start() if cut else len(sentence.text)
+    thing = {t.key for t in sentence.tokens if start <= t.start < end and (t.is_content or t.is_number)}
+    rest = [t for t in sentence.tokens if (t.start < start or t.start >= end) and (t.is_content or t.is_number)]
+    other = {t.key for t in rest if fold(t.text) not in (*_BEFORE, *_AFTER)} - thing
+    if not thing or not other:
+        return None
+    return (other, thing) if words[at[0]] in _BEFORE else (thing, other)
+
+
+def _are_alike(one: set[str], other: set[str]) -> bool:
+    """Whether most words of the smaller are words of the other."""
+    small, large = sorted((one, other), key=len)
+    return len(small & large) >= _ALIKE * len(small)
+
+
+def compared_otherwise(claim: Sentence, nearest: Sentence) -> bool | None:
+    """Whether "B is larger", or "A is smaller", stands against "A is larger than B" or "as large as B".
+
+    ``None`` where the claim does not compare these.
+    """
+    for held_subject, word, held_standard in _compared(nearest):
+        own = next((t for t in claim.tokens if t.key == word.key or _is_contrary(t, word)), None)
+        if own is None or is_denied(claim) != is_denied(nearest):
+            continue
+        compared = [(named, s) for named, w, s in _compared(claim) if w is own]
+        subject, standard = compared[0] if compared else (set(), set())
+        subject |= {t.key for t in claim.tokens if t.start < own.start and (t.is_content or t.is_number)} - standard
+        subject |= {t.key for t in claim.tokens if t.start > own.end and t.is_number and t.key not in standard}
+        mine = subject - held_subject
+        if mine and mine <= held_standard and not standard & held_standard:
+            return own.key == word.key
+        if subject <= held_subject and (standard & held_standard or (subject and not standard)):
+            return own.key != word.key
+    return None
+
+
+def _is_contrary(one: Token, other: Token) -> bool:
+    words = {fold(one.text), fold(other.text)}
+    return _is_opposite(one, other) or bool(words & _MORE and words & _LESS)
+
+
+def _compared(sentence: Sentence) -> list[tuple[set[str], Token, set[str]]]:
+    """Return what is compared, the word by which it is, and what it is compared with, of each "than" and "as … as"."""
+    found = []
+    for match in _THAN.finditer(sentence.text):
+        before = [t for t in sentence.tokens if t.end <= match.end(0) - len("than")]
+        words = [t for t in before if fold(t.text) not in ("as",)]
+        word = next((t for t in reversed(words) if fold(t.text).endswith("er") or fold(t.text) in _MORE | _LESS), None)
+        word = words[-1] if match[1] and words else word
+        if word is None:
+            continue
+        cuts = [m.end() for m in _END.finditer(sentence.text, 0, word.start)]
+        begin = cuts[-1] if cuts and not match[1] and any(cuts[-1] <= t.start < word.start for t in words) else 0
+        end = next((m.start() for m in _END.finditer(sentence.text, match.end())), len(sentence.text))
+        subject = {t.key for t in words if t.start >= begin and t is not word and (t.is_content or t.is_number)}
+        behind = [t for t in sentence.tokens if match.end() <= t.start < end]
+        found.append((subject, word, {t.key for t in behind if t.is_content or t.is_number} - subject))
+    return found

@@ -83,6 +83,9 @@ _TABLE = {
     "points": {
         1.0: "pp point points",
     },
+    "clock": {
+        1.0: "o'clock",
+    },
     "dollar": {
         1.0: "$ usd dollar dollars",
     },
@@ -167,6 +170,10 @@ _ABOUT = frozenset(
 )
 _ABOVE = frozenset("over exceeding above exceeds exceeded least minimum uber plus mas oltre".split())
 _BELOW = frozenset("under below most maximum unter moins menos meno".split())
+_LESS = frozenset(
+    "less fewer lower smaller shorter younger earlier lighter slower narrower thinner cooler colder weaker cheaper "
+    "rather other".split()
+)
 _BOUND_BEHIND = re.compile(
     r"\s?(?:[^\W\d_]+\s)?(?:or|and)\s(?:(more|above|over|higher|longer|older|later|upwards)"
     r"|less|fewer|below|under|lower|shorter|younger|earlier)\b(?!\s[^\W\d_]*\s?\d)"
@@ -176,6 +183,11 @@ _ENGLISH = re.compile(r"\b(?:the|of|and|to|not|for|with|by|are|were|has|have|its
 _DECADE = re.compile(r"(?<![\w.,])(\d{3}0)['’]?s\b")
 _CENTURY = re.compile(
     rf"\b(?:(\d{{1,2}})(?:st|nd|rd|th|\.)|({'|'.join(_ORDINALS)}|twenty-first))[\s-](?:centur|jahrhundert)",
+    re.IGNORECASE,
+)
+_CLOCK = re.compile(
+    r"(?<![\d:.,])(\d{1,2})(?:[:.]([0-5]\d))?\s?([ap])\.?m\b\.?|(?<![\d:.,])([01]?\d|2[0-3]):([0-5]\d)(?![:\d])"
+    r"|\b(noon|midday|midnight)\b",
     re.IGNORECASE,
 )
 _FRACTION = re.compile(
@@ -227,7 +239,7 @@ class Quantity:
 @lru_cache(maxsize=512)
 def quantities_of(text: str) -> tuple[Quantity, ...]:
     """All numbers of a text, written in digits or in English words, in order."""
-    first = [*_periods(text), *_fractions(text)]
+    first = [*_periods(text), *_fractions(text), *_clock_times(text)]
     found = [*_in_digits(text), *_in_words(text), *_numerals(text)]
     found = first + [q for q in found if not any(q.start < p.end and p.start < q.end for p in first)]
     return tuple(sorted(found, key=lambda q: q.start))
@@ -238,11 +250,30 @@ def _periods(text: str) -> list[Quantity]:
     found = []
     for match in _DECADE.finditer(text):
         first = float(match[1])
-        found.append(Quantity(match.group(), match.start(), match.end(), frozenset({first}), last=first + 9))
+        found.append(
+            Quantity(
+                match.group(), match.start(), match.end(), frozenset({first}), last=first + (9 if first % 100 else 100)
+            )
+        )
     for match in _CENTURY.finditer(text):
         number = float(match[1]) if match[1] else _ORDINAL.get(match[2].lower(), 21.0)
         first = 100 * (number - 1)
         found.append(Quantity(match.group(), match.start(), match.end(), frozenset({first}), last=first + 100))
+    return found
+
+
+def _clock_times(text: str) -> list[Quantity]:
+    """Times of day, in minutes: "10 am", "5.30 p.m.", "17:00", "noon"; "9:00" may be in the evening."""
+    found = []
+    for match in _CLOCK.finditer(text):
+        if match[6]:
+            values = {0.0, 1440.0} if match[6].lower() == "midnight" else {720.0}
+        elif match[3]:
+            values = {60.0 * (int(match[1]) % 12 + 12 * (match[3].lower() == "p")) + int(match[2] or 0)}
+        else:
+            minutes = 60.0 * int(match[4]) + int(match[5])
+            values = {minutes, minutes + 720} if 0 < int(match[4]) < 12 else {minutes}
+        found.append(Quantity(match.group(), match.start(), match.end(), frozenset(values), "o'clock", digits=4))
     return found
 
 
@@ -361,7 +392,7 @@ def _hedge(text: str, start: int, end: int) -> str:
     before = [fold(w) for w in _WORDS.findall(text[max(0, start - 30) : start])]
     before = (before[:-1] if before[-1:] in (["a"], ["the"]) else before)[-3:]
     if "than" in before[-1:] and len(before) > 1:
-        more = before[-2] in ("more", "greater", "higher", "longer", "larger", "later")
+        more = before[-2] not in _LESS
         return "above" if more != (before[0] in ("no", "not")) else "below"
     last = before[-2:]
     if last == ["up", "to"]:

@@ -1,25 +1,33 @@
-"""How far a claim goes: all or some of them, must or may, a deed or a plan, with or without a condition or reason."""
+"""Tell how much a claim takes in: all or some, must or may, a deed or a plan, with or without condition or reason."""
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
+from shared_core.citation.facts.quantities import UNITS
 from shared_core.citation.facts.tokens import Sentence, Token, clauses_of, fold, stem, tokens_of
 
-_ALL = frozenset("all every each entire entirely exclusively only always".split())
 _COUNT = "two|three|four|five|six|seven|eight|nine|ten"
-_PART = re.compile(
-    r"\b(?:some|most|many|few|several|half|partly|mostly|often|sometimes|usually|of (?:them|these|those|which)"
-    rf"|(?:\d[\d.,]*(?: ?%| percent)?|one|{_COUNT}) of (?:the|them|its|their))\b",
-    re.IGNORECASE,
-)
 _SHARE = re.compile(
     rf"\b(\d+|one|{_COUNT}) of (?:the|its|their) ((?:\d+|{_COUNT}) \w+)",
     re.IGNORECASE,
 )
-_OF = ("of them", "of these", "of those", "of which")
+_PART = re.compile(
+    rf"\b(?:of (?:them|these|those|which)|(?:\d[\d.,]*(?: ?%| percent)?|one|{_COUNT}) of (?:the|them|its|their))\b",
+    re.IGNORECASE,
+)
+_FEW, _SOME, _MANY, _MOST, _EVERY = range(1, 6)
+_HOW_MANY = {
+    **dict.fromkeys("few seldom rarely handful".split(), _FEW),
+    **dict.fromkeys("some several partly sometimes occasionally half".split(), _SOME),
+    **dict.fromkeys("many often frequently".split(), _MANY),
+    **dict.fromkeys("most mostly majority usually generally normally typically mainly largely".split(), _MOST),
+    **dict.fromkeys("all every each entire entirely exclusively only always everyone everybody".split(), _EVERY),
+}
+_OTHERWISE = {(_EVERY, n) for n in (_FEW, _SOME, _MANY, _MOST)} | {(_MOST, _FEW), (_MOST, _SOME), (_FEW, _MOST)}
+_OTHERWISE |= {(_MANY, _FEW), (_FEW, _MANY)}
 _ALIKE = 0.6
 _REACH = 6  # tokens
 
@@ -27,25 +35,173 @@ _REACH = 6  # tokens
 def overstated(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
     """Find "all" or "nine plug-ins" in the claim where the evidence speaks of a part ("three of the nine plug-ins").
 
+    Or "most" where the clause of the evidence that says the same has "a few".
+
     Returns:
         The claim's word, and the evidence's words for the part.
     """
     share, said = _SHARE.search(nearest.text), claim.text.lower()
     if share is not None and share[2].lower() in said and share[1].lower() not in said:
         return share[2], share[0]
-    places = [i for i, t in enumerate(claim.tokens) if fold(t.text) in _ALL]
+    own = _amounts(claim.tokens)
+    if len(own) != 1 or _PART.search(claim.text):
+        return None
+    ((every, amount),) = own
     part = _PART.search(nearest.text)
-    if not places or part is None or _PART.search(claim.text) or any(fold(t.text) in _ALL for t in nearest.tokens):
+    if part is not None and amount == _EVERY and not any(n == _EVERY for _, n in _amounts(nearest.tokens)):
+        thing = next((t for t in claim.tokens if t.start > every.start and t.is_content), None)
+        behind = [t.key for t in nearest.tokens if t.start >= part.start()][:_REACH]
+        of_them = (
+            part.group().lower().split()[-1] in ("them", "these", "those", "which")
+            and thing is not None
+            and thing.key in nearest.keys
+        )
+        if thing is not None and (thing.key in behind or of_them):
+            return every.text, part.group()
+    rest = {t.key for t in claim.tokens if t.is_content and t is not every}
+    clauses = clauses_of(nearest)
+    best = max(clauses, key=lambda c: len(rest & _content(c)))
+    held = _amounts(best)
+    if len(held) != 1 or not rest or len(rest & _content(best)) < _ALIKE * len(rest):
         return None
-    every = claim.tokens[places[0]]
-    thing = next((t for t in claim.tokens[places[0] + 1 :] if t.is_content), None)
-    behind = [t.key for t in nearest.tokens if t.start >= part.start()][:_REACH]
-    if thing is None or not (thing.key in behind or (part.group().lower().endswith(_OF) and thing.key in nearest.keys)):
-        return None
-    return every.text, part.group()
+    ((other, held_amount),) = held
+    behind = [t.key for t in best if t.start > other.start and t.is_content][:_REACH]
+    ahead = [t.key for t in claim.tokens if t.start > every.start and t.is_content][:_REACH]
+    if (amount, held_amount) in _OTHERWISE and set(behind) & set(ahead):
+        return every.text, other.text
+    return None
 
 
-# --- only these, and no others -----------------------------------------------------------------------------------------
+def _amounts(tokens: Sequence[Token]) -> list[tuple[Token, int]]:
+    """Return the words that say how many or how often, with their place on the scale from few to all."""
+    found = []
+    for before, token in itertools.pairwise((None, *tokens)):
+        last = fold(before.text) if before is not None else ""
+        idle = last in ("the", "at", "after", "above", "in", "how", "as", "not")  # "the most", "at all", "as many"
+        amount = _HOW_MANY.get(fold(token.text)) if token is not None else None
+        if token is not None and amount and not idle and not _time_behind(tokens, token):
+            found.append((token, amount))
+    return found
+
+
+def _time_behind(tokens: Sequence[Token], token: Token) -> bool:
+    following = next((t for t in tokens if t.start > token.start), None)
+    unit = UNITS.get(fold(following.text)) if following is not None else None
+    return unit is not None and unit.dimension == "time"  # "every week"
+
+
+# --- which of them ---------------------------------------------------------------------------------------------------
+
+_WHOLE = frozenset("all every each any always everywhere anywhere worldwide everyone everybody daily no never".split())
+_NARROW = re.compile(
+    r"(?:\s(?:under|over|below|above|with|without|within|who|that|whose|weighing|aged?|outside|between)\b"
+    r"|, (?:except|if|provided))([^,;.]*)",
+    re.IGNORECASE,
+)
+_NARROWED = re.compile(r"^\W*(?:within|among|outside|during|under|inside)\s([^,]*),", re.IGNORECASE)
+_EXCEPT = re.compile(
+    r"\b(?:except(?:ing|ions?)?|exclud\w*|other than|apart from|but not|save for)\b"
+    r"(?: (?:for|on|in|at|to|of|cases|the))*"
+    r"([^,.;]*)",
+    re.IGNORECASE,
+)
+_EVEN = re.compile(r"\b(?:includ\w+|even|also)\b(?: (?:for|on|in|at|to|of|cases|the))*([^,.;]*)", re.IGNORECASE)
+
+
+def widened(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
+    """Find "all dogs", or "everywhere", in the claim where the evidence says it of some only ("dogs under 10 kg")."""
+    universal = next((t for t in claim.tokens if fold(t.text) in _WHOLE and not _time_behind(claim.tokens, t)), None)
+    if universal is None or any(fold(t.text) in _WHOLE for t in nearest.tokens):
+        return None
+    place = fold(universal.text) in ("everywhere", "anywhere", "worldwide", "always", "everyone", "everybody")
+    narrowed = _NARROWED.match(nearest.text)
+    if narrowed is None and not place:
+        thing = next((t for t in claim.tokens if t.start > universal.start and t.is_content), None)
+        held = next((t for t in nearest.tokens if thing is not None and t.key == thing.key), None)
+        narrowed = _NARROW.match(nearest.text, held.end) if held is not None else None
+    if narrowed is None or _NARROW.search(claim.text) or _NARROWED.match(claim.text):
+        return None
+    limits = {t.key for t in [t for t in tokens_of(narrowed[1]) if t.is_content or t.is_number][:1]}
+    return (universal.text, narrowed.group().strip(" ,")) if limits and not limits & claim.keys else None
+
+
+def without_exception(claim: Sentence, nearest: Sentence) -> str | None:
+    """Return the exception ("except the studio") that a claim on all or none of them leaves out."""
+    exception = _EXCEPT.search(nearest.text)
+    if exception is None or _EXCEPT.search(claim.text) or _LIMITS.search(claim.text):
+        return None
+    amounts = [fold(t.text) for t in claim.tokens if fold(t.text) in _WHOLE]
+    kept = _content(tokens_of(exception[1]))
+    plain = _content([t for t in nearest.tokens if not exception.start() <= t.start < exception.end()])
+    said = _content(claim.tokens)
+    if amounts and kept and not kept & said and said and len(said & plain) >= _ALIKE * len(said):
+        return exception.group().strip()
+    return None
+
+
+def includes_exception(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
+    """Find "even on Mondays" in the claim where the evidence has "except on Mondays"."""
+    own, held = _EVEN.search(claim.text), _EXCEPT.search(nearest.text)
+    if own is None or held is None:
+        return None
+    said = _content(tokens_of(own[1]))
+    return (own.group().strip(), held.group().strip()) if said and said <= _content(tokens_of(held[1])) else None
+
+
+def only_added(claim: Sentence, evidence: Sequence[Sentence]) -> str | None:
+    """Return "only" with its next word where no word of the evidence limits anything."""
+    words = [fold(t.text) for t in claim.tokens]
+    if re.search(r", only|\b(?:after|before|when|if|once|until)\b", claim.text):
+        return None
+    at = next((i for i, w in enumerate(words) if w in _SOLE and (i == 0 or words[i - 1] not in ("not", "the"))), None)
+    if (
+        at is None
+        or at + 1 == len(words)
+        or claim.tokens[at + 1].is_number
+        or fold(claim.tokens[at + 1].text) in _NUMBERS
+    ):
+        return None
+    if any(_LIMITS.search(s.text) or _SOLELY.search(s.text) or any(t.is_negation for t in s.tokens) for s in evidence):
+        return None
+    return f"{claim.tokens[at].text} {claim.tokens[at + 1].text}"
+
+
+_SOLE = frozenset("only solely exclusively".split())
+_NUMBERS = frozenset(f"a an half about {_COUNT.replace('|', ' ')}".split())
+_SOLELY = re.compile(
+    r"\b(?:sole\w*|exclusiv\w*|alone|just|single|unique\w*|entire\w*|all|every|purely|merely|limit\w*|reserved|one|first"
+    r"|last|solitary|wholly|other|else|few\w*|remaining|rare\w*)\b",
+    re.IGNORECASE,
+)
+
+
+# --- reasons ---------------------------------------------------------------------------------------------------------
+
+_BECAUSE = re.compile(
+    r"\b(?:because(?: of)?|due to|owing to|as a result of|thanks to|caused by)\b([^,.;]*)", re.IGNORECASE
+)
+_CAUSES = re.compile(r"\bcaus(?:e|es|ed|ing)\b(?! of)", re.IGNORECASE)
+_RELATED = re.compile(r"\b(?:associat\w+|link(?:ed|s)?|correlat\w+|related|connected|tend\w*)\b", re.IGNORECASE)
+
+
+def presumed_cause(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
+    """Find "causes" in the claim where the evidence only has "is associated with"."""
+    related, causes = _RELATED.search(nearest.text), _CAUSES.search(claim.text)
+    if causes and related and not re.search(r"\bcaus|\bdue\b|\bbecause\b", nearest.text, re.IGNORECASE):
+        return causes.group(), related.group()
+    return None
+
+
+def other_reason(claim: Sentence, known: Set[str]) -> str | None:
+    """Return a reason ("because of drought") of which the evidence holds no word."""
+    own = _BECAUSE.search(claim.text)
+    said = _content(tokens_of(own[1])) if own is not None else set()
+    if own is None or not said or {k[:4] for k in said} & {k[:4] for k in known}:
+        return None
+    return own.group().strip()
+
+
+# --- only these, and no others ---------------------------------------------------------------------------------------
 
 _ONLY = frozenset("only solely exclusively alone".split())
 _ANYONE = frozenset("anyone anybody everyone everybody all any every each both".split())
@@ -73,8 +229,8 @@ def _only(sentence: Sentence) -> tuple[tuple[Token, ...], tuple[Token, ...]] | N
             if fold(token.text) not in ("only", "just") or any(t.is_content for t in clause[:i]):
                 continue
             behind = [t for t in clause[i + 1 :] if fold(t.text) not in ("a", "an", "the")]
-            named = [t for t in itertools.takewhile(lambda t: t.is_capitalised, behind)]
-            these = named or [t for t in itertools.takewhile(lambda t: not t.is_function_word, behind)]
+            named = list(itertools.takewhile(lambda t: t.is_capitalised, behind))
+            these = named or list(itertools.takewhile(lambda t: not t.is_function_word, behind))
             rest = tuple(t for t in behind if t not in these)
             if these and rest and not these[0].is_number:
                 return tuple(these), rest
@@ -82,7 +238,7 @@ def _only(sentence: Sentence) -> tuple[tuple[Token, ...], tuple[Token, ...]] | N
 
 
 def given_to_others(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
-    """Find "Ida was paid" or "anyone may enter" where the evidence has "only Clara was paid", "only staff may enter"."""
+    """Find "Ida was paid" or "anyone may enter" where the evidence has "only Clara was paid", "only staff may"."""
     only = _only(nearest)
     if only is None or any(t.is_negation or fold(t.text) in _ONLY for t in claim.tokens):
         return None
@@ -127,10 +283,12 @@ _LIMITS = re.compile(
 def obliged(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
     """Find "must" in the claim where the evidence has "may" before the same word."""
     must, may = _MUST.search(claim.text), _MAY.search(nearest.text)
-    if must is None or may is None or _MUST.search(nearest.text) or any(t.is_negation for t in claim.tokens):
+    if must is None or may is None or any(t.is_negation for t in claim.tokens):
         return None
     own, other = _word_behind(claim, must.end()), _word_behind(nearest, may.end())
     if own is None or other is None or own.key != other.key:
+        return None
+    if any((held := _word_behind(nearest, m.end())) and held.key == own.key for m in _MUST.finditer(nearest.text)):
         return None
     return f"{must.group()} {own.text}", f"{may.group()} {other.text}"
 
@@ -147,6 +305,52 @@ def done(claim: Sentence, nearest: Sentence, held: Sequence[Sentence]) -> tuple[
         past = token.text.lower().endswith("ed") and fold(before.text) not in ("is", "are", "be", "being")
         if token.key == verb.key and past:
             return token.text, nearest.text[plan.start() : verb.end]
+    return None
+
+
+_HEDGED = re.compile(
+    r"\b(?:may|might|could|would|can|should|must|possib\w*|perhaps|maybe|potential\w*|likely|unlikely|suggest\w*|suspect\w*|risk"
+    r"|expect\w*|plan\w*|if|unless|believ\w*|think\w*|thought|hypoth\w*|seem\w*|appear\w*|probab\w*|sometimes|often|hop\w+"
+    r"|provided|depend\w*|allow\w*|permit\w*|whether|able)\b",
+    re.IGNORECASE,
+)
+_PERHAPS = re.compile(r"\b(?:may|might|could)\b(?: (?:also|well|even|still|\w+ly|have|be|have been))* ([a-z]\w+)")
+_IF = re.compile(r"\b(?:if|provided that|in case)\b ([^,.;]*)", re.IGNORECASE)
+
+
+def certain(claim: Sentence, nearest: Sentence, held: Sequence[Sentence]) -> tuple[str, str] | None:
+    """Find "opened" or "will open" in the claim where the evidence has "could open"."""
+    if _HEDGED.search(claim.text) or any(t.is_negation for t in claim.tokens):
+        return None
+    for perhaps in _PERHAPS.finditer(nearest.text):
+        verb = stem(perhaps[1])
+        if sum(t.key == verb for s in held for t in s.tokens) > 1:
+            continue
+        for before, token in itertools.pairwise((None, *claim.tokens)):
+            if token is None or token.key != verb or token.text.lower().endswith(("ing", "ion", "able", "er", "ers")):
+                continue
+            ahead = fold(before.text) if before is not None else ""
+            if ahead == "will" or (
+                token.text.lower().endswith(("s", "ed")) and ahead not in ("the", "a", "an", "of", "its")
+            ):
+                return f"{ahead} {token.text}".strip(), perhaps.group()
+    return None
+
+
+def unconditional(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
+    """Find a claim that states as a fact what the evidence only has behind an "if"."""
+    if _HEDGED.search(claim.text) or any(t.is_negation for t in claim.tokens) or re.search(r"\bwhen\b", claim.text):
+        return None
+    said = [t for t in claim.tokens if t.is_content]
+    for condition in _IF.finditer(nearest.text):
+        inside = _content(tokens_of(condition[1]))
+        outside = _content([t for t in nearest.tokens if not condition.start() <= t.start < condition.end()])
+        keys = {t.key for t in said}
+        finite = any(t.text.lower().endswith(("s", "ed")) for t in said[1:]) or {"is", "was", "are", "were"} & {
+            fold(t.text) for t in claim.tokens
+        }
+        if len(keys) > 1 and finite and keys <= inside and not keys <= outside:
+            return claim.text.strip(), condition.group().strip()
     return None
 
 

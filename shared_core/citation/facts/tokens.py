@@ -227,6 +227,8 @@ def contradicts(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
         return None
     if own and other and other[-1][0] is nearest.tokens[-1] and other[-1][1].key in {t.key for t in claim.tokens}:
         return None  # "dogs may enter; cats may not": of cats, the claim has it too
+    if _forbids_without(claim, own, nearest, other) or _forbids_without(nearest, other, claim, own):
+        return None
     held = {t.key for t in nearest.tokens}
     said = {t.key for t in claim.tokens}
     if own and not other:
@@ -275,8 +277,8 @@ def _is_denied_elsewhere(nearest: Sentence, negator: Token, word: Token, claim: 
     "The warranty covers defects, but it does not cover damage"; "not in Paper 1" says nothing of Paper 2.
     """
     behind = next((t for t in nearest.tokens if t.start > word.start), None)
-    if behind is not None and behind.is_number and behind.key not in claim.keys:
-        return True
+    if behind is not None and behind.is_number:
+        return behind.key not in claim.keys
     clauses = clauses_of(nearest)
     denying = next(c for c in clauses if negator in c)
     content = {t.key for t in claim.tokens if t.is_content}
@@ -307,6 +309,16 @@ def _says_twice(twice: Sequence[tuple[Token, Token]], never: Sequence[tuple[Toke
     return doubled and not never and any(t.key in _REQUIRES for t in other.tokens)
 
 
+def _forbids_without(
+    claim: Sentence, own: Sequence[tuple[Token, Token]], held: Sentence, other: Sequence[tuple[Token, Token]]
+) -> bool:
+    """Whether one sentence has "prohibited without consent" where the other has "requires consent" or "may not"."""
+    forbids = any(t.key in _FORBIDS for t in held.tokens) and len(other) == 1
+    without = bool(other) and fold(other[0][0].text) in ("without", "unless")
+    return forbids and without and (len(own) == 2 or (not own and any(t.key in _REQUIRES for t in claim.tokens)))
+
+
+_FORBIDS = frozenset(map(stem, "prohibited forbidden banned prohibits forbids disallowed".split()))
 _REQUIRES = frozenset(map(stem, "only need needed require required must necessary".split()))
 
 
@@ -337,7 +349,9 @@ def _negated(sentence: Sentence) -> list[tuple[Token, Token]]:
             continue  # "before it, not after it"
         before = [t for t in sentence.tokens[max(0, i - _REACH) : i] if t.is_content]
         if behind or before:
-            found.append((token, behind[0] if behind else before[-1]))
+            # "neither party is liable" denies what is said of the parties
+            whole = fold(token.text) == "neither" and len(behind) > 1 and sentence.tokens[i + 1].is_content
+            found.append((token, behind[whole] if behind else before[-1]))
     return found
 
 
@@ -368,7 +382,9 @@ def _says_no_otherwise(sentence: Sentence, words: set[str], near: Token) -> bool
 def _denies(token: Token, words: set[str]) -> bool:
     plain = fold(token.text)
     apart = [plain[len(p) :] for p in _APART if plain.startswith(p) and len(plain) > len(p) + 2]
-    return (token.key in _LACK and token.key not in words) or any(stem(rest) in words and token.key not in words for rest in apart)
+    return (token.key in _LACK and token.key not in words) or any(
+        stem(rest) in words and token.key not in words for rest in apart
+    )
 
 
 def _around(sentence: Sentence, word: Token) -> str:
