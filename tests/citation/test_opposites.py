@@ -123,6 +123,12 @@ def test_what_is_turned_round_is_refuted(evidence: str, claim: str) -> None:
         ("The South African steel maker plans a mill on the west coast.", "The South African maker plans a mill."),
         ("The rescuers are firefighters with a California-based FEMA team.", "A FEMA team is based in California."),
         ("3 million served in the war, 1.5 million of whom fought.", "1.5 million who served in the war fought."),
+        ("Gold, silver, and copper are noble metals. Others leave out copper.", "Gold is a noble metal."),
+        (
+            "Norman Ernest Borlaug (born 1914) was a scientist. Known as the “Father of the Green Revolution,” Borlaug "
+            "helped lay the groundwork for advances.",
+            "Norman Borlaug is called the father of the green revolution.",
+        ),
     ],
 )  # fmt: skip
 def test_what_says_the_same_is_not(evidence: str, claim: str) -> None:

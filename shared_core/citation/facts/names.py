@@ -60,7 +60,9 @@ def compare_names(
     own = {t.key for t in claim.tokens}
     names = names_of(claim, held, context)
     short = [t.text for t in claim.tokens if len(t.text) > 1 and t.text.isupper() and t.key not in near]
+    participle = len(nearest.tokens) > 1 and fold(nearest.tokens[1].text) in ("as", "by", "in", "to", "with", "from")
     there = [t for t in _capitals(nearest) if not any(t.text[0] in initials for initials in short)]
+    there = [t for t in there if not (t.first and participle)]  # "Known as …", "According to …"
     spare = [t for t in there if t.key not in own]
     by_pronoun = fold(nearest.tokens[0].text) in _PRONOUNS if nearest.tokens else False
     replaced = _replacements(claim, nearest) if alike and worded_alike else set()

@@ -240,9 +240,10 @@ def _is_name(token: Token) -> bool:
 
 
 def _are_joined(one: Token, other: Token, sentence: Sentence) -> bool:
-    """Whether both are said of one thing: "brown and white"."""
+    """Whether both are said of one thing: "brown and white", "gold, silver, and copper"."""
     first, last = sorted((one, other), key=lambda t: t.start)
-    return bool(_JOINED.fullmatch(sentence.text[first.end : last.start]))
+    listed = [t for t in sentence.tokens if first.start <= t.start <= last.start and t.key in _OPPOSITES]
+    return all(_JOINED.fullmatch(sentence.text[a.end : b.start]) for a, b in itertools.pairwise(listed))
 
 
 @dataclass(frozen=True, slots=True)
