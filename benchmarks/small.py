@@ -5,7 +5,9 @@
 `gold`, with the paragraph that a question of SQuAD 2.0 was written for: `gold_f1_answerable`, `declines_right`.
 `quotes`, ReClaim on the same: `quote_right` (the quotes hold a right answer), `quote_declines` (nothing is quoted where
 nothing answers), `cas` (the critic finds claims supported by their quotes), `verbatim_share`. `verdicts`:
-`verdict_accuracy`, [Relevant] where the paragraph answers, and `verdict_auroc`.
+`verdict_accuracy`, [Relevant] where the paragraph answers, and `verdict_auroc`; `retrieved_auroc`, the same between a
+retrieved passage with the answer and one without; `support_auroc`, [Fully supported] between a right answer and the
+answer to another question on the paragraph.
 `worth`, with retrieved passages, SQuAD 2.0 and Natural
 Questions: 1 for a right answer shown, -1 for a wrong one: `worth_none`, `worth_plain`, `worth_composed`. Figures of
 further models are named after them.
@@ -37,18 +39,20 @@ from shared_core.lm.base import Generate, Generation, LanguageModel, Prompt, Sam
 from shared_core.pipelines.self_rag.with_tokens import instruction, lead
 from shared_core.reading import CriticSupportScorer, ExtractiveReader
 from shared_core.reflection import REFLECTION_TOKENS, RELEVANCE_TOKENS, ReflectionVocabulary
+from shared_core.reflection.tokens import FULLY_SUPPORTED, NO_SUPPORT, RELEVANT
 from shared_core.settings import SelfReflectSettings
-from shared_core.types import Answer
+from shared_core.types import Answer, Passage
 
 EACH, QUICK = 200, 12
 """Questions of each set; the same with ``--quick``."""
 Figures = dict[str, float]
 
 
-def gold_cases(data: Path, each: int, part: str) -> list[Case]:
-    """Questions of SQuAD 2.0 with the paragraph that each was written for."""
+def gold_cases(data: Path, each: int | None, part: str) -> list[Case]:
+    """So many questions of SQuAD 2.0, or all, with the paragraph that each was written for."""
     passages = read_passages(data / "rag/corpus.jsonl.gz")
-    rows = random.Random(11).sample(list(read_lines(data / f"rag/squad2_{part}.jsonl.gz")), each)
+    rows = list(read_lines(data / f"rag/squad2_{part}.jsonl.gz"))
+    rows = rows if each is None else random.Random(11).sample(rows, each)
     return [
         Case(r["question"], tuple(r["answers"]) if r["answerable"] else (), (passages[r["passage_id"]],)) for r in rows
     ]
@@ -95,24 +99,65 @@ def quotes(lm: LanguageModel, cases: Sequence[Case]) -> Figures:
     }
 
 
-def verdicts(lm: LanguageModel, cases: Sequence[Case]) -> Figures:
-    """Self-RAG's relevance token behind the paragraph; nothing for models without the tokens."""
+def verdicts(lm: LanguageModel, cases: Sequence[Case], known: Sequence[Case], found: Sequence[Case]) -> Figures:
+    """Self-RAG's tokens behind a passage and behind an answer; nothing for models without the tokens.
+
+    Args:
+        cases: with the paragraph that each was written for.
+        known: all such, whose answers are wrong ones to other questions on their paragraph.
+        found: with passages that were retrieved.
+    """
     encoder = getattr(lm, "encoder", None)
     vocabulary = ReflectionVocabulary.of_lookup([encoder.single_id(t) if encoder else None for t in REFLECTION_TOKENS])
     if vocabulary is None:
         return {}
-    params = SamplingParams(max_tokens=1, verdicts=vocabulary.of(RELEVANCE_TOKENS))
-    found = lm.generate([Generate(_opened(c), params) for c in cases])
-    margins, answered = [], [bool(case.answers) for case in cases]
-    for said in found:
-        rows = said.samples[0].verdict_logprobs if isinstance(said, Generation) else None
-        margins.append(float(rows[0][1] - rows[0][0]) if rows is not None else float("nan"))
-    right = [(m > 0) == a and not math.isnan(m) for m, a in zip(margins, answered, strict=True)]
-    return {"verdict_accuracy": mean_of(right), "verdict_auroc": auroc(margins, answered)}
+
+    def margins(prompts: Sequence[Prompt], tokens: Sequence[str]) -> list[float]:
+        """Log-odds of the second of two tokens."""
+        params = SamplingParams(max_tokens=1, verdicts=vocabulary.of(tokens))
+        parts = [prompts[i : i + 25] for i in range(0, len(prompts), 25)]
+        said = [one for part in parts for one in lm.generate([Generate(prompt, params) for prompt in part])]
+        rows = [one.samples[0].verdict_logprobs if isinstance(one, Generation) else None for one in said]
+        return [math.nan if row is None else float(row[0][1] - row[0][0]) for row in rows]
+
+    def opened(case: Case, passage: Passage) -> Prompt:
+        return instruction(case.question) + lead("retrieve", passage)
+
+    answered = [bool(case.answers) for case in cases]
+    relevant = margins([opened(case, case.passages[0]) for case in cases], RELEVANCE_TOKENS)
+    right = [(m > 0) == a and not math.isnan(m) for m, a in zip(relevant, answered, strict=True)]
+    retrieved = [
+        (opened(case, passage), holds)
+        for case in found
+        for holds in (True, False)
+        for passage in [p for p in case.passages if contains_answer(p.text, case.answers) is holds][:1]
+        if case.answers
+    ]
+    judged = [
+        (opened(case, case.passages[0]) + Prompt.trusted(RELEVANT) + Prompt.untrusted(f"{answer}."), holds)
+        for case, other in zip(cases, _others(cases, known), strict=True)
+        if other
+        for answer, holds in ((case.answers[0], True), (other, False))
+    ]
+    return {
+        "verdict_accuracy": mean_of(right),
+        "verdict_auroc": auroc(relevant, answered),
+        "retrieved_auroc": auroc(margins([p for p, _ in retrieved], RELEVANCE_TOKENS), [h for _, h in retrieved]),
+        "support_auroc": auroc(margins([p for p, _ in judged], (NO_SUPPORT, FULLY_SUPPORTED)), [h for _, h in judged]),
+    }
 
 
-def _opened(case: Case) -> Prompt:
-    return instruction(case.question) + lead("retrieve", case.passages[0])
+def _others(cases: Sequence[Case], known: Sequence[Case]) -> list[str]:
+    """Return an answer to another question on the paragraph of each case; "" where there is none."""
+    on: dict[str, list[str]] = {}
+    for case in known:
+        on.setdefault(case.passages[0].id, []).extend(case.answers[:1])
+    found = []
+    for case in cases:
+        answers = on.get(case.passages[0].id, []) if case.answers else []
+        wrong = [a for a in answers if not any(contains_answer(a, g) or contains_answer(g, a) for g in case.answers)]
+        found.append(wrong[0] if wrong else "")
+    return found
 
 
 def worths(lm: LanguageModel, cases: Sequence[Case], reader: ExtractiveReader) -> Figures:
@@ -146,7 +191,7 @@ def run(options: argparse.Namespace) -> Figures:
     parts: dict[str, Callable[[LanguageModel], Figures]] = {
         "gold": lambda lm: gold(lm, alike),
         "quotes": lambda lm: quotes(lm, alike),
-        "verdicts": lambda lm: verdicts(lm, alike),
+        "verdicts": lambda lm: verdicts(lm, alike, gold_cases(options.data, None, options.part), cases[:each]),
         "worth": lambda lm: worths(lm, cases, reader),
     }
     for name in options.model or ["small"]:

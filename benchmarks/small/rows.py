@@ -6,13 +6,15 @@ import json
 import random
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from benchmarks.small.sources import SUPPORT_SOURCES, Group, Sources, answering, same
 from shared_core.citation import split_sentences
 from shared_core.conversation.condense import condense_request
 from shared_core.conversation.rules import Exchange
 from shared_core.evaluation.baselines import plain_prompt
+from shared_core.lm.encoding import Encoder
 from shared_core.pipelines.evidence import titled
 from shared_core.pipelines.gating.prompts import ANSWER_LEAD, demonstrations, step_prompt
 from shared_core.pipelines.reclaim.prompts import (
@@ -25,6 +27,7 @@ from shared_core.pipelines.reclaim.prompts import (
     reference_prompt,
 )
 from shared_core.pipelines.support import judge_prompt
+from shared_core.reflection import RELEVANCE_TOKENS, SUPPORT_TOKENS
 from shared_core.reflection.tokens import (
     FULLY_SUPPORTED,
     IRRELEVANT,
@@ -35,7 +38,7 @@ from shared_core.reflection.tokens import (
     RELEVANT,
     RETRIEVAL,
 )
-from shared_core.training.rows import Trainable, TrainingRow
+from shared_core.training.rows import IGNORED, Trainable, TrainingRow
 from shared_core.training.self_rag.rows import GeneratorRow
 from shared_core.types import Passage, Span
 
@@ -43,7 +46,7 @@ _WORDS = (
     "river", "stone", "lamp", "cloud", "garden", "winter", "paper", "bridge", "music", "copper", "forest", "window",
 )  # fmt: skip
 MIXTURE = {
-    "quote": 1000, "short": 3300, "read": 400, "numbered": 60, "claim": 60, "judge": 500, "self_rag": 3200,
+    "quote": 1400, "short": 1200, "read": 150, "numbered": 40, "claim": 30, "judge": 400, "self_rag": 4000,
     "condense": 150,
 }  # fmt: skip
 """Groups of questions for each skill, or rows where a skill has no groups. Answering, declining and quoting are two
@@ -125,22 +128,64 @@ def numbered_rows(group: Group) -> Iterator[TrainingRow]:
         yield TrainingRow("numbered", numbered_prompt(a.question, spans, group.passages), said, True, group.id)
 
 
-def self_rag_rows(group: Group, rng: random.Random) -> Iterator[GeneratorRow]:
-    """Retrieve; say whether the passage answers; answer and judge the answer by it."""
+@dataclass(frozen=True, slots=True)
+class SegmentRow:
+    """A row of the generator of which only what follows the passage is learnt, so that a verdict is its decision.
+
+    Attributes:
+        whole: the row.
+        judged: its answer is given and may be wrong: only the verdicts behind it are learnt.
+    """
+
+    role: ClassVar[str] = "segment"
+    whole: GeneratorRow
+    judged: bool = False
+
+    @property
+    def source(self) -> str:
+        """Source of the whole row."""
+        return self.whole.source
+
+    @property
+    def group(self) -> str:
+        """Key of the rows of one instruction."""
+        return self.whole.group
+
+    def encode(self, encoder: Encoder) -> tuple[list[int], list[int]]:
+        """Encode as token ids and labels as ``GeneratorRow`` does; labels are -100 before what is learnt."""
+        ids, labels = self.whole.encode(encoder)
+        firsts = SUPPORT_TOKENS if self.judged else RELEVANCE_TOKENS
+        learnt = next(i for i, label in enumerate(labels) if label in {encoder.token_id(t) for t in firsts})
+        return ids, [IGNORED] * learnt + labels[learnt:]
+
+
+def self_rag_rows(group: Group, rng: random.Random) -> Iterator[Trainable]:
+    """Retrieve; say whether the passage answers; answer and judge the answer by it, and a wrong one too."""
+    gold = next(p for p in group.passages if p.id == group.id)
+    known = [a for a in group.asked if a.answer]
     for answered in (True, False):
         some = [a for a in group.asked if bool(a.answer) == answered]
         for a in rng.sample(some, min(2, len(some))):
-            gold = next(p for p in group.passages if p.id == group.id)
             shown = _around(gold, a.sentence) if answered and rng.random() < 0.3 else gold
-            yield GeneratorRow(a.question, _segment(shown, a.answer), group.id)
+            row = GeneratorRow(a.question, _segment(shown, a.answer), group.id)
+            yield row if rng.random() < 0.1 else SegmentRow(row)
+            wrong = [b.answer for b in known if a.answer not in b.answer and b.answer not in a.answer]
+            if answered and wrong:
+                said = _segment(shown, rng.choice(wrong), NO_SUPPORT, "[Utility:1]")
+                yield SegmentRow(GeneratorRow(a.question, said, group.id), judged=True)
+    beside = [p for p in group.passages if p.id != gold.id]
+    if known and beside:
+        a, other = rng.choice(known), rng.choice(beside)
+        if f" {same(a.answer)} " not in f" {same(other.text)} ":
+            yield SegmentRow(GeneratorRow(a.question, _segment(other, ""), group.id))
 
 
-def _segment(passage: Passage, answer: str) -> str:
+def _segment(passage: Passage, answer: str, support: str = FULLY_SUPPORTED, utility: str = "[Utility:5]") -> str:
     shown = f"{RETRIEVAL}{PARAGRAPH_START}{titled(passage)}{PARAGRAPH_END}"
     if not answer:
         return f"{shown}{IRRELEVANT}The passage does not say.{NO_SUPPORT}[Utility:1]"
     said = answer if answer.endswith(".") else f"{answer}."
-    return f"{shown}{RELEVANT}{said}{FULLY_SUPPORTED}[Utility:5]"
+    return f"{shown}{RELEVANT}{said}{support}{utility}"
 
 
 def _around(passage: Passage, sentence: str) -> Passage:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gzip
 import json
 from pathlib import Path
@@ -10,9 +11,12 @@ from typing import Any
 import pytest
 
 from benchmarks.small import sources as sources_module
-from benchmarks.small.rows import claim_of, make_rows
+from benchmarks.small.rows import SegmentRow, claim_of, make_rows
 from benchmarks.small.sources import MADE, MEASURED, Sources, answering, read, same
+from shared_core.lm.encoding import Encoder
 from shared_core.training.rows import TrainingRow
+from shared_core.training.self_rag.recipe import add_reflection_tokens
+from shared_core.training.self_rag.rows import GeneratorRow
 
 DATA = Path(__file__).parents[2] / "../shared/data"
 
@@ -24,6 +28,23 @@ def test_the_sentence_and_the_answer_are_found() -> None:
     assert answering(text, ["185", "42"], "When?") == ("", "")
     assert claim_of("The wall (of stone) was built by Ida Holm.", "Ida Holm") == "The wall was built by Ida Holm."
     assert claim_of("The wall (of stone) was built.", "of stone") == "The wall (of stone) was built."
+
+
+@pytest.mark.parametrize(
+    ("judged", "learnt"),
+    [(False, "[Relevant]1842.[Fully supported][Utility:5]</s>"), (True, "[Fully supported][Utility:5]</s>")],
+)
+def test_the_first_token_learnt_of_a_segment_is_its_verdict(
+    judged: bool, learnt: str, tiny_model: Any, tiny_tokenizer: Any
+) -> None:
+    tokenizer = copy.deepcopy(tiny_tokenizer)
+    add_reflection_tokens(copy.deepcopy(tiny_model), tokenizer)
+    said = "[Retrieval]<paragraph>Wall\nBegun in 1842, [Relevant] or not.</paragraph>[Relevant]1842.[Fully supported]"
+    whole = GeneratorRow("When was it begun?", f"{said}[Utility:5]", "a")
+    ids, labels = SegmentRow(whole, judged).encode(Encoder(tokenizer))
+    assert ids == whole.encode(Encoder(tokenizer))[0]
+    assert all(label in (-100, i) for i, label in zip(ids, labels, strict=True))
+    assert tokenizer.decode([label for label in labels if label != -100]).replace(" ", "") == learnt.replace(" ", "")
 
 
 @pytest.mark.data
@@ -50,7 +71,7 @@ def test_no_question_that_is_measured_is_trained_on(monkeypatch: pytest.MonkeyPa
     declining = [row for row in whole if isinstance(row, TrainingRow) and row.completion in ("", "I do not know.")]
     assert 0.25 < len(declining) / len(whole) < 0.75
     roles = {row.role for row in rows}
-    assert roles == {"reference", "claim", "short", "read", "numbered", "judge", "condense", "generator"}
+    assert roles == {"reference", "claim", "short", "read", "numbered", "judge", "condense", "generator", "segment"}
 
 
 def _write(folder: Path, passages: list[dict[str, Any]], questions: list[dict[str, Any]]) -> None:
