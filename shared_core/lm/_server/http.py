@@ -355,7 +355,7 @@ class Endpoint:
 
         if isinstance(error, openai.APIStatusError):
             failure = self._status_failure(error.status_code, error.body, error.response.headers, sent)
-            if sent and error.response.request.method == "GET":  # most redirects lose what was sent
+            if sent and getattr(error.request, "method", "") == "GET":  # most redirects lose what was sent
                 to = self.secrets.strip(str(error.response.url))
                 failure.error.hint = f"It redirects to {to}: give that server's address as base_url."
             return failure
