@@ -119,7 +119,7 @@ def pack(data: Path, work: Path, file: Path, made: Path | None = None) -> Path:
         "sha256": hashlib.sha256(file.read_bytes()).hexdigest(),
         "commands": [
             "python -m benchmarks.reader.questions --data DATA --sources SOURCES --out MADE",
-            "torchrun --nproc-per-node 2 -m benchmarks.small train --made MADE --seed 2 --steps 800 --adapter FILE",
+            "torchrun --nproc-per-node 2 -m benchmarks.small train --made MADE --seed 4 --steps 140 --adapter FILE",
             "python -m benchmarks.small pack --made MADE",
         ],
     }
