@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from shared_core.citation import compare_claim
@@ -235,3 +235,43 @@ def test_may_plans_conditions_and_rates_that_hold_are_not(claim: str, evidence: 
 def test_a_claim_that_says_more_or_another_thing_does_not_agree(evidence: str, wrong: str, right: str) -> None:
     assert not compare_claim(wrong, evidence).agrees
     assert compare_claim(right, evidence).agrees
+
+
+_ANY = st.lists(
+    st.sampled_from(
+        [
+            "up",
+            "to",
+            "140",
+            "at",
+            "most",
+            "not",
+            "only",
+            "all",
+            "before",
+            "than",
+            "is",
+            "neither",
+            "no",
+            "62%",
+            "may",
+            "if",
+            "unless",
+            "except",
+            "of",
+            ",",
+            ".",
+            "A",
+            "B",
+        ]
+    ),
+    min_size=1,
+    max_size=8,
+).map(" ".join)
+
+
+@settings(max_examples=300, deadline=None)
+@given(_ANY, _ANY)
+@example("140", "The hall holds up to 140 guests.")  # an answer of one word
+def test_any_words_can_be_compared(claim: str, evidence: str) -> None:
+    assert compare_claim(claim, evidence).cap(1.0) in (0.05, 0.35, 1.0)

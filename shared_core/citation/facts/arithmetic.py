@@ -303,7 +303,7 @@ def other_bound(claim: Sentence, quantity: Quantity, held: Sentence) -> tuple[st
         return claim.text[strict.start() : quantity.end], held.text[same[0].start : same[0].end]
     bounds = [_AT_MOST.search(held.text[: q.start]) for q in same]
     says_more = not quantity.hedge and not _MOST_OF.search(claim.text) and not is_denied(claim)
-    if says_more and all(bounds) and (bound := bounds[0]) and quantity.start > claim.tokens[1].start:
+    if says_more and all(bounds) and (bound := bounds[0]) and any(t.end <= quantity.start for t in claim.tokens[1:]):
         return claim.text[quantity.start : quantity.end], held.text[bound.start() : same[0].end]
     return None
 
