@@ -225,6 +225,16 @@ def test_automatic_numbers_are_text_and_numbered_headings_are_headings() -> None
     ]  # fmt: skip
 
 
+def test_lists_and_styles_without_a_name_number_nothing() -> None:
+    numbering = (
+        f'<w:abstractNum w:abstractNumId="7">{level(0, "decimal", "%1.")}</w:abstractNum>'
+        '<w:num w:numId=""><w:abstractNumId w:val="7"/></w:num><w:num w:numId="1"><w:abstractNumId w:val="7"/></w:num>'
+    )
+    styles = '<w:style w:type="paragraph" w:styleId=""><w:pPr><w:numPr><w:numId w:val="1"/></w:numPr></w:pPr></w:style>'
+    body = "<w:p><w:r><w:t>Plain.</w:t></w:r></w:p>"
+    assert read(docx(body, styles=styles, numbering=numbering), "a.docx").text == "Plain."
+
+
 def test_notes_come_last() -> None:
     body = "<w:p><w:r><w:t>Text.</w:t></w:r><w:r><w:{0}noteReference w:id='2'/></w:r></w:p>" + paragraph("More.")
     note = "<w:{0}note w:id='2'><w:p><w:r><w:t>A note.</w:t></w:r></w:p></w:{0}note>"

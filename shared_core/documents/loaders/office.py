@@ -214,7 +214,7 @@ class _Numbering:
                     counted = f"{counted}, {name}"
             self._lists[name] = counted, levels
         self._styles: dict[str, tuple[str, int]] = {}
-        known = {_attribute(s, "styleId"): s for s in styles.iterfind("{*}style")}
+        known = {name: s for s in styles.iterfind("{*}style") if (name := _attribute(s, "styleId"))}
         for name, style in known.items():
             based = [style]
             while (base := known.get(_value(based[-1], "basedOn"))) is not None and base not in based:
@@ -230,7 +230,7 @@ class _Numbering:
         list_ = _value(paragraph, "pPr/{*}numPr/{*}numId") or list_
         level = _int(_value(paragraph, "pPr/{*}numPr/{*}ilvl"), level)
         counted, levels = self._lists.get(list_, ("", {}))
-        if level not in levels or paragraph.find("{*}pPr/{*}rPr/{*}del") is not None:
+        if not list_ or level not in levels or paragraph.find("{*}pPr/{*}rPr/{*}del") is not None:
             return None
         before = self._counts.get(counted, {})
         counts = {at: before.get(at, levels[at].start - (at == level)) for at in range(level + 1) if at in levels}
