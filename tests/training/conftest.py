@@ -1,4 +1,4 @@
-"""A tiny checkpoint for the tests that train."""
+"""Tiny checkpoints and rows for the tests that train."""
 
 from __future__ import annotations
 
@@ -7,10 +7,33 @@ from typing import Any
 
 import pytest
 
+from shared_core.training.rows import TrainingRow
+from tests.training import reclaim_world as world
+
 
 @pytest.fixture(scope="module")
 def base(tiny_model: Any, tiny_tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("base")
     tiny_model.save_pretrained(folder)
     tiny_tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[TrainingRow]:
+    return world.rows(world.sources(20), "reference")
+
+
+@pytest.fixture(scope="module")
+def tokenizer(rows: list[TrainingRow]) -> Any:
+    return world.tokenizer(["".join(r.render().values()) for r in rows])
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    import torch
+
+    folder = tmp_path_factory.mktemp("base")
+    world.model(tokenizer, width=16).to(torch.bfloat16).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
     return folder

@@ -1,8 +1,10 @@
-"""Training that is interrupted at a step."""
+"""Short trainings, and how to interrupt them at a step."""
 
 from __future__ import annotations
 
 from typing import Any
+
+from shared_core.training.settings import TrainingSettings
 
 
 class Interrupted(Exception):
@@ -17,3 +19,7 @@ def interrupt_at(step: int) -> Any:
             raise Interrupted
 
     return progress
+
+
+def options(**changes: Any) -> TrainingSettings:
+    return TrainingSettings(**{"batch_size": 4, "max_steps": 4, "learning_rate": 1e-3, "use_cpu": True, **changes})
