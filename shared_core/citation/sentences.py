@@ -17,6 +17,9 @@ from typing import Protocol
 __all__ = ["SentenceSplitter", "ends_sentence", "split_sentences"]
 
 
+_DAY = re.compile(r"0?[1-9]|[12]\d|3[01]")
+
+
 class SentenceSplitter(Protocol):
     """Anything that cuts a text into sentences; ``split_sentences`` is the default.
 
@@ -63,6 +66,9 @@ BEFORE_NUMBER = _words(
     """
 )
 """Go on where a number follows."""
+
+AFTER_DAY = _words("januar jänner februar feber märz april mai juni juli august september oktober november dezember")
+"""German months: "am 15. Mai" goes on."""
 
 _ANY_CASE = _words(
     """
@@ -290,6 +296,8 @@ def _full_stop_ends(text: str, match: re.Match[str], start: int, word: str) -> b
     if lowered in NEVER or (lowered in TITLES and token[0].isupper()):
         return False
     if lowered in BEFORE_NUMBER and word[:1].isdigit():
+        return False
+    if word.lower() in AFTER_DAY and _DAY.fullmatch(token):
         return False
     if lowered == "s" and text[at - 2 : at - 1] in ("'", "’"):
         return True  # "St. John's.": no initial

@@ -30,6 +30,7 @@ def pieces(text: str) -> list[str]:
     "Mr. and Mrs. Smith met Prof. Jones, Ph.D.|They talked.", "see e.g. Smith et al. 2003.|Next comes p. 12.",
     "Petra answers (ext. 4417).|She is in rm. 12.",
     "The gauge shows 3.40 m.|Life jackets are worn.|Add 5 g.|Stir it.|Turn to 5 b. 1923 is written there.",
+    "Es ist vom 15. Mai bis 30. September offen.|Er starb 2012.|Mai war es.",
     "It was 5 a.m. Monday when e. Cummings wrote it.", "He left.[1]|She stayed.[2][3]|Done.",
     "It is at www.example.com today.|Write to a.b@c.org.|Thanks.",
     "1. First item.|\n2. Second item.|\n  a) third|\n- fourth|\n• fifth",
