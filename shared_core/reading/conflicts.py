@@ -29,8 +29,8 @@ ABSENT, VALUE, OPPOSITE, NEGATION = CONFLICTS = ("absent", "value", "opposite", 
 """The question's value is in no passage; the sentence gives another one; the opposite; lacks the negation."""
 
 _WORD = re.compile(r"[^\W\d_]+")
-_LOOSE = {side[0] for word in ("before", "begin") if (side := side_of(word))}
-"""Pairs that right answers exchange as often as wrong ones: a span of time tells both begin and end."""
+_LOOSE = {side[0] for word in ("before", "begin", "keep") if (side := side_of(word))}
+"""Pairs that right answers exchange as often as wrong ones: a span of time tells begin and end, kept and deleted."""
 _NEGATED = re.compile(
     r"\b(?:not|never|no|without|cannot|nor|neither|none|nobody|nothing)\b|n['’]t\b",
     re.IGNORECASE,

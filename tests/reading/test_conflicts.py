@@ -60,6 +60,7 @@ def test_another_dimension_than_the_one_asked_for(question: str, quote: str, con
     [
         ("When does the small hall close?", "It opens at 8 and closes at 22:00.", ""),
         ("When did the war begin?", "The war ended in 1918.", ""),  # spans tell both
+        ("How long are the server logs kept?", "Server logs are deleted after 14 days.", ""),
         ("What happened before the war?", "After the peace of 1870 trade grew.", ""),
         ("What is in the north and the south?", "There are hills in the north.", ""),
         ("When does the small hall close?", "The large door closes at 8.", "Small hall"),
