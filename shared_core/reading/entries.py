@@ -25,7 +25,8 @@ DEFINES = 2.5
 
 Taken off where the command does not have the option: what is quoted then tells of something else."""
 _ROW = re.compile(r"[ \t]*(?:\|[^\n]*\||([^\W\d_][^:;|\n]{0,39}): [^;\n]*; [^\n]*)[ \t]*$", re.MULTILINE)
-_ITEM = re.compile(r"[ \t]*[-*•+][ \t]+([^\n:|]{2,60}):[ \t]+[^\n:|]{1,60}$", re.MULTILINE)
+_ITEM = re.compile(r"[ \t]*(?:([-*•+])[ \t]+|(?=[^\W_]))([^\n:|]{2,60}):[ \t]+([^\n:|]{1,60})$", re.MULTILINE)
+_NUMBER = re.compile(r"\d|\bfree\b", re.IGNORECASE)
 _CELLS = re.compile(r"[^\t\n]*?\S(?:\t+| {3,})(?=\S)([^\n]*)")
 _GAP = re.compile(r"\S(?:\t| {3,})\S")
 _SETTINGS = re.compile(
@@ -191,16 +192,16 @@ def _is_label(entry: Entry, codes: Collection[str], others: Sequence[Entry]) -> 
 def _of_rows(question: Words, entries: Sequence[Entry], kept: Sequence[int]) -> list[int]:
     """Leave out a row that holds only some of the question's words that another row of the table holds.
 
-    Of a list of labels with their values ("- Adults: 5 crowns"), the labels count, where they hold such words. A
-    section of settings ("[server]", "port = 80") is a row as well; so is a line with cells, but not the head above
-    them.
+    Of a list of labels with their values ("- Adults: 5 crowns"), the labels count, where they hold such words; among
+    values in numbers, also where they hold none. A section of settings ("[server]", "port = 80") is a row as well; so
+    is a line with cells, but not the head above them.
     """
     tables: dict[tuple[object, ...], dict[int, NDArray[np.bool_]]] = defaultdict(dict)
     for i in kept:
         passage, words = entries[i].passage, entries[i].prepared.words
         start = passage.text.rfind("\n", 0, entries[i].candidate.start) + 1
         place = passage.metadata.get("source", passage.id), passage.metadata.get("section")
-        row, item = _ROW.match(passage.text, start), _ITEM.match(passage.text, start)
+        row, item = _ROW.match(passage.text, start), _item_at(passage.text, start)
         settings = _SETTINGS.match(passage.text, entries[i].candidate.start, entries[i].candidate.end)
         if settings is not None:
             tables[(*place, "settings")][i] = is_among(question.content, words.stem[words.within(*settings.span())])
@@ -210,11 +211,24 @@ def _of_rows(question: Words, entries: Sequence[Entry], kept: Sequence[int]) -> 
         elif (cells := _cells_at(passage.text, start)) is not None:
             tables[(*place, "cells")][i] = is_among(question.content, words.stem[words.within(*cells)])
         elif item is not None:
-            held = is_among(question.content, words.stem[words.within(item.start(1), item.end(1))])
+            held = is_among(question.content, words.stem[words.within(*item.span(2))])
             if held.any():
                 tables[(*place, "a label")][i] = held
+            value = words.stem[words.within(*item.span(3))]
+            if _NUMBER.search(item[3]) and not is_among(question.content, value).any():
+                tables[(*place, "a number")][i] = held
     poorer = {i for rows in tables.values() for i in rows.keys() - _fullest(rows)}
     return [i for i in kept if i not in poorer]
+
+
+def _item_at(text: str, start: int) -> re.Match[str] | None:
+    """Return the match of a line that is an item of a list of labels; one without a bullet has another beside it."""
+    item = _ITEM.match(text, start)
+    if item is None or item[1]:
+        return item
+    before = text.rfind("\n", 0, max(0, start - 1)) + 1
+    beside = (_ITEM.match(text, before) if start else None, _ITEM.match(text, item.end() + 1))
+    return item if any(beside) else None
 
 
 def _cells_at(text: str, start: int) -> tuple[int, int] | None:

@@ -34,6 +34,11 @@ INSURANCE = (
     "Each month you see a deduction for medical insurance:\n\n* Employee-only medical coverage: $96.05\n"
     "* Employee-partner medical coverage: $197.27\n* Dental insurance: free"
 )
+FARES = (
+    "Tickets\n\nAdults: €12\nStudents and seniors: €8\nChildren (6-15): €4\nUnder 6: free\n"
+    "Family (2 adults, up to 3 children): €26"
+)
+DIVER = "- Meeting point: the pier\n- Depth: 40 m\n- Dogs: 2 at most"
 STATIONS = "Table 1: Stations\nStation\tPassengers\tStaff\nEllum\t1,240\t6\nDorby\t310\t2\nUpper Dorby\t95\t0"
 MOORING = "Application\n\nName:\tGerda Lohm\nName of boat:\tSilver Wren\nLength:\t9.4 m"
 CRATES = "Prices\n\nItem             Small    Large\nCrate            14.00    22.00\nCrate of pine     9.50    15.00"
@@ -63,6 +68,10 @@ def readings(reader: ExtractiveReader, question: str, text: str) -> Sequence[Rea
         (FAULTS, "What does E2 mean?", "E2: undervoltage."),
         (INSURANCE, "payroll deduction medical employee + partner", "* Employee-partner"),
         (INSURANCE, "Is the dental insurance free?", "* Dental"),
+        (FARES, "How much is a ticket for students?", "Students"),
+        (FARES, "What does a family ticket cost?", "Family"),
+        (FARES.replace("\n", "\n- "), "How much is a ticket for students?", "- Students"),
+        (FARES.replace("\n", "\n- ").replace("Students", "**Students**"), "What do students pay?", "- **Students**"),
         (STATIONS, "How many staff does Upper Dorby have?", "Upper Dorby"),
         (MOORING, "What is the name of the boat?", "Name of boat"),
         (CRATES, "What is the large price of a crate of pine?", "Crate of pine"),
@@ -143,6 +152,12 @@ def test_an_option_that_the_command_does_not_have_is_less_sure_than_one_without_
     other = page("-Q, --quote\nQuote names.", "ls(1)", "-Q, --quote")
     with_other = probability(reader, "What does sort -Q write?", usage, other)
     assert with_other < 0.7 * probability(reader, "What does sort write?", usage, other)
+
+
+def test_values_that_are_no_numbers_are_not_left_out_for_a_label(reader: ExtractiveReader) -> None:
+    quotes = [r.quote.text for r in readings(reader, "Where do we meet with our dogs?", DIVER)]
+    assert "- Meeting point: the pier" in quotes
+    assert "- Depth: 40 m" not in quotes
 
 
 def test_a_table_cut_into_passages_is_one_table(reader: ExtractiveReader) -> None:
