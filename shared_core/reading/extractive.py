@@ -34,7 +34,7 @@ from shared_core.reading.model import ReadingModel, each, log_odds
 from shared_core.reading.prepared import Asked, Placed, Prepared, Window, overlaps, whole_words
 from shared_core.reading.questions import is_titled, opens_in_english, repeats, words
 from shared_core.reading.rewording import reword
-from shared_core.reading.values import any_absent, values_of
+from shared_core.reading.values import any_absent, gives_date, values_of
 from shared_core.reading.weights import WEIGHTS, Weights, version_of
 from shared_core.support.options import entry_at
 from shared_core.support.pickling import Remade
@@ -238,7 +238,8 @@ class ExtractiveReader(Remade):
         said = [
             i
             for i, text in enumerate(texts)
-            if not (_is_heading(out[i], text, passages[out[i].passage]) or repeats(text, asked.text))
+            if not repeats(text, asked.text)
+            and (not _is_heading(out[i], text, passages[out[i].passage]) or gives_date(asked.text, text))
         ]
         entries = [Entry(passages[out[i].passage], close[out[i].place].prepared, out[i]) for i in said]
         kept, defines = of_entries_asked(asked, entries)
@@ -260,9 +261,10 @@ class ExtractiveReader(Remade):
         out = []
         for c in candidates:
             passage = passages[c.passage]
-            found = find_conflicts(question, passage.text[c.start : c.end], places[c.passage])
-            score = c.score + lost if {VALUE, OPPOSITE} & found else c.score
-            out.append(replace(c, conflicts=found | absent, score=score) if found or absent else c)
+            text = passage.text[c.start : c.end]
+            found = find_conflicts(question, text, places[c.passage])
+            lower = bool({VALUE, OPPOSITE} & found)
+            out.append(replace(c, conflicts=found | absent, score=c.score + lost * lower))
         return out
 
     def _beside(self, asked: Asked, number: int, prepared: Prepared, window: Window) -> Placed:

@@ -18,7 +18,7 @@ from shared_core.citation.facts.quantities import Quantity, quantities_of
 from shared_core.reading.features import RARITY_BUCKETS, Words, words_of
 from shared_core.support.options import code_shape, find_codes, find_variables
 
-__all__ = ["Value", "any_absent", "any_another", "gives_another", "holds", "values_of"]
+__all__ = ["Value", "any_absent", "any_another", "gives_another", "gives_date", "holds", "values_of"]
 
 _DAYS = ["mon", "tues", "wednes", "thurs", "fri", "satur", "sun"]
 _WEEKDAY = re.compile(rf"\b({'|'.join(_DAYS)})days?\b", re.IGNORECASE)
@@ -33,6 +33,7 @@ _FILE = re.compile(
     r"(?<![\w/.])[\w-]+\.(py|js|ts|c|h|rs|go|sh|toml|json|ya?ml|xml|html?|md|rst|txt|cfg|ini|conf|log|csv|pdf|docx?|xlsx?)\b",
     re.IGNORECASE,
 )
+_ASKS_WHEN = re.compile(r"\b(?:when|date|day|month|year)\b", re.IGNORECASE)
 _NO_RARITIES = np.zeros(RARITY_BUCKETS, np.float32)
 
 
@@ -127,6 +128,18 @@ def any_absent(values: Iterable[Value], texts: Sequence[str]) -> bool:
 def any_another(values: Iterable[Value], quote: str, above: str) -> bool:
     """Return whether a quote gives another value instead of one of these, which title and headings do not name."""
     return any(gives_another(v, quote) and not holds(v, above) for v in values)
+
+
+def gives_date(question: str, heading: str) -> bool:
+    """Return whether a heading dates a version that a question asks the date of, as those of changelogs do.
+
+    >>> gives_date("When was 2.3.0 released?", "## [2.3.0] - 2024-05-14"), gives_date("When?", "## Minutes, 4 May 2024")
+    (True, False)
+    """
+    if not _ASKS_WHEN.search(question) or not any(d.day and d.year for d in dates_of(heading)):
+        return False
+    versions = [re.escape(v.text) for v in values_of(question) if v.number is not None and "." in v.text]
+    return any(re.search(rf"(?<![\d.]){version}(?!\.?\d)", heading) for version in versions)
 
 
 def _names_of(text: str) -> list[str]:

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared_core import Passage
-from shared_core.reading.base import Read
+from shared_core.reading.base import Read, ReadResult
 from shared_core.reading.extractive import ExtractiveReader
-from shared_core.reading.values import any_absent, any_another, gives_another, holds, values_of
+from shared_core.reading.values import any_absent, any_another, gives_another, gives_date, holds, values_of
 
 DESK = Passage(
     "desk",
@@ -166,3 +166,20 @@ def test_a_file_is_named_by_where_a_passage_is_from(reader: ExtractiveReader) ->
     ]
     named, other = (r.readings[0].probability for r in reader.read(requests))
     assert named > 2 * other
+
+
+CHANGES = "## [2.3.0] - 2024-05-14\n### Added\n- Retries.\n\n## [2.3.1] - 2024-06-02\n### Fixed\n- A crash."
+
+
+@pytest.mark.parametrize("question", ["When was version 2.3.0 released?", "when did 2.3.0 come out"])
+def test_the_heading_of_a_version_dates_it(question: str) -> None:
+    (result,) = ExtractiveReader().read([Read(question, (Passage("p", CHANGES, "Changelog"),))])
+    assert isinstance(result, ReadResult)
+    best = result.readings[0]
+    assert best.quote.text == "## [2.3.0] - 2024-05-14"
+    assert (best.probability or 0) > 0.5
+
+
+@pytest.mark.parametrize("question", ["What was added in 2.3.0?", "When was 2.3 released?", "When was 2.4.0 released?"])
+def test_no_other_heading_is_an_answer(question: str) -> None:
+    assert not gives_date(question, "## [2.3.0] - 2024-05-14")
