@@ -47,6 +47,9 @@ _COMMENTED = re.compile(
     re.IGNORECASE,
 )
 _NUMBER = re.compile(r"[\W_]*(?:\d{1,3}\.)*\d{1,3}[.)][\W_]*")  # of an item: "2.1.", "* **3)**"
+_ASKED_LINE = re.compile(
+    r"[ \t>*_#]*(?:Q|Question(?:[ \t]\d{1,3})?)[*_]*[:.](?!.*\bA(?:nswer)?[*_]*[:.])", re.IGNORECASE
+)
 _LEADS_IN = re.compile(r"[^:]{1,300}:[ \t*_`\"”)]*")
 _CELL = r":?-+:?[ \t]*"
 _RULE = rf"(?=[^\n|]*\|)[ \t]*(?:\|[ \t]*)?{_CELL}(?:\|[ \t]*{_CELL})*(?:\|[ \t]*)?"
@@ -381,7 +384,7 @@ def _reading(passages: Sequence[Passage], candidate: Candidate, probability: flo
 
 
 def _is_heading(candidate: Candidate, text: str, passage: Passage) -> bool:
-    """Whether ``text`` states nothing: a heading, an item's number, a defined term, a table's head or rule.
+    """Whether ``text`` states nothing: a heading, an item's number, a defined term, a table's head or rule, a question.
 
     Neither does what leads in something else: "Ordering options:", "You need the following:".
     """
@@ -390,6 +393,9 @@ def _is_heading(candidate: Candidate, text: str, passage: Passage) -> bool:
     if is_titled(text) and not _COMMENTED.search(str(passage.metadata.get("source", ""))):
         return True
     if len(text) < 30 and _NUMBER.fullmatch(text):
+        return True
+    line = passage.text[passage.text.rfind("\n", 0, candidate.start) + 1 : candidate.end]
+    if _ASKED_LINE.match(line):
         return True
     if _LEADS_IN.fullmatch(text) and not entry_at(passage.text, candidate.start)[1]:  # "-l  List in the long format:"
         return True

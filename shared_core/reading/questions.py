@@ -42,6 +42,7 @@ _ASKING_WORDING = _set(
 )
 _HEADING = re.compile(r"#{1,6}[ \t][^\n]*")
 _COMMENT = re.compile(r"#[ \t]+(?:\S+[ \t]+){4,}\S*[a-z\d]\.")  # of source code: a sentence, as headings are none
+_BEFORE_IT = re.compile(r"\A(?s:.*)[.!:;](?=\s)")
 _ENDS_ASKING = re.compile(r"\?[\W_]*\Z")
 _ALIKE = 0.6
 
@@ -93,10 +94,12 @@ def is_titled(text: str) -> bool:
 def repeats(sentence: str, question: str) -> bool:
     """Whether a sentence of a document asks what ``question`` asks, as in lists of questions and answers: no answer.
 
-    It ends in a question mark, and six tenths of the words of both are common to them. Nor is a single word of it an
-    answer, such as a label that is no heading to its program, unless the question names it as one of two.
+    It ends in a question mark, and six tenths of the words of both are common to them, or of its last clause ("[09:23]
+    Mika: thanks. who is at home?"). Nor is a single word of it an answer, such as a label that is no heading to its
+    program, unless the question names it as one of two.
     """
     asked, said = set(words(question)), set(words(sentence))
     if not _ENDS_ASKING.search(sentence):
         return len(said) == 1 and said <= asked and "or" not in asked
-    return len(asked & said) >= _ALIKE * len(asked | said) > 0
+    clauses = said, set(words(_BEFORE_IT.sub("", sentence)))
+    return any(len(asked & clause) >= _ALIKE * len(asked | clause) > 0 for clause in clauses)

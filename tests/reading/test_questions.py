@@ -56,10 +56,22 @@ def test_the_question_itself_is_no_answer(reader: ExtractiveReader) -> None:
     assert not repeats("Did you know that the museum opened in 1998?", "When did the museum open?")
     assert not repeats("The error E3 means that it is blocked.", "What does the error E3 mean?")
     assert repeats("Budget", "Did the board approve the budget?")
+    assert repeats("[09:23] Mika: great, thanks. who signs off the release today?", "Who signs off the release?")
     assert not repeats("Closed.", "Is the station open or closed?")
     quotes = [r.quote.text for r in read(reader, "What does the error E3 mean?").readings]
     assert quotes[0] == "The motor is blocked."
     assert not any("E3" in q for q in quotes)
+
+
+def test_what_the_question_of_an_faq_begins_with_is_no_answer(reader: ExtractiveReader) -> None:
+    text = (
+        "Q: My seeds did not germinate. What can I do?\nA: Send us a photo and we will replace the packet.\n\n"
+        "**Question 2:** My box is late. Why?\n**Answer:** The post is slow in winter.\n\nQ: Organic? A: All of it is."
+    )
+    for question in ("What if my seeds don't come up?", "What if my box comes late?", "Is it organic?"):
+        quotes = " ".join(r.quote.text for r in read(reader, question, Passage("p", text)).readings)
+        assert [part in quotes for part in ("germinate", "box is late")] == [False, False]
+        assert all(part in quotes for part in ("replace the packet", "slow in winter", "All of it is"))
 
 
 @pytest.mark.parametrize("question", ["When did Nikolaj Kierkegaard die?", "Petra Nowak", "Who wrote it"])
