@@ -32,7 +32,7 @@ from shared_core.reading.language import is_english
 from shared_core.reading.loading import load_network
 from shared_core.reading.model import ReadingModel, each, log_odds
 from shared_core.reading.prepared import Asked, Placed, Prepared, Window, overlaps, whole_words
-from shared_core.reading.questions import is_titled, opens_in_english, repeats, words
+from shared_core.reading.questions import is_titled, only_refers, opens_in_english, repeats, words
 from shared_core.reading.rewording import reword
 from shared_core.reading.values import any_absent, gives_date, values_of
 from shared_core.reading.weights import WEIGHTS, Weights, version_of
@@ -256,7 +256,10 @@ class ExtractiveReader(Remade):
     def _note_conflicts(
         self, question: str, passages: Sequence[Passage], candidates: Sequence[Candidate], lost_option: bool
     ) -> list[Candidate]:
-        """Note what of the question the passages lack or sentences contradict, and take it off their scores."""
+        """Note what of the question the passages lack or sentences contradict, and take it off their scores.
+
+        So is it off what only refers to another place.
+        """
         places = [f"{above(p)}\n{p.metadata.get('source', '')}" for p in passages]
         told = [f"{place}\n{p.text}" for place, p in zip(places, passages)]
         absent = {ABSENT} if lost_option or any_absent(values_of(question), told) else set()
@@ -266,7 +269,7 @@ class ExtractiveReader(Remade):
             passage = passages[c.passage]
             text = passage.text[c.start : c.end]
             found = find_conflicts(question, text, places[c.passage])
-            lower = bool({VALUE, OPPOSITE} & found)
+            lower = bool({VALUE, OPPOSITE} & found) or only_refers(text, question)
             out.append(replace(c, conflicts=found | absent, score=c.score + lost * lower))
         return out
 

@@ -45,6 +45,17 @@ _COMMENT = re.compile(r"#[ \t]+(?:\S+[ \t]+){4,}\S*[a-z\d]\.")  # of source code
 _BEFORE_IT = re.compile(r"\A(?s:.*)[.!:;](?=\s)")
 _ENDS_ASKING = re.compile(r"\?[\W_]*\Z")
 _ALIKE = 0.6
+_REFERS = re.compile(
+    r"[\s>*_(-]*(?:(?:for|to|if|as)\b[^.;\n]{1,120},\s+)?(?:please\s+)?(?:see|refer to)\s"
+    r"(?=[^;]*(?:\]\(|https?:|\w\(\d\w?\)"
+    r"|\b(?:section|chapter|page|appendix|documentation|docs|manual|guide|readme|website|faq|below|above)\b))[^;]{3,300}",
+    re.IGNORECASE,
+)
+_ASKS_WHERE = re.compile(
+    r"\bwhere\b|\bmore (?:about|on|info\w*|details?)\b|\b(?:section|chapter|page|appendix|documentation|docs|manual"
+    r"|guide|readme|website|url|link)\b",
+    re.IGNORECASE,
+)
 
 
 def words(text: str) -> list[str]:
@@ -103,3 +114,14 @@ def repeats(sentence: str, question: str) -> bool:
         return len(said) == 1 and said <= asked and "or" not in asked
     clauses = said, set(words(_BEFORE_IT.sub("", sentence)))
     return any(len(asked & clause) >= _ALIKE * len(asked | clause) > 0 for clause in clauses)
+
+
+def only_refers(sentence: str, question: str) -> bool:
+    """Whether a sentence does no more than say where to read on, which the question does not ask for.
+
+    >>> only_refers("For ways to turn it off, see [Settings](#settings) below.", "How do I turn it off?")
+    True
+    >>> only_refers("If it hurts, see a doctor.", "What if it hurts?")
+    False
+    """
+    return _REFERS.fullmatch(sentence) is not None and not _ASKS_WHERE.search(question)

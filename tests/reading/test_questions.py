@@ -8,7 +8,7 @@ from shared_core import SelfReflectEngine
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.reading.base import NO_WORDS, OTHER_QUESTION, OTHER_TEXT, Read, ReadResult
 from shared_core.reading.extractive import ExtractiveReader
-from shared_core.reading.questions import asks_nothing, opens_in_english, repeats
+from shared_core.reading.questions import asks_nothing, only_refers, opens_in_english, repeats
 from shared_core.types import Passage
 from tests.fakes import FirstSentenceReader, Shelf
 
@@ -72,6 +72,25 @@ def test_what_the_question_of_an_faq_begins_with_is_no_answer(reader: Extractive
         quotes = " ".join(r.quote.text for r in read(reader, question, Passage("p", text)).readings)
         assert [part in quotes for part in ("germinate", "box is late")] == [False, False]
         assert all(part in quotes for part in ("replace the packet", "slow in winter", "All of it is"))
+
+
+def test_a_sentence_that_only_refers_elsewhere_comes_after_what_answers(reader: ExtractiveReader) -> None:
+    pointer = "For ways to disable the telemetry, see the [Telemetry](#telemetry) section below."
+    passage = Passage("p", f"{pointer} Set `NO_SENDING=1` before it starts, and nothing is sent at runtime.")
+    first = read(reader, "How do I disable the telemetry at runtime?", passage).readings[0].quote.text
+    assert first.startswith("Set")
+    first = read(reader, "Where can I read how to disable the telemetry?", passage).readings[0].quote.text
+    assert first == pointer
+
+
+@pytest.mark.parametrize(("sentence", "refers"), [
+    ("See systemctl(1) for more details about units.", True), ("Please refer to chapter 4 of the manual.", True),
+    ("To change it, see https://example.org/a.", True), ("If it hurts, see a doctor.", False),
+    ("If you want to see stars below, go outside.", False), ("See the light below; then press the button.", False),
+])  # fmt: skip
+def test_what_only_refers(sentence: str, refers: bool) -> None:
+    assert only_refers(sentence, "How does it work?") == refers
+    assert not only_refers(sentence, "Which section explains it?")
 
 
 @pytest.mark.parametrize("question", ["When did Nikolaj Kierkegaard die?", "Petra Nowak", "Who wrote it"])
