@@ -156,7 +156,10 @@ _STAMP = re.compile(  # with which an entry of a log or a message of a chat begi
     |\{"(?=[^\n]*\}[ \t\r,]*$)""",
     re.VERBOSE | re.MULTILINE,
 )
-_KEY = re.compile(r"""(?:- +)?(?:"[^"\n]{1,80}":|[\w./\\'{}-]+:(?=\s|\Z))""")  # of YAML, JSON or a mail's head
+_KEY = re.compile(  # of YAML, JSON, INI or a mail's head
+    r"""(?:- +)?(?:"[^"\n]{1,80}":|[\w./\\'{}-]+:(?=\s|\Z)|[\w."'-]+[ \t]*=(?!=))"""
+)
+_SECTION = re.compile(r"\[{1,2}[^\W\d_][\w .:/\"-]*\]{1,2}\s*\Z")  # of settings
 _LONG, _SHORTEST = 400, 60
 _SEMICOLON = re.compile(r";(?=\s)|；")
 _UNDERLINE = re.compile(r"(?:={3,}|-{3,}|~{3,})\s*\Z")
@@ -368,7 +371,7 @@ def _block_cuts(text: str, lines: list[tuple[int, int]]) -> Iterator[int]:
 
 def _entries(text: str, lines: list[tuple[int, int]]) -> tuple[set[int], set[int]]:
     """Starts of the lines that begin an entry of a log, of a chat or of a configuration, and of those that only name
-    what follows ("server {", "ports:")."""
+    what follows ("server {", "ports:", "[server]")."""
     begins = {start for start, end in lines if _STAMP.match(text, start, end)}
     if len(begins) < 2:
         begins = set()
@@ -377,6 +380,7 @@ def _entries(text: str, lines: list[tuple[int, int]]) -> tuple[set[int], set[int
     if 2 * len(keys | ended) <= sum(text[start] not in "{}[]()" for start, _ in lines):
         return begins, set()
     names = {start for start, end in lines if text[end - 1] in "{[(" or (text[end - 1] == ":" and start in keys)}
+    names |= {start for start, end in lines if _SECTION.match(text, start, end)}
     begins |= keys | {after for (start, _), (after, _) in itertools.pairwise(lines) if start in ended}
     return {start for start in begins if text[start] not in "}])"}, names
 

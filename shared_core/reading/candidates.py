@@ -60,8 +60,9 @@ class Candidate:
         lacking: the question's words that the passage lacks; ``sentence_rarest`` the rarest one's rarity that neither
             the sentence nor the title holds.
         conflicts: where it says something else than the question asks (``conflicts.CONFLICTS``).
-        defines: 1 for the definition of the option or variable whose meaning is asked (``entries``), -1 where the
-            documents of the command do not have the option; 0 for everything else.
+        defines: 1 for the definition of the option or variable whose meaning is asked, and for the setting that is
+            asked for (``entries``); -1 where the documents of the command do not have the option, or the block not the
+            setting; 0 for everything else.
     """
 
     passage: int

@@ -9,15 +9,18 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shared_core.reading.candidates import Candidate
-from shared_core.reading.features import Words, is_among
+from shared_core.reading.features import RARITY_BUCKETS, Words, is_among, words_of
 from shared_core.reading.prepared import Asked, Prepared
 from shared_core.reading.questions import asks_meaning, asks_wording
-from shared_core.support.options import entry_at, find_codes, find_options, find_variables, is_of_another
+from shared_core.support.options import entry_at, find_codes, find_options, find_variables, is_of_another, setting_at
 from shared_core.types import Passage
 
 DEFINES = 2.5
@@ -29,9 +32,11 @@ _ITEM = re.compile(r"[ \t]*(?:([-*•+])[ \t]+|(?=[^\W_]))([^\n:|]{2,60}):[ \t]+
 _NUMBER = re.compile(r"\d|\bfree\b", re.IGNORECASE)
 _CELLS = re.compile(r"[^\t\n]*?\S(?:\t+| {3,})(?=\S)([^\n]*)")
 _GAP = re.compile(r"\S(?:\t| {3,})\S")
-_SETTINGS = re.compile(
-    r"(?:[#;][^\n]*\n)*\[[^\[\]\n]{1,60}\][ \t]*(?:\r?\n[ \t]*(?:[\w.-]+[ \t]*=[^\n]{0,100}|[#;][^\n]*))+"
-)
+_BETWEEN = re.compile(r" > |\.(?=\w)")
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_GENERIC = "used set setting value configured specified given allowed many much"
+"""Words of questions about any setting."""
+_NO_STEMS = np.zeros(0, np.int64)
 _IN_BRACKETS = re.compile(r"\[-{1,2}\w")
 _USAGE = 2
 """Options in brackets from which on a line is a command's usage."""
@@ -62,15 +67,31 @@ class Entry:
     candidate: Candidate
 
 
-def of_entries_asked(asked: Asked, entries: Sequence[Entry]) -> tuple[list[int], bool]:
+class _Setting(NamedTuple):
+    """A setting, with codes of words.
+
+    Attributes:
+        named: those of its own name and of its blocks' that the question asks for; ``in_block`` if one is a block's.
+        words: all of its lines.
+    """
+
+    named: NDArray[np.int64]
+    in_block: bool
+    words: NDArray[np.int64]
+
+
+def of_entries_asked(asked: Asked, entries: Sequence[Entry]) -> tuple[list[int], dict[int, int]]:
     """Return the numbers of the candidates that may be about what is asked, all where nothing tells them apart.
 
-    Also whether these define it: a question of what an option or a variable means, and the first sentences below it.
+    Also 1 for those that define it: for a question of what an option or a variable means, the first sentences below it,
+    and the setting that is asked for; -1 for settings of blocks that lack it.
     """
     kept, defines = _of_names(asked, entries)
     kept = _of_codes(asked.text, entries, kept)
     kept, says = _of_clauses(asked, entries, kept)
-    return _of_rows(asked.words, entries, kept), defines or says
+    kept, marks = _of_settings(asked.words, entries, kept)
+    kept = _of_rows(asked.words, entries, kept)
+    return kept, dict.fromkeys(kept, 1) if defines or says else marks
 
 
 def lacks_options(question: str, words: Words, passages: Sequence[tuple[Passage, NDArray[np.int64]]]) -> bool:
@@ -189,6 +210,62 @@ def _is_label(entry: Entry, codes: Collection[str], others: Sequence[Entry]) -> 
     )
 
 
+def _of_settings(question: Words, entries: Sequence[Entry], kept: Sequence[int]) -> tuple[list[int], dict[int, int]]:
+    """Leave out settings of other blocks than the question's: "port: 80" below "server:" is no port of a database.
+
+    Only words of the question count that are the whole name of a block or of a setting in the same file. Also return 1
+    for the one setting whose names hold all words of the question, and -1 for settings of a file in which the block
+    that is asked about has no such setting.
+    """
+    files: dict[object, dict[int, _Setting]] = defaultdict(dict)
+    for i in kept:
+        if (setting := _setting_of(entries[i], question)) is not None:
+            files[entries[i].passage.metadata.get("source", entries[i].passage.id)][i] = setting
+    poorer: set[int] = set()
+    marks: dict[int, int] = {}
+    for settings in files.values():
+        wanted = np.unique(np.concatenate([s.named for s in settings.values()]))
+        held = {i: is_among(wanted, np.concatenate([s.named, s.words])) for i, s in settings.items()}
+        poorer |= held.keys() - _fullest(held)
+        if any(s.in_block for s in settings.values()) and not any(one.all() for one in held.values()):
+            marks |= dict.fromkeys(settings, -1)
+    content = _particular(question)
+    full = [i for file in files.values() for i, s in file.items() if len(content) and is_among(content, s.named).all()]
+    if len(full) == 1:
+        marks[full[0]] = 1
+    return [i for i in kept if i not in poorer], marks
+
+
+def _setting_of(entry: Entry, question: Words) -> _Setting | None:
+    """Return a candidate as a setting; ``None`` if it is none."""
+    c = entry.candidate
+    path = setting_at(entry.passage.text, c.end - 1)
+    if path is None:
+        return None
+    above = _BETWEEN.split(str(entry.passage.metadata.get("section", "")))
+    blocks = _asked_names([*above, *chain(*map(_BETWEEN.split, path[:-1]))], question)
+    own = _asked_names(path[-1:], question)
+    words = entry.prepared.words
+    return _Setting(np.concatenate([blocks, own]), len(blocks) > 0, words.stem[words.within(c.start, c.end)])
+
+
+def _asked_names(names: Sequence[str], question: Words) -> NDArray[np.int64]:
+    """Return the codes of the words of those names that a question holds as a whole, humps or not (``maxSize``)."""
+    asked = _particular(question)
+    found = [_stems(spelt) for name in names for spelt in (name, _HUMP.sub(" ", name))]
+    return np.concatenate([_NO_STEMS, *(one for one in found if is_among(one, asked).all())])
+
+
+def _particular(question: Words) -> NDArray[np.int64]:
+    return question.content[~is_among(question.content, _stems(_GENERIC))]
+
+
+@lru_cache(maxsize=4096)
+def _stems(name: str) -> NDArray[np.int64]:
+    """Return the codes of the stems of a name's content words."""
+    return words_of(name, np.zeros(RARITY_BUCKETS, np.float32)).content
+
+
 def _of_rows(question: Words, entries: Sequence[Entry], kept: Sequence[int]) -> list[int]:
     """Leave out a row that holds only some of the question's words that another row of the table holds.
 
@@ -202,10 +279,7 @@ def _of_rows(question: Words, entries: Sequence[Entry], kept: Sequence[int]) -> 
         start = passage.text.rfind("\n", 0, entries[i].candidate.start) + 1
         place = passage.metadata.get("source", passage.id), passage.metadata.get("section")
         row, item = _ROW.match(passage.text, start), _item_at(passage.text, start)
-        settings = _SETTINGS.match(passage.text, entries[i].candidate.start, entries[i].candidate.end)
-        if settings is not None:
-            tables[(*place, "settings")][i] = is_among(question.content, words.stem[words.within(*settings.span())])
-        elif row is not None and row.end() - start <= _LONGEST:
+        if row is not None and row.end() - start <= _LONGEST:
             held = is_among(question.content, words.stem[words.within(start, row.end())])
             tables[(*place, row[1])][i] = held
         elif (cells := _cells_at(passage.text, start)) is not None:

@@ -245,9 +245,10 @@ class ExtractiveReader(Remade):
             and (not _is_heading(out[i], text, passages[out[i].passage]) or gives_date(asked.text, text))
         ]
         entries = [Entry(passages[out[i].passage], close[out[i].place].prepared, out[i]) for i in said]
-        kept, defines = of_entries_asked(asked, entries)
+        kept, marks = of_entries_asked(asked, entries)
+        marked = {said[i]: mark for i, mark in marks.items()}
         said = [said[i] for i in kept]
-        out = [replace(c, defines=defines - lost) for c in out]
+        out = [replace(c, defines=marked.get(i, 0) - lost) for i, c in enumerate(out)]
         ranked = distinct([out[i] for i in said], [texts[i] for i in said])
         judged = _candidates_at(spans, numbers, [out[i] for i in said], ranked, passages)
         scores = self._passage_scores(len(passages), out, order)
@@ -382,7 +383,8 @@ def _reading(passages: Sequence[Passage], candidate: Candidate, probability: flo
     passage = passages[candidate.passage]
     quote = passage.span(candidate.start, candidate.end)
     short = passage.span(*candidate.answer) if candidate.answer[1] > candidate.answer[0] else None
-    sure = is_english(_around(passage.text, candidate.start, candidate.end))
+    # names and numbers are of no language, but a setting has the very names that the question asks for
+    sure = candidate.defines > 0 or is_english(_around(passage.text, candidate.start, candidate.end))
     return Reading(quote, probability if sure else None, candidate.score, short)
 
 

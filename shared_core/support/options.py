@@ -1,4 +1,4 @@
-"""Recognise options of commands (``-s``, ``--sort=KEY``), variables (``max_size``) and codes (``E4``, ``HX-60``)."""
+"""Recognise options of commands (``-s``), variables (``max_size``), codes (``E4``, ``HX-60``) and nested settings."""
 
 from __future__ import annotations
 
@@ -16,6 +16,18 @@ _HEAD = re.compile(
     r"((?:--?[A-Za-z]|[A-Za-z]\w*_)(?:(?! {2}| [—–-] |: )[^;|\t\n])*)",
     re.MULTILINE,
 )
+_SETTING = re.compile(
+    r"""(?P<indent>[ \t]*)(?P<item>(?:-[ ]+(?=\S))*)(?:
+        (?P<section>\[{1,2}[^\[\]\n]{1,80}\]{1,2}[ \t]*$)
+      | (?P<quote>["']?)(?P<key>[^\W\d_-][^"':={}\[\]#;\n]{0,79}?
+        |[^\s"':={}\[\]#;-][^\s"':=\[\]#;]{0,79}?)(?P=quote)[ \t]*
+        (?:(?::(?=\s|$)|(?<=["']):|=)[ \t]*(?P<value>.*)|(?P<opens>\{)[ \t]*$)
+      | (?P<command>[a-z_]+)[ \t]+(?P<argument>[^\n;{]{1,200});[ \t]*$
+    )?""",
+    re.VERBOSE,
+)
+_NAMES_ITS_BLOCK = re.compile(r"(?:(\w*)[_-])?(?:name|id|title)", re.IGNORECASE)
+_LONGEST_NAME = 60
 
 
 def find_options(text: str) -> list[str]:
@@ -87,3 +99,46 @@ def code_shape(code: str) -> str:
     True
     """
     return re.sub(r"\d+", "0", code.casefold())
+
+
+def setting_at(text: str, place: int) -> tuple[str, ...] | None:
+    """Return the names of the blocks around a line of a configuration, that of ``text[place]``, and the line's own.
+
+    The outermost block is first. They are nested by indentation (YAML, JSON, ``server {``) or begin with ``[section]``.
+    A setting called ``name`` names its block as well. ``None`` where less than half of the lines are settings.
+
+    >>> hosts = "web:\\n  port: 80\\ndb:\\n  - name: main\\n    maxSize: 5"
+    >>> setting_at(hosts, 8), setting_at(hosts, len(hosts) - 1), setting_at("[db]\\nport = 5432", 7)
+    (('web', 'port'), ('db', 'main', 'maxSize'), ('db', 'port'))
+    """
+    lines = _settings(text)
+    number = bisect_right(lines, place, key=lambda line: line[0])
+    return lines[max(0, number - 1)][1] if lines else None
+
+
+@lru_cache(maxsize=64)
+def _settings(text: str) -> list[tuple[int, tuple[str, ...]]]:
+    """Return where each line begins, with the names of the blocks that hold it and its own."""
+    found: list[tuple[int, tuple[str, ...]]] = []
+    above: list[tuple[int, str]] = []  # columns and names of what may hold the next line
+    named = position = 0
+    for line in text.splitlines(keepends=True):
+        start, position = position, position + len(line)
+        match = _SETTING.match(line.rstrip())
+        if match is None or not line.strip(" \t\r\n{}[](),;") or line.lstrip().startswith(("#", ";", "//")):
+            continue
+        column = len(match["indent"]) + bool(match["item"])
+        above = [] if match["section"] else [block for block in above if block[0] < column]
+        if match["item"]:
+            above.append((column, ""))
+            column += len(match["item"]) - 1
+        name = (match["section"] or match["key"] or match["command"] or "").strip("[]\"' \t")
+        value = (match["value"] or match["argument"] or "").strip("\"', \t")
+        naming = _NAMES_ITS_BLOCK.fullmatch(name)
+        if naming and above and 0 < len(value) <= _LONGEST_NAME:
+            above += [(above[-1][0], part) for part in (naming[1], value) if part]
+        named += bool(name)
+        found.append((start, (*(block for _, block in above if block), name)))
+        parts = name.split(None, 1) if match["opens"] else [name]  # "location /api {"
+        above += [(-1 if match["section"] else column, part) for part in parts]
+    return found if 2 * named >= len(found) else []

@@ -240,6 +240,30 @@ def test_blocks_of_one_thing_stay_together(text: str) -> None:
     assert read(text, "a.yml").headings == ()
 
 
+def test_a_block_larger_than_a_passage_is_divided_under_its_path() -> None:
+    """Else passages were cut anywhere, and a memory limit had lost whose limit it is."""
+    containers = "".join(
+        f"  - name: {name}\n    image: registry.example/{name}:2.4\n    limits:\n      memory: {size}Mi\n"
+        + "".join(f"    label{i}: a value of no interest\n" for i in range(9))
+        for name, size in (("orders", 512), ("shipper", 64), ("proxy", 32))
+    )
+    found = chunk_document(read(f"kind: Pod\nspec:\n  replicas: 3\n  containers:\n{containers}", "a.yaml"))
+    assert [p.metadata.get("section") for p in found] == [
+        None, "spec", "spec.containers.orders", "spec.containers.shipper", "spec.containers.proxy",
+    ]  # fmt: skip
+    (shipper,) = (p for p in found if "64Mi" in p.text)
+    assert shipper.title == "a: spec.containers.shipper"
+
+
+def test_sections_of_settings_are_sections() -> None:
+    text = "title = 1\n\n[servers.alpha]\nport = 80\n\n[[products]]\nname = 'nail'\n"
+    for name in ("a.toml", "a.ini", "b.service"):
+        document = read(text, name)
+        assert document.text == text
+        sections = [p.metadata.get("section") for p in chunk_document(document)]
+        assert sections == [None, "servers.alpha", "products"]
+
+
 MAIL = """\
 Received: from mail.example (mail.example [192.0.2.7])
 \tby mx.example; Tue, 14 May 2024 09:12:44 +0200

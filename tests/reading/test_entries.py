@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from shared_core.citation import split_sentences
 from shared_core.reading.base import Read, Reading, ReadResult
 from shared_core.reading.extractive import ExtractiveReader
-from shared_core.support.options import entry_at, find_codes, find_options, find_variables, is_of_another
+from shared_core.support.options import entry_at, find_codes, find_options, find_variables, is_of_another, setting_at
 from shared_core.types import Passage
 
 PUMPS = (
@@ -222,11 +222,66 @@ def test_settings_of_another_section_are_not_the_answer(reader: ExtractiveReader
         "[database]\nhost = db.example.org\nport = 5432\ntimeout = 600\npool_size = 12\n"
     )
     found = readings(reader, "What is the database timeout?", text)
-    assert [reading.quote.text.partition("\n")[0] for reading in found] == ["[database]"]
+    assert [reading.quote.text for reading in found] == ["timeout = 600"]
     assert len(readings(reader, "What is the timeout?", text)) == 2  # nothing tells which
     noted = text.replace("[server]", "; of the office\n[server]").replace("host = db", "; the master\nhost = db")
-    found = readings(reader, "What is the database timeout?", noted)
-    assert ["[database]" in reading.quote.text for reading in found] == [True]
+    assert [r.quote.text for r in readings(reader, "What is the database timeout?", noted)] == ["timeout = 600"]
+
+
+NESTED = """\
+log_level: warning
+database:
+  host: db.example
+  port: 5432
+  pool:
+    maxIdle: 15
+server:
+  port: 8080
+  timeout: 12
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "quote"),
+    [
+        ("What is the port of the database?", "port: 5432"),
+        ("What is the port of the server?", "server:\n  port: 8080"),
+        ("What is the log level?", "log_level: warning"),
+        ("What is the max idle of the database pool?", "pool:\n    maxIdle: 15"),
+    ],
+)
+def test_a_setting_is_read_with_the_blocks_around_it(reader: ExtractiveReader, question: str, quote: str) -> None:
+    first = readings(reader, question, NESTED)[0]
+    assert first.quote.text == quote
+    assert NESTED[first.quote.start : first.quote.end] == quote
+    assert (first.probability or 0) > 0.6
+
+
+@pytest.mark.parametrize("question", ["What is the timeout of the database?", "What is the host of the server?"])
+def test_a_setting_of_another_block_is_no_answer(reader: ExtractiveReader, question: str) -> None:
+    assert all((reading.probability or 0) < 0.2 for reading in readings(reader, question, NESTED))
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("jobs:\n- name: lint\n  steps:\n  - run: ruff", ("jobs", "lint", "steps", "run")),
+        ('{\n  "a": {\n    "b": 1', ("a", "b")),
+        ("http {\n  location /api/ {\n    expires 30d;", ("http", "location", "/api/", "expires")),
+        ("- job_name: node\n  interval: 60s", ("job", "node", "interval")),
+        ("[Service]\nUser=tide", ("Service", "User")),
+        ("# server:\n  port: 1", ("port",)),
+        ("The port is open.\nIt is big.\nNote: closed", None),
+    ],
+)
+def test_names_of_settings(text: str, path: tuple[str, ...] | None) -> None:
+    assert setting_at(text, len(text) - 1) == path
+
+
+@given(st.text(alphabet='a:-= [{\n"}];', max_size=60), st.integers(0, 60))
+def test_any_place_of_any_text_may_be_a_setting(text: str, place: int) -> None:
+    path = setting_at(text, place)
+    assert path is None or len(path) >= 1
 
 
 def test_rows_of_fields_are_sentences_of_their_own() -> None:

@@ -7,9 +7,10 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 _TEXT = (".txt", ".text", ".eml")
+_CONFIG = (".yaml", ".yml", ".toml", ".ini", ".cfg", ".conf", ".properties", ".env", ".service", ".timer")
 _CODE = (
     # logs and configuration
-    ".log", ".toml", ".ini", ".cfg", ".conf", ".properties", ".tf", ".proto",
+    ".log", ".tf", ".proto",
     # sources
     ".py", ".pyi", ".js", ".mjs", ".jsx", ".ts", ".tsx", ".java", ".kt", ".scala", ".groovy", ".c", ".h", ".cc",
     ".cpp", ".cxx", ".hpp", ".cs", ".m", ".swift", ".go", ".rs", ".rb", ".php", ".pl", ".pm", ".lua", ".r", ".jl",
@@ -25,7 +26,7 @@ SUFFIXES = {
     ".srt": "subtitles", ".vtt": "subtitles", ".html": "html", ".htm": "html", ".xhtml": "html",
     ".pdf": "pdf", ".docx": "docx", ".docm": "docx", ".pptx": "pptx", ".epub": "epub",
     ".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".ipynb": "notebook",
-    ".yaml": "config", ".yml": "config", **dict.fromkeys(_CODE, "code"),
+    **dict.fromkeys(_CONFIG, "config"), **dict.fromkeys(_CODE, "code"),
 }  # fmt: skip
 """File name endings (lower case) and the format each stands for."""
 

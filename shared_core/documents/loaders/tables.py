@@ -50,8 +50,9 @@ _NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})(\.\d+)?([eE][-+]?\d{1,3})?$")
 _OFTEN_A_CELL = frozenset(("article", "document", "description", "abstract", "summary", "answer"))
 _SHORT = 80  # characters: if the median value of a column is shorter, its values are cells rather than texts
 _JSON_BREAK = re.compile(  # strings and lists of numbers stay whole
-    r'"(?:[^"\\]|\\.)*+"|\[[^\[\]{}"]*+\]|\{\s*+\}|(?P<at>(?P<open>[{\[,])|(?P<close>[}\]]))'
+    r'"(?:[^"\\]|\\.)*+"|\[[^\[\]{}"]*+\]|\{\s*+\}|(?P<at>(?P<open>[{\[,])[ \t]*|(?P<close>[}\]]))'
 )
+_DEEPEST = 40  # spaces before a value
 _STORE_PREFIXES = ("chroma:", "selfreflect:")  # reserved by vector stores
 _ROW_BREAK = "\n\n"
 _MAX_INTEGER = 2**63
@@ -223,9 +224,24 @@ def _listed(value: object) -> tuple[object, dict[str, Any]]:
 def load_other_json(data: bytes, fallback: str | None) -> Extracted:
     """Read JSON that is no table: the file, with sections; one without line breaks is broken after each value."""
     text = decode(data, fallback=fallback)
-    if len(text) < _SHORT or "\n" in text.strip() or _json(text)[1]:
-        return Extracted(text, headings=tuple(block_headings(text)))
-    return Extracted(_JSON_BREAK.sub(lambda m: f"{m['open'] or ''}\n{m['close'] or ''}" if m["at"] else m[0], text))
+    if not (len(text) < _SHORT or "\n" in text.strip() or _json(text)[1]):
+        text = _broken(text)
+    return Extracted(text, headings=tuple(block_headings(text)))
+
+
+def _broken(text: str) -> str:
+    """Break JSON after each value, indented by how deep it is."""
+    depth = 0
+
+    def part(match: re.Match[str]) -> str:
+        nonlocal depth
+        opens, closes = match["open"], match["close"]
+        if not match["at"]:
+            return match[0]
+        depth += -1 if closes else opens != ","
+        return f"{opens or ''}\n{' ' * min(depth, _DEEPEST)}{closes or ''}"
+
+    return _JSON_BREAK.sub(part, text)
 
 
 def _json(text: str) -> tuple[object, str]:

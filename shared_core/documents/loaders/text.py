@@ -54,7 +54,15 @@ _OPENER = re.compile(
         (?:[{\[]|&[\w-]+)?[ ]*(?:\#.*)?""",
     re.VERBOSE,
 )
-_DEEPEST, _LONGEST_CONFIG = 6, 2**20
+# The first line of a block in a list, or in braces, that gives its name.
+_NAMED = re.compile(
+    r"""(?P<item>-[ ]+)?["']?(?:\w*[_-])?(?:name|id|title)["']?[ ]*:[ ]*
+        ["']?(?P<name>[^\s"',{}\[\]][^"'\n{}\[\]]{0,59}?)["']?,?""",
+    re.VERBOSE,
+)
+_SECTION = re.compile(r"^\[{1,2}([^\W\d_][^\[\]\n]{0,79})\]{1,2}[ \t]*(?=\r?$)", re.MULTILINE)
+_DEEPEST, _LONGEST_CONFIG = 9, 2**20
+_LARGE = 800  # characters of a block that passages would cut anywhere
 _CELLS = re.compile(r"\S(?:\t| {3,})\S")  # side by side: the head of a table rather than a title
 _RST_RULE = re.compile(r"([=\-`:.'\"~^_*+#])\1{2,}")
 # What begins with two dots and is no note, citation, target, substitution or directive, and the indented lines below.
@@ -248,30 +256,36 @@ def load_code(data: bytes, fallback: str | None) -> Extracted:
 
 
 def load_config(data: bytes, fallback: str | None) -> Extracted:
-    """Read YAML or another configuration: the file, with a section for each of several blocks side by side."""
+    """Read YAML, TOML or another configuration: the file, with a section for each of several blocks side by side."""
     text = decode(data, fallback=fallback)
-    return Extracted(text, headings=tuple(block_headings(text)))
+    begins = [Heading(*m.span(), TERM_LEVEL, m[1].strip(" \t\"'")) for m in _SECTION.finditer(text)]
+    return Extracted(text, headings=tuple(begins or block_headings(text)))
 
 
 class _Row(NamedTuple):
-    """A line that is no comment; ``start`` is that of the comment above it, ``name`` is that of a block it opens."""
+    """A line that is no comment; ``start`` is that of the comment above it.
+
+    ``name`` is that of a block it opens; ``names`` the one that it gives to the block it stands in.
+    """
 
     indent: int
     start: int
     end: int
     name: str | None
+    names: str
 
 
 def block_headings(text: str) -> list[Heading]:
     """Return headings for blocks of indented YAML or JSON beside which stand only blocks, such as those of two hosts.
 
-    Else a host's port would be in one passage with its neighbour's. Labels are paths: ``services.web``.
+    Else a host's port would be in one passage with its neighbour's. Blocks that no passage can hold are divided as
+    well. Labels are paths: ``services.web``.
     """
     rows = list(_rows_of(text)) if len(text) <= _LONGEST_CONFIG else []
     first = int(len(rows) > 1 and rows[0].name == "" and rows[0].indent < rows[1].indent)  # JSON's outermost brace
     blocks = list(_alike(rows, first, len(rows), "", 0)) if rows else []
     starts = {rows[a].start for a, _, _ in blocks}
-    found = [Heading(rows[a].start, rows[a].end, TERM_LEVEL, label) for a, _, label in blocks if label]
+    found = [Heading(rows[a].start, rows[a].start, TERM_LEVEL, label) for a, _, label in blocks if label]
     ends = {rows[b].start for _, b, _ in blocks if b < len(rows)} - starts
     return sorted([*found, *(Heading(end, end, TERM_LEVEL, "") for end in ends)])
 
@@ -287,9 +301,12 @@ def _rows_of(text: str) -> Iterator[_Row]:
             above = -1
         else:
             opens = _OPENER.fullmatch(bare)
-            name = (opens["name"] or "") if opens else None
+            named = _NAMED.fullmatch(bare)
+            name = (opens["name"] or "") if opens else named["name"] if named and named["item"] else None
             begin = start + len(line) - len(line.lstrip())
-            yield _Row(begin - start, begin if above < 0 else above, start + len(line.rstrip()), name)
+            indent = begin - start + bare.startswith("- ")  # a list may stand right below the name of its block
+            names = named["name"] if named else ""
+            yield _Row(indent, begin if above < 0 else above, start + len(line.rstrip()), name, names)
             above = -1
 
 
@@ -301,16 +318,30 @@ def _parts(rows: Sequence[_Row], first: int, last: int) -> tuple[list[tuple[int,
 
 
 def _alike(rows: Sequence[_Row], first: int, last: int, path: str, depth: int) -> Iterator[tuple[int, int, str]]:
-    """Yield (first row, end, path) of blocks beside which stand only blocks, the innermost of such."""
+    """Yield (first row, end, path) of blocks beside which stand only blocks, and of the parts of large blocks."""
     parts, alike = _parts(rows, first, last)
+    divided = len(parts) > 1 and (alike or _is_large(rows, first, last))
+    single = -1  # the first of the settings between two blocks
     for a, b in parts:
         if rows[a].name is None or b == a + 1:
+            single = a if single < 0 else single
             continue
-        label = ".".join(filter(None, (path, rows[a].name)))
-        if depth < _DEEPEST and _parts(rows, a + 1, b)[1]:
-            yield from _alike(rows, a + 1, b, label, depth + 1)
-        elif alike and len(parts) > 1:
-            yield a, b, label
+        if divided and path and single >= 0:
+            yield single, a, path
+        single = -1
+        label = ".".join(filter(None, (path, rows[a].name or rows[a + 1].names)))
+        deeper = depth < _DEEPEST and (_parts(rows, a + 1, b)[1] or _is_large(rows, a, b))
+        inner = list(_alike(rows, a + 1, b, label, depth + 1)) if deeper else []
+        begin = inner[0][0] if inner else b
+        if divided and (not inner or any(row.name is None for row in rows[a + 1 : begin])):
+            yield a, begin, label
+        yield from inner
+    if divided and path and single >= 0:
+        yield single, last, path
+
+
+def _is_large(rows: Sequence[_Row], first: int, last: int) -> bool:
+    return rows[last - 1].end - rows[first].start > _LARGE
 
 
 def load_rst(data: bytes, fallback: str | None) -> Extracted:
