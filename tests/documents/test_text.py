@@ -307,6 +307,29 @@ def test_mails_are_read_as_their_readers_see_them(name: str) -> None:
     assert [problem.message for problem in document.problems] == ["attachment plan.pdf is not read"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        (
+            "plain",
+            "Now it is 3 June.\n\nOn Tue, 14 May 2024, Tom <t@x.example> wrote:\n> It is 27 May.\n\nRegards, Ida\n",
+        ),
+        (
+            "html",
+            "<p>Now it is 3 June.</p><p>On Tue, 14 May 2024, Tom wrote:</p><blockquote>It is 27 May.</blockquote>",
+        ),
+    ],
+)
+def test_the_older_mail_that_a_mail_repeats_is_a_section(kind: str, body: str) -> None:
+    """Else nothing tells that its text is of another day and another sender."""
+    head = f"From: Ida <i@x.example>\nSubject: Day\nMIME-Version: 1.0\nContent-Type: text/{kind}; charset=utf-8\n\n"
+    found = {p.text: str(p.metadata.get("section", "")) for p in chunk_document(read(head + body, "a.eml"))}
+    older = {text: section for text, section in found.items() if "27 May" in text}
+    assert [section.startswith("On Tue, 14 May 2024, Tom") for section in older.values()] == [True]
+    assert all("3 June" not in text and "Regards" not in text for text in older)
+    assert all(not section for text, section in found.items() if text not in older)
+
+
 def test_what_only_looks_like_a_mail_is_read_as_it_is() -> None:
     for text in ("From: Peter\nSubject: Roof\n\nIt leaks=\n.", "MIME-Version: 1.0\nA line.\n\nFrom: here"):
         assert read(text, "a.txt").text == text

@@ -6,6 +6,7 @@ import csv
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from email.message import EmailMessage
 from email.parser import BytesParser
 from email.policy import default as mail_policy
@@ -32,6 +33,12 @@ from shared_core.errors import DocumentError
 
 _MAIL_HEAD = re.compile(rb"(?:From [^\n]*\n)?(?:[!-9;-~]+:[^\n]*\n(?:[ \t][^\n]*\n)*)+\r?\n")
 _MAIL_NAME = re.compile(rb"^([!-9;-~]+):", re.MULTILINE)
+# What a mail says above the text of an older one, and that text where its lines are marked.
+_OLDER = re.compile(
+    r"^[> ]*(On\b[^\n]{6,150}(?:\n[> ]*[^\n]{0,80})?\bwrote:|-{3,} ?Original Message ?-{3,})[ \t]*(?:\n|\Z)"
+    r"(?P<marked>(?:[ \t]*\n)*(?:>[^\n]*(?:\n|\Z)(?:[ \t]*\n)*)+)?",
+    re.MULTILINE,
+)
 _QUESTION = re.compile(
     r"(?:\A|\n[ \t]*\n)([ \t]*)(\d{1,3}[.)][ \t][^\n]*\S|(?:Q\d*[:.][ \t]+)?[A-Z][^\n]*\?)[ \t]*(?=\n)"
 )
@@ -151,11 +158,21 @@ def _mail_parts(mail: EmailMessage, fallback: str | None, budget: Budget) -> Ite
         if body.get_content_subtype() == "html":
             from shared_core.documents.loaders.html import read_html  # needs lxml, which plain mails do not
 
-            yield read_html(text, budget)
+            yield _with_older(read_html(text, budget))
         else:
-            yield Extracted(text.replace("\r\n", "\n").strip("\n"))
+            yield _with_older(Extracted(text.replace("\r\n", "\n").strip("\n")))
     for forwarded in filter(None, map(_sent, _attached(mail))):
         yield from _mail_parts(forwarded, fallback, budget)
+
+
+def _with_older(body: Extracted) -> Extracted:
+    """Return a mail's text with sections for the older mails that it repeats: they are of another day and sender."""
+    found: list[Heading] = []
+    for match in _OLDER.finditer(body.text):
+        found.append(Heading(match.start(), match.end(1), TERM_LEVEL, one_line(match[1].replace("\n>", "\n"))))
+        if match["marked"]:
+            found.append(Heading(match.end(), match.end(), TERM_LEVEL, ""))
+    return replace(body, headings=tuple(sorted([*body.headings, *found])))
 
 
 def _said_in(mail: EmailMessage, name: str) -> str:
@@ -265,7 +282,7 @@ def load_config(data: bytes, fallback: str | None) -> Extracted:
 class _Row(NamedTuple):
     """A line that is no comment; ``start`` is that of the comment above it.
 
-    ``name`` is that of a block it opens; ``names`` the one that it gives to the block it stands in.
+    ``name`` is that of a block it opens; ``names`` the one that it gives to the block around it.
     """
 
     indent: int
