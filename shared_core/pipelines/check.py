@@ -179,11 +179,12 @@ def _judge_batch(
     around = [[f"{question}\n{w.passage.title}\n{w.passage.text}" for w in some] for some in windows]
     told = yield from _ask([[(w.text, claim) for w in some] for some, claim in zip(windows, said)], run, around)
     told = yield from _ask_critic_for_contradiction(windows, said, told, run)
-    spans = yield from _choose_sentences(windows, said, told, evidence, run)
     facts = [
         [compare_claim(claim, w.text, text) for w, text in zip(some, texts, strict=True)]
         for claim, some, texts in zip(said, windows, around, strict=True)
     ]
+    told = [_without_silence(some, compared, run) for some, compared in zip(told, facts, strict=True)]
+    spans = yield from _choose_sentences(windows, said, told, evidence, run)
     out = [
         _Judged(_most(v.supported for v in some if v), _refutation(some, compared), shown)
         for some, compared, shown in zip(told, facts, spans, strict=True)
@@ -208,6 +209,19 @@ def _ask_the_reader(
         if reading is not None and (reading.probability or 0.0) > (out[i].supported or 0.0):
             out[i] = dataclasses.replace(out[i], supported=reading.probability, spans=(reading.quote,))
     return out
+
+
+def _without_silence(
+    judged: list[Verdict | None], facts: Sequence[Comparison], run: QuestionRun
+) -> list[Verdict | None]:
+    """Return the verdicts on a claim's windows; all unknown where the window that decides is.
+
+    That is the one most like the claim, if nobody can judge it (another language) and it holds the claim's facts. Then
+    windows that lack a fact say nothing.
+    """
+    unjudged = bool(judged) and judged[0] is None and facts[0].agrees
+    supported = _most(v.supported for v in judged if v) or 0.0
+    return [None] * len(judged) if unjudged and supported <= run.settings.target_accuracy else judged
 
 
 def _refutation(judged: Sequence[Verdict | None], facts: Sequence[Comparison]) -> float | None:

@@ -22,6 +22,7 @@ from shared_core.pipelines.decision.question_run import Abilities, QuestionRun
 from shared_core.pipelines.evidence import WINDOW, Evidence
 from shared_core.pipelines.support import MODEL_ALONE, MODEL_ALONE_AT_MOST, support
 from shared_core.reading.base import Verdict
+from shared_core.reading.critic import CriticSupportScorer
 from shared_core.runtime import flow
 from shared_core.runtime.flow import Resources
 from shared_core.types import Answer, Claim, ClaimSealed, Finished, Passage
@@ -288,6 +289,21 @@ def test_changed_facts_are_caught_in_any_language() -> None:
     passage = Passage("turm", "Der Leuchtturm wurde 1911 von Lavinia Hathe gebaut und ist 83 Meter hoch.")
     for wrong in ("Der Leuchtturm wurde 1912 von Lavinia Hathe gebaut.", "Der Leuchtturm ist 38 Meter hoch."):
         assert verdicts(checker().check(wrong, passages=[passage])) == ["contradicted"]
+
+
+def test_what_another_passage_lacks_does_not_decide_on_a_claim_in_another_language() -> None:
+    passages = [
+        Passage("bad", "Der Eintritt kostet 5 Euro."),
+        Passage("park", "A parking space costs 60 euros."),
+        Passage("zug", "Der Zug nach Orm fährt um 8 Uhr."),
+    ]
+    right, wrong = "Der Eintritt kostet 5 Euro.", "Der Eintritt kostet 6 Euro."
+    critic = CriticSupportScorer()
+    alone = checker(critic=critic).check(right, passages=passages)
+    assert (verdicts(alone), quotes(alone.claims[0])) == (["unknown"], [right])
+    lm = ScriptedLM(lambda request: "90", capabilities=Capabilities())
+    assert verdicts(checker(critic=critic, lm=lm).check(right, passages=passages)) == ["supported"]
+    assert verdicts(checker(critic=critic).check(wrong, passages=passages)) == ["contradicted"]
 
 
 def test_another_subjects_figure_does_not_contradict_a_supported_claim() -> None:
