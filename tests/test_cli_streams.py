@@ -314,6 +314,13 @@ def test_usage_errors_leave_with_2_and_cannot_steer_the_terminal() -> None:
     assert "\x1b" not in result.stderr
     assert "--help" in result.stderr
     assert run("nonsense").returncode == 2
+
+
+def test_a_command_without_words_prints_its_help_and_no_empty_error() -> None:
+    for words in ((), ("train", "self-rag")):
+        result = run(*words)
+        assert (result.returncode, "error" in result.stderr) == (2, False)
+        assert "Usage:" in result.stdout + result.stderr
     assert run("--version").returncode == 0
     assert run("ask", "--help").returncode == 0
 

@@ -98,7 +98,9 @@ def main() -> None:
         say = getattr(error, "format_message", None)
         if say is None and type(error).__name__ != "Abort":
             raise
-        show_error(InputError(say() if say else "Aborted.", hint=_usage_hint(error)))
+        message = say() if say else "Aborted."
+        if message:  # empty where the help was printed instead
+            show_error(InputError(message, hint=_usage_hint(error)))
         code = BAD_INPUT
     sys.exit(code if isinstance(code, int) else ANSWERED)
 
