@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from shared_core.documents.store import DocumentIndex
 
 _JSON_HINT = "Send a JSON object in UTF-8."
+_TYPE_HINT = "Its header must be Content-Type: application/json."
 
 
 class Ask(BaseModel, extra="forbid"):
@@ -166,7 +167,9 @@ async def _report_invalid(request: Request, error: Exception) -> Response:
     where = ".".join(str(part) for part in first["loc"] if part != "body")
     if first["type"] == "extra_forbidden":
         return failure(400, f"There is no field {where[:100]!r}.", hint="Check its spelling, or leave it out.")
-    return failure(400, f"{where or 'The body'}: {first['msg']}.")
+    if not where:
+        return failure(400, "The body is not read as a JSON object.", hint=f"{_JSON_HINT} {_TYPE_HINT}")
+    return failure(400, f"{where}: {first['msg']}.")
 
 
 def content_security_policy(page: str) -> str:

@@ -121,6 +121,13 @@ def test_a_body_that_is_not_json_is_told_so(client: MakeClient) -> None:
     assert response.json()["error"]["hint"]
 
 
+def test_json_sent_as_a_form_as_curl_does_is_told_the_header(client: MakeClient) -> None:
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    response = client().post("/api/ask", content=b'{"question": "When was the lamp lit?"}', headers=form)
+    assert response.status_code == 400
+    assert "Content-Type: application/json" in response.json()["error"]["hint"]
+
+
 def test_a_mistyped_field_is_refused_rather_than_left_out(client: MakeClient) -> None:
     response = client().post("/api/ask", json={"question": QUESTION, "target_acuracy": 0.9})
     assert response.status_code == 400
