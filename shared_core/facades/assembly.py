@@ -116,7 +116,7 @@ class Parts:
             kind = "" if role == "default" else f" for {role}"
             raise SettingsError(
                 f"{what} needs a language model{kind}, and the engine {lacking}.",
-                hint="Give one: SelfReflectEngine(…, lm=…).",
+                hint="Give one: SelfReflectEngine(…, lm=…); on the command line --model or --base-url.",
             )
 
 
