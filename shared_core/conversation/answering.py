@@ -215,8 +215,9 @@ _ALIKE = {"tall": "high", "deep": "high", "wide": "high", "thick": "high", "low"
 _HOW = re.compile(rf"\bhow (?:very )?({'|'.join((*_MEASURES, *_ALIKE))})\b", re.I)
 _WHY = re.compile(r"(?:^|\b(?:and|but|so|or)\s+)(?:why|for what reason|what (?:was|is) the reason|how come)\b", re.I)
 _REASON = re.compile(
-    r"\b(?:because|since|as|so|for|due|owing|thanks|reasons?|caus\w+|why|after|when|in order|led|thus|"
-    r"therefore|hence|result\w*|mean\w*|allow\w*|ensur\w*|help\w*|avoid\w*|prevent\w*|if|unless|to [a-z]+)\b",
+    r"\b(?:because|since(?!\W+(?:\w+\W+)?\d{4}\b)|as|so|for|due|owing|thanks|reasons?|caus\w+|why|after|when|"
+    r"in order|led|thus|therefore|hence|result\w*|mean\w*|allow\w*|ensur\w*|help\w*|avoid\w*|prevent\w*|if|"
+    r"unless|to [a-z]+)\b",
     re.I,
 )
 _WHERE = re.compile(r"^\W*(?:(?:and|but|so|or)\s+)?where\b", re.I)

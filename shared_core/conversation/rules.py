@@ -54,8 +54,10 @@ _NOT_NOUNS = frozenset(
 )
 _ORDINALS = {"first": 0, "former": 0, "second": 1, "latter": -1, "third": 2, "fourth": 3, "fifth": 4, "last": -1}
 _ORDINAL = re.compile(rf"\b(?:{'|'.join(_ORDINALS)})\b", re.I)
-_SUBJECT = re.compile(r"^(.*?\b(?:is|are|was|were|do|does|did|has|have|had)\s+)((?:the |an? )?[a-z][\w-]*)(?=\s)", re.I)
-_WHOLE = re.compile(r"\bthe\s+(?P<of>(?:[a-z-]+\s+){1,3}(?:of|at|for)\s+(?:the\s+)?)$")
+_SUBJECT = re.compile(
+    r"^(.*?\b(?:is|are|was|were|do|does|did|has|have|had)\s+)((?:the |an? )?[a-z][\w-]*)(?=[\s?.]|$)", re.I
+)
+_WHOLE = re.compile(r"\bthe\s+(?P<of>(?:[a-z-]+\s+){1,3}(?:of|at|for|to|from)\s+(?:the\s+)?)$")
 _ASKS_FOR_IT = re.compile(r"^\W*(?:what|which|who|whose)\s+(?:is|are|was|were)\s+the\b", re.I)
 _TIME = re.compile(r"\b(?:then|time|year)$")
 _DEFINITE = re.compile(r"\bthe\s+([a-z][\w-]+)\b")
@@ -204,7 +206,7 @@ def _put(question: str, found: FollowUp, name: Phrase) -> Rewriting:
 
 
 def _complete(question: str, found: FollowUp, exchanges: Sequence[Exchange]) -> list[Rewriting]:
-    last = exchanges[-1].question
+    last = _LEAD.sub("", exchanges[-1].question)
     topics = [p.words for p in phrases_of(last) if not p.place]
     said = found.word
     opener = _QUESTION_WORD.match(said)

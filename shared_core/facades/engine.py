@@ -365,8 +365,6 @@ class SelfReflectEngine:
         if answer.abstained and self.settings.on_abstain == "fallback" and answer.reason not in IN_CONVERSATION:
             answer = yield from _fall_back(answer, run, meter)
         answer = dataclasses.replace(answer, usage=meter.usage)
-        if not (answer.calibrated or answer.abstained):
-            _warn_uncalibrated(self.settings.pipeline)
         if answer.abstained and self.settings.on_abstain == "raise":
             raise AbstainedError(answer)
         for piece in answer.pieces():
@@ -383,6 +381,8 @@ class SelfReflectEngine:
                 return (yield from decide(nothing, run))
             pipeline = readable(self._pipeline(question, run), lambda why: run.note("reply", "empty", why))
             answer = yield from pipeline
+            if not (answer.calibrated or answer.abstained):
+                _warn_uncalibrated(self.settings.pipeline)
         except LimitError as error:
             yield run.stop(error)
             unfinished = DecisionRequest(question, (), meter.passages, pipeline=self.settings.pipeline)

@@ -10,6 +10,7 @@ from shared_core.conversation.answering import is_about, missing_in
 from shared_core.conversation.condense import check_template, refusal
 from shared_core.conversation.rules import Exchange
 from shared_core.errors import AbstainedError, SettingsError
+from shared_core.facades import engine as facade
 from shared_core.lm import ScriptedLM
 from shared_core.retrieval import BM25Retriever
 
@@ -64,7 +65,8 @@ LAKE = (
     "The greatest depth of Lake Ivenmere is 83 metres. The lake was stocked with trout in 1902, and lies west of Mount "
     "Ormund. The Lake Board meets there on Tuesdays. It was rejected by 34 votes to 27. A book of ten tickets costs as "
     "much as eight. Lake Ivenmere is 83 metres deep. It was mapped in 1902 by Ada Brandt. Lake Ivenmere lies in the "
-    "hills of Tarn. Lake Ivenmere is shown online."
+    "hills of Tarn. Lake Ivenmere is shown online. It has been fished since 1871. It is fished since "
+    "trout thrive there."
 )
 
 
@@ -86,6 +88,8 @@ def cited(sentence: str, short: str = "", passage: str = LAKE) -> Answer:
         ("Where does the Lake Board meet?", "The Lake Board meets there on Tuesdays.", "on Tuesdays", "a place"),
         ("When did the Lake Board meet?", "The Lake Board meets there on Tuesdays.", "on Tuesdays", "a date"),
         ("Why was Lake Ivenmere rejected?", "It was rejected by 34 votes to 27.", "34 votes to 27", "a reason"),
+        ("Why is Lake Ivenmere fished?", "It has been fished since 1871.", "1871", "a reason"),
+        ("Why is Lake Ivenmere fished?", "It is fished since trout thrive there.", "trout thrive there", ""),
         ("Where is Lake Ivenmere?", "Lake Ivenmere is 83 metres deep.", "83 metres", "a place"),
         ("Where was Lake Ivenmere mapped?", "It was mapped in 1902 by Ada Brandt.", "Ada Brandt", "a place"),
         ("Where is Lake Ivenmere?", "Lake Ivenmere lies in the hills of Tarn.", "Tarn", ""),
@@ -123,8 +127,10 @@ def test_a_full_question_is_asked_as_it_is() -> None:
     assert "condensed_question" not in answer.metadata
 
 
-def test_an_answer_that_may_be_about_something_else_is_not_calibrated() -> None:
+def test_an_answer_that_may_be_about_something_else_is_not_calibrated(caplog: pytest.LogCaptureFixture) -> None:
+    facade._warn_uncalibrated.cache_clear()
     about = ask("When was the mill closed?", *FOUNDED)
+    assert "not calibrated" not in caplog.text  # which would blame the pipeline
     assert about.text == "The mill was closed in 1833. [1]"
     assert not about.calibrated
     assert ask("When was the museum closed?", *FOUNDED).calibrated
