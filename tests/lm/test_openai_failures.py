@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 import traceback
@@ -137,6 +138,16 @@ def test_transient_failures_are_tried_again_and_retry_after_is_honoured(connect:
     slept = lm.slept  # type: ignore[attr-defined]
     assert slept[0] == 7.0
     assert all(0.25 * 2**i <= s <= 0.5 * 2**i for i, s in enumerate(slept[1:], start=1))
+
+
+@pytest.mark.parametrize("charset", ["", "; charset=iso-8859-1", "; charset=utf-16", "; charset=none-such"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_json_is_utf_8_whatever_its_header_says(
+    server: FakeServer, lm: OpenAICompatibleLM, charset: str, mark: str
+) -> None:
+    said = json.dumps({"choices": [{"text": "Café – 東京", "finish_reason": "stop"}]}, ensure_ascii=False)
+    server.faults.append({"body": mark + said, "headers": {"Content-Type": f"application/json{charset}"}})
+    assert text_of(one(lm)) == "Café – 東京"
 
 
 def test_an_error_in_an_answer_of_200_is_one_in_the_servers_words_and_tried_again(

@@ -286,9 +286,10 @@ class Endpoint:
     async def _exchange(self, method: str, path: str, body: Any, deadline: Deadline) -> str:
         # The SDK's timeout is one of silence; a server that drips bytes needs one over all.
         async with self._turn(deadline) as client, asyncio.timeout(self._timeout):
+            # As bytes: JSON is UTF-8, whatever the header says of it.
             if method == "GET":
-                return str(await client.get(path, cast_to=str))
-            return str(await client.post(path, cast_to=str, body=body))
+                return _decoded(await client.get(path, cast_to=bytes))
+            return _decoded(await client.post(path, cast_to=bytes, body=body))
 
     @asynccontextmanager
     async def _turn(self, deadline: Deadline) -> AsyncIterator[Any]:
@@ -389,6 +390,10 @@ class Endpoint:
         spent = code == "insufficient_quota" or "insufficient_quota" in detail(body)
         transient = status in TRANSIENT and not spent and not isinstance(error, ContextOverflowError)
         return Failure(error, status=status, transient=transient, retry_after=retry_after(headers))
+
+
+def _decoded(raw: bytes) -> str:
+    return raw.decode(json.detect_encoding(raw), "replace")
 
 
 async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[str]:
