@@ -9,7 +9,7 @@ from typing import Any
 
 from langchain_core.caches import BaseCache
 from langchain_core.globals import get_llm_cache
-from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models import LLM, BaseChatModel, SimpleChatModel
 from langchain_core.language_models.llms import BaseLLM
 from langchain_core.runnables import Runnable, RunnableSerializable, RunnableWithFallbacks
 
@@ -118,6 +118,24 @@ def innermost(runnable: Any) -> Any:
             break
         runnable = inner
     return runnable
+
+
+def is_sync(runnable: Any) -> bool:
+    """Whether a model has no async form of its own.
+
+    LangChain then runs the sync one in the event loop's threads: the loop waits for them at its end, however long the
+    model hangs, and has only a few for all of the program.
+    """
+    inner = innermost(runnable)
+    if hasattr(runnable, "fallbacks") and not all(map(is_sync, runnable.fallbacks)):
+        return False
+    made = type(inner)
+    if isinstance(inner, BaseChatModel):
+        inherited = (BaseChatModel._agenerate, SimpleChatModel._agenerate)
+        return made._agenerate in inherited and made._astream is BaseChatModel._astream
+    if isinstance(inner, LLM) and made._agenerate is LLM._agenerate:
+        return made._acall is LLM._acall
+    return isinstance(inner, BaseLLM) and made._agenerate is BaseLLM._agenerate
 
 
 def without_cache(runnable: Runnable[Any, Any]) -> Runnable[Any, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Sequence
 from typing import Any
@@ -19,6 +18,7 @@ from shared_core.errors import InputError
 from shared_core.facades.arguments import READ_ALL, no_retriever, unreachable_filter
 from shared_core.retrieval.base import Retriever
 from shared_core.settings import SelfReflectSettings
+from shared_core.support.threads import in_thread
 from shared_core.types import Passage
 
 _STORE_DEFAULT = 4  # of LangChain's vector stores
@@ -51,11 +51,13 @@ class LangChainRetriever:
         return self._passages(found, k, caller)
 
     async def aretrieve(self, query: str, k: int = 5) -> list[Passage]:
-        """``retrieve`` with the retriever's own async method."""
+        """``retrieve`` with the retriever's own async method; without one, in a thread that no event loop waits for."""
         caller = caller_of(query)
         async with caller.slot():
-            if self._takes_k and not takes_k(self.runnable, is_async=True):  # it has no async form of its own
-                found = await asyncio.to_thread(self.runnable.invoke, str(query), caller.config, k=k)
+            if _is_sync(self.runnable):
+                found = await in_thread(
+                    self.runnable.invoke, self._input(query, caller), caller.config, **self._keywords(k)
+                )
             else:
                 found = await self.runnable.ainvoke(self._input(query, caller), caller.config, **self._keywords(k))
         return self._passages(found, k, caller)
@@ -98,6 +100,14 @@ def takes_history(retriever: Runnable[Any, Any]) -> bool:
     except (AttributeError, TypeError, ValueError):  # a runnable without a schema
         return False
     return {"input", "chat_history"} <= fields.keys()
+
+
+def _is_sync(retriever: object) -> bool:
+    """Whether a retriever has no async form of its own, or one that does not take the number of documents."""
+    if not isinstance(retriever, BaseRetriever):
+        return False
+    inherited = type(retriever)._aget_relevant_documents is BaseRetriever._aget_relevant_documents
+    return inherited or (takes_k(retriever) and not takes_k(retriever, is_async=True))
 
 
 def takes_k(retriever: object, *, is_async: bool = False) -> bool:

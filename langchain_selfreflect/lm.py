@@ -11,7 +11,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import merge_configs
 
 from langchain_selfreflect._caller import caller_of
-from langchain_selfreflect._lm_options import Options, innermost, without_cache
+from langchain_selfreflect._lm_options import Options, innermost, is_sync, without_cache
 from shared_core.errors import CapabilityError, InputError, MissingDependencyError, ResponseError
 from shared_core.facades.arguments import no_language_model
 from shared_core.lm.base import BaseLanguageModel, LanguageModel
@@ -27,6 +27,7 @@ from shared_core.lm.chat import (
     read_tokens,
     runs_here,
 )
+from shared_core.support.threads import in_thread
 
 INNER_TAGS = ("nostream", "langsmith:nostream", "selfreflect:inner")
 """On every call of a model made here. LangGraph keeps what has the first two off ``stream_mode="messages"``; with
@@ -115,15 +116,21 @@ class LangChainLM(ChatAdapter):
                     raise
 
     async def acall(self, ask: Ask) -> Reply:
-        """``call`` with the model's own async method."""
+        """``call`` with the model's own async method; without one, in a thread that no event loop waits for."""
         while True:
             sent = self._options.accepted(self._wanted(ask))
             model, keywords = self._model(ask, sent)
             try:
-                return self._reply(await model.ainvoke(self._prompt(ask), self._config(ask), **keywords), ask)
+                return self._reply(await self._ainvoke(model, ask, keywords), ask)
             except Exception as error:
                 if not self._options.learn(error, sent):
                     raise
+
+    async def _ainvoke(self, model: Runnable[Any, Any], ask: Ask, keywords: Mapping[str, Any]) -> Any:
+        prompt, config = self._prompt(ask), self._config(ask)
+        if is_sync(model):
+            return await in_thread(model.invoke, prompt, config, **keywords)
+        return await model.ainvoke(prompt, config, **keywords)
 
     def can_complete(self) -> bool:
         """Whether there is a model behind the chat that completes text (``ChatHuggingFace(llm=…)``)."""

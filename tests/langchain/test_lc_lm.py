@@ -6,16 +6,21 @@ import asyncio
 import itertools
 import math
 import threading
+import time
 from typing import Any
 
 import pytest
 from langchain_core.caches import InMemoryCache
+from langchain_core.documents import Document
 from langchain_core.globals import set_llm_cache
-from langchain_core.language_models import FakeListChatModel, GenericFakeChatModel
+from langchain_core.language_models import BaseChatModel, FakeListChatModel, GenericFakeChatModel
 from langchain_core.messages import AIMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda
 
 from langchain_selfreflect import LangChainLM
+from langchain_selfreflect._retrieval import LangChainRetriever
 from shared_core.errors import GenerationError, InputError, ResponseError
 from shared_core.lm.base import Generate, Generation, LanguageModel, Prompt, Sample, SamplingParams
 from shared_core.types import Usage
@@ -295,6 +300,55 @@ def test_content_blocks_and_plain_strings_are_read() -> None:
     assert one(LangChainLM(FakeListChatModel(responses=["1871"])), ask()).text == "1871"
     (result,) = LangChainLM(RunnableLambda(lambda m: 3)).generate([ask()])
     assert isinstance(result, ResponseError)
+
+
+class SyncModel(BaseChatModel):
+    """Has no async form, and hangs."""
+
+    let_go: threading.Event
+
+    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
+        self.let_go.wait(20)
+        return ChatResult(generations=[ChatGeneration(message=AIMessage("1871"))])
+
+    @property
+    def _llm_type(self) -> str:
+        return "sync"
+
+
+class SyncRetriever(BaseRetriever):
+    """Likewise."""
+
+    let_go: threading.Event
+
+    def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+        self.let_go.wait(20)
+        return []
+
+
+@pytest.mark.parametrize("wrap", [lambda m: m, lambda m: m.bind(user="ann"), lambda m: m.with_fallbacks([m])])
+def test_the_event_loop_does_not_wait_at_its_end_for_a_sync_model_that_hangs(wrap: Any) -> None:
+    let_go = threading.Event()
+    begun = time.monotonic()
+    lm = LangChainLM(wrap(SyncModel(let_go=let_go)), timeout=0.2)
+    (result,) = asyncio.run(lm.agenerate([ask()]))
+    let_go.set()
+    assert "did not answer within 0.2 s" in result.message  # type: ignore[union-attr]
+    assert time.monotonic() - begun < 10
+
+
+def test_nor_for_such_a_retriever() -> None:
+    let_go = threading.Event()
+    begun = time.monotonic()
+
+    async def retrieve() -> None:
+        async with asyncio.timeout(0.2):
+            await LangChainRetriever(SyncRetriever(let_go=let_go)).aretrieve("lamp")
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(retrieve())
+    let_go.set()
+    assert time.monotonic() - begun < 10
 
 
 def test_callbacks_of_the_model_itself_are_kept() -> None:
