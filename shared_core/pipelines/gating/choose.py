@@ -319,12 +319,12 @@ def answer_binding(
 def most_replies(settings: SelfReflectSettings) -> int:
     """The replies that a question may take where uncertainty is measured by samples.
 
-    Each step measures its draft and one continuation for each passage: a greedy reply and ``samples`` others. Two more
-    measurements choose between both ways to reason at the end of several steps.
+    Each step measures its draft and one continuation for each passage compared: a greedy reply and ``samples`` others.
+    Two more measurements choose between both ways to reason at the end of several steps.
     """
     options = settings.seakr
     steps = options.max_steps if options.multi_hop else 1
-    measured = steps * (1 + settings.top_k) + (2 if options.multi_hop else 0)
+    measured = steps * (1 + options.rerank_passages) + (2 if options.multi_hop else 0)
     return measured * (1 + options.samples)
 
 
