@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from shared_core import SelfReflectEngine, SelfReflectSettings
+from shared_core.errors import ContextOverflowError
 from shared_core.lm.base import Capabilities, Generate, Generation, Sample
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.decision.reasons import is_refusal
@@ -21,7 +22,7 @@ from tests.fakes import Critic, FirstSentenceReader, SameEmbedder, Shelf, WordCr
 PIPELINES = get_args(PipelineName)
 QUESTION = "When was the lamp lit?"
 SMALL: dict[str, Any] = {"seakr": {"samples": 2, "multi_hop": False}, "research": {"samples": 2, "rounds": 1}}
-Reply = Callable[[Generate], str]
+Reply = Callable[[Generate], str | Exception]
 
 
 class Reader(FirstSentenceReader):
@@ -44,10 +45,17 @@ def well(request: Generate) -> str:
 
 
 def ask(
-    pipeline: Any, reply: Reply, capabilities: Capabilities | None = None, critic: Any = None, **more: Any
+    pipeline: Any,
+    reply: Reply,
+    capabilities: Capabilities | None = None,
+    critic: Any = None,
+    question: str = QUESTION,
+    **more: Any,
 ) -> tuple[Answer, ScriptedLM]:
     def scripted(request: Generate) -> Any:
         text = reply(request)
+        if isinstance(text, Exception):
+            return text
         with_p = {"tokens": (text,), "logprobs": (-0.1,)} if request.params.logprobs else {}
         return [Sample(text, **with_p)] * request.params.n
 
@@ -61,7 +69,7 @@ def ask(
         critic=critic or WordCritic(),
         embedder=SameEmbedder(),
     )
-    return engine.answer(QUESTION), lm
+    return engine.answer(question), lm
 
 
 @pytest.mark.parametrize("capabilities", [Capabilities(), Capabilities(token_logprobs=True)])
@@ -153,3 +161,19 @@ def test_words_that_decline_and_words_that_do_not() -> None:
         assert is_refusal(words), words
     for words in ("The passages do not say when, but it was in 1871.", "The text was lit.", "The document says so."):
         assert not is_refusal(words), words
+
+
+@pytest.mark.parametrize("pipeline", PIPELINES)
+def test_a_context_too_small_for_any_passage_is_an_error_everywhere(pipeline: Any) -> None:
+    with pytest.raises(ContextOverflowError, match="900 tokens"):
+        ask(pipeline, lambda request: ContextOverflowError(900, 200))
+
+
+@pytest.mark.parametrize("pipeline", PIPELINES)
+def test_a_context_too_small_for_all_passages_gets_fewer_and_the_trace_says_so(pipeline: Any) -> None:
+    def reply(request: Generate) -> str | Exception:
+        return ContextOverflowError(900, 200) if "Captain" in request.prompt.text else well(request)
+
+    answer, _ = ask(pipeline, reply, question="When was the lamp of the Marrow lit?")
+    assert "1871" in answer.text
+    assert any(d.kind == "context" for d in answer.trace), answer.trace

@@ -135,7 +135,7 @@ def _by_tokens(
 ) -> Flow[list[dict[str, float]]]:
     params = SamplingParams(max_tokens=1, verdicts=vocabulary.of(RELEVANCE_TOKENS), seed=run.settings.seed)
     asked = [Generate(instruction(question) + lead("retrieve", p), params) for p in passages]
-    found = yield from generate_all(asked, run)
+    found = yield from generate_all(asked, run, may_all_overflow=True)
     return [_first_row(g.samples[0]) if g is not None else {} for g in found]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from shared_core.errors import LimitError
+from shared_core.errors import ContextOverflowError, LimitError
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.self_rag.segments import Job, Move, Step, Writer, Written, WrittenPath, WrittenSegment
 from shared_core.reflection import Beam, Path
@@ -151,7 +151,13 @@ def _continue(
         yield shelf.run.stop(error)
         return [[] for _ in growing]  # the beam then closes each path as it is
     jobs = [job for path, step in zip(growing, steps) for job in _jobs(path, step.move, shelf)]
-    written = (yield from writer.write(jobs)) if jobs else []
+    written: Sequence[WrittenSegment | None] = [None] * len(jobs)
+    try:
+        written = (yield from writer.write(jobs)) if jobs else []
+    except ContextOverflowError as error:
+        if not growing[0].segments or shelf.run.settings.on_overflow == "raise":
+            raise
+        yield shelf.run.note("context", "the answer ends here", error.message)  # no path can grow
     shelf.written += sum(segment is not None for segment in written)
     # By identity, because paths with equal texts are still different paths of the beam.
     groups: dict[int, list[WrittenSegment]] = {id(path): [] for path in growing}

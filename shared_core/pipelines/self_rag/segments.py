@@ -205,18 +205,24 @@ def ask_all(requests: Sequence[LeafRequest], run: QuestionRun) -> Flow[list[obje
     return results
 
 
-def generate_all(requests: Sequence[Generate], run: QuestionRun) -> Flow[list[Generation | None]]:
+def generate_all(
+    requests: Sequence[Generate], run: QuestionRun, *, may_all_overflow: bool = False
+) -> Flow[list[Generation | None]]:
     """Generate for each request; ``None`` if it failed, a limit was reached or the context was too short.
+
+    Args:
+        may_all_overflow: it is no error where not one prompt fits the context.
 
     Raises:
         LanguageModelError: every request failed, and not for its length: the model cannot be used now.
-        ContextOverflowError: a prompt is too long, and ``on_overflow`` is ``raise``.
+        ContextOverflowError: no prompt fits, or one does not and ``on_overflow`` is ``raise``.
     """
     results = yield from ask_all(requests, run)
     failed = [r for r in results if isinstance(r, LanguageModelError)]
     too_long = [r for r in failed if isinstance(r, ContextOverflowError)]
     if too_long:
-        if run.settings.on_overflow == "raise":
+        none_fits = len(too_long) == len(results) and not may_all_overflow
+        if none_fits or run.settings.on_overflow == "raise":
             raise too_long[0]
         yield run.note("context", f"{len(too_long)} of {len(results)} prompts left out", too_long[0].message)
     others = [r for r in failed if not isinstance(r, ContextOverflowError)]
