@@ -64,6 +64,7 @@ class FakeServer:
         logprob: of every generated token.
         refused: fields that are always refused.
         defaults: what the model's ``generation_config.json`` says; it holds where a request says nothing.
+        root: path of the API.
 
     Attributes:
         faults: played for the next requests for text, one each, in the place of answers; ``None`` answers normally.
@@ -84,11 +85,12 @@ class FakeServer:
         rivals: Mapping[str, Any] | None = None,
         refused: Iterable[str] = (),
         defaults: Mapping[str, Any] | None = None,
+        root: str = "/v1",
     ) -> None:
         self.features, self.strict, self.reply, self.logprob = frozenset(features), strict, reply, logprob
         self.models, self.rivals = list(models), dict(rivals or {})
         self.refused, self.defaults = frozenset(refused), dict(defaults or {})
-        self.version = "1.0"
+        self.version, self.root = "1.0", root
         self.dead = False
         self.faults: deque[Fault | None] = deque()
         self.requests: list[tuple[str, dict[str, Any], dict[str, str]]] = []
@@ -145,7 +147,8 @@ class FakeServer:
     def _handle(self, handler: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
         with self.lock:
             self.requests.append((handler.path, body, {k.lower(): v for k, v in handler.headers.items()}))
-            fault = self.faults.popleft() if handler.path.endswith("completions") and self.faults else None
+            asked = handler.path.partition("?")[0].endswith("completions")
+            fault = self.faults.popleft() if asked and self.faults else None
             self.busy += 1
             self.busiest = max(self.busiest, self.busy)
         try:
@@ -221,6 +224,8 @@ class FakeServer:
         handler.wfile.flush()
 
     def _answer(self, path: str, body: dict[str, Any]) -> tuple[int, Any]:
+        path = path.partition("?")[0]
+        path = f"/v1{path.removeprefix(self.root)}" if path.startswith(self.root) else path
         if path == "/v1/models":
             return 200, {"object": "list", "data": self.models}
         if path == "/openapi.json" and "version" in self.features:

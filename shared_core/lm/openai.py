@@ -60,7 +60,8 @@ class OpenAICompatibleLM(Remade, BaseLanguageModel):
     ``Sample.stop`` and the exact ``finish_reason`` need a server that returns them (vLLM's ``stop_reason``).
 
     Args:
-        base_url: such as ``http://127.0.0.1:8000/v1`` (``/v1`` is added to a bare host). May hold credentials.
+        base_url: such as ``http://127.0.0.1:8000/v1`` (``/v1`` is added to a bare host). May hold credentials, and
+            Azure's ``?api-version=…``: that goes out with every request then, and the key as ``api-key``.
         model: the model's name there; ``None`` takes the only one that the server has.
         api_key: sent to this server; the environment is not read.
         timeout: seconds for one attempt at one request.

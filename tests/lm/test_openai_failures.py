@@ -22,7 +22,7 @@ from shared_core.errors import (
 from shared_core.lm._server.request import Planner
 from shared_core.lm.base import Generate, Generation, Score
 from shared_core.lm.openai import OpenAICompatibleLM
-from tests.lm.openai_client import CHAT, KEY, RAW, Connect, one, text_of
+from tests.lm.openai_client import CHAT, KEY, PLAIN, RAW, Connect, one, text_of
 from tests.lm.test_chat_overflow import WORDS
 from tests.openai_server import FakeServer
 
@@ -110,6 +110,27 @@ def test_credentials_in_the_address_are_used_and_not_shown(
     server.faults.append({"status": 400, "body": {"error": {"message": "hun/ter2 hun%2Fter2 YW5uOmh1bi90ZXIy"}}})
     assert "ter2" not in str(one(lm)) + repr(lm) + caplog.text
     assert "YW5u" not in caplog.text
+
+
+@pytest.mark.parametrize("path", ["/openai/deployments/tiny", "/openai/v1/"])
+def test_an_address_of_azure_keeps_its_version_and_sends_the_key_as_azure_wants_it(
+    connect: Connect, caplog: pytest.LogCaptureFixture, path: str
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    with FakeServer(PLAIN, root=path.rstrip("/")) as server:
+        lm = connect(f"http://127.0.0.1:{server.port}{path}?api-version=2024-10-21", model="tiny")
+        assert text_of(one(lm)) == "The sky is blue"
+        assert len(server.requests) > 10
+        for sent, _, headers in server.requests:
+            assert sent.endswith("?api-version=2024-10-21")
+            assert (headers.get("api-key"), headers.get("authorization")) == (KEY, None)
+        server.faults.append({"status": 401, "body": {"error": {"message": f"{KEY} is wrong"}}})
+        assert KEY not in str(one(lm)) + repr(lm) + caplog.text
+        own = connect(
+            lm._endpoint.url + "?api-version=1", model="tiny", api_key=None, headers={"Authorization": "Bearer t"}
+        )
+        one(own)
+        assert server.requests[-1][2]["authorization"] == "Bearer t"
 
 
 def test_the_environments_key_goes_to_no_server_by_itself(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -483,7 +483,8 @@ def test_closing_twice_is_fine_and_using_after_is_not() -> None:
 
 @pytest.mark.parametrize(("url", "options"), [
     ("", {}), ("localhost:8000", {}), ("ftp://host/v1", {}), ("http://", {}), ("http://h:port/v1", {}),
-    (f"http://h/v1?key={KEY}", {}), ("http://h/v1", {"timeout": 0}), ("http://h/v1", {"max_retries": -1}),
+    (f"http://h/v1?key={KEY}", {}), (f"http://h/v1?api-version=1&key={KEY}", {}),
+    (f"http://h/v1?{KEY}", {}), ("http://h/v1", {"timeout": 0}), ("http://h/v1", {"max_retries": -1}),
     ("http://h/v1", {"max_concurrency": 0}), ("http://h/v1", {"deadline": 0}), ("http://h/v1", {"api": "rest"}),
     ("http://h/v1", {"timeout": math.nan}), ("http://h/v1", {"api_key": f"{KEY}…"}),
     ("http://h/v1", {"headers": {"X-Key": f"{KEY}\n"}}),

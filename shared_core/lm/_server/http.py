@@ -33,6 +33,7 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
 _LONGEST_ASKED = 60.0
 """No server makes us wait longer than that between two attempts."""
 _USUAL_DEADLINE = 600.0
+_NO_KEY = "none"
 
 
 class Failure(Exception):
@@ -106,11 +107,11 @@ class Deadline:
 class Endpoint:
     """HTTP client of one server; arguments as ``OpenAICompatibleLM``.
 
-    Credentials in the address are sent as basic authentication and appear nowhere else. The environment is never read
-    for a key: a key is for one server.
+    Credentials in the address are sent as basic authentication and appear nowhere else. With ``api-version`` in it the
+    key is sent as ``api-key``. The environment is never read for a key: a key is for one server.
 
     Attributes:
-        url: without credentials, for people.
+        url: without credentials and query, for people.
         calls: requests answered so far.
 
     Raises:
@@ -134,7 +135,7 @@ class Endpoint:
         ):
             if not value >= least:
                 raise InputError(f"OpenAICompatibleLM: {name} must be at least {least}, not {value!r}.")
-        self.url, user, password = split_url(base_url)
+        self.url, user, password, version = split_url(base_url)
         api_key = (api_key or "").strip() or None  # a file's last line break, say
         for name, text in {"api_key": api_key or "", **(headers or {})}.items():
             if not (text.isascii() and text.isprintable()):
@@ -142,6 +143,10 @@ class Endpoint:
         self._origin = origin_of(self.url)
         login = f"{user}:{password}" if user or password else None
         self._headers = dict(headers or {})
+        self._query: dict[str, object] = {} if version is None else {"api-version": version}
+        if self._query and api_key is not None and not any(h.lower() == "api-key" for h in self._headers):
+            self._headers["api-key"] = api_key  # Azure takes a key under that name alone
+            api_key = None
         if login and api_key is None and not any(h.lower() == "authorization" for h in self._headers):
             self._headers["Authorization"] = f"Basic {base64.b64encode(login.encode()).decode()}"
         self._api_key = api_key
@@ -309,10 +314,11 @@ class Endpoint:
                 raise MissingDependencyError("openai", extra="openai", purpose="A model server") from error
             self._client = AsyncOpenAI(
                 base_url=self.url,
-                api_key=self._api_key or "none",  # the SDK wants one, and would else look in the environment
+                api_key=self._api_key or _NO_KEY,  # the SDK wants one, and would else look in the environment
                 timeout=self._timeout,
                 max_retries=0,
                 default_headers=self._headers,
+                default_query=self._query,
                 http_client=DefaultAsyncHttpxClient(event_hooks={"request": [self._keep_secrets]}),
             )
             self._slots = asyncio.Semaphore(self._max_concurrency)
@@ -320,6 +326,8 @@ class Endpoint:
 
     async def _keep_secrets(self, request: Any) -> None:
         """Remove secrets from a request to another host; called for each request, redirected ones too."""
+        if request.headers.get("authorization") == f"Bearer {_NO_KEY}":  # Azure refuses it beside a good api-key
+            request.headers.pop("authorization")
         to = origin_of(str(request.url))
         if to != self._origin and not is_upgrade(self._origin, to):
             for name in {"authorization", "cookie", "proxy-authorization", *(h.lower() for h in self._headers)}:

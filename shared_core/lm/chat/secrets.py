@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit, urlunsplit
 
 from shared_core.errors import InputError
 from shared_core.lm.chat.layout import without_halves
@@ -123,8 +123,8 @@ def _revealed(value: object) -> str | None:
 # --- addresses -------------------------------------------------------------------------------------------------------
 
 
-def split_url(base_url: str) -> tuple[str, str, str]:
-    """Split an address into the address without credentials, the user and the password."""
+def split_url(base_url: str) -> tuple[str, str, str, str | None]:
+    """Split an address into the address without credentials, the user, the password and Azure's ``api-version``."""
     hint = "Give something like http://127.0.0.1:8000/v1."
     try:
         parts = urlsplit(base_url.strip())
@@ -133,15 +133,18 @@ def split_url(base_url: str) -> tuple[str, str, str]:
         raise InputError("base_url is not an address.", hint=hint) from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise InputError("base_url must begin with http:// or https:// and name a host.", hint=hint)
-    if parts.query or parts.fragment:
+    query = dict(parse_qsl(parts.query, keep_blank_values=True))
+    version = query.pop("api-version", None)
+    if query or parts.fragment or (parts.query and version is None):
         raise InputError(
-            f"base_url of {parts.hostname} must not hold a query or fragment: addresses end up in logs.",
+            f"base_url of {parts.hostname} must hold no query but api-version, and no fragment: addresses end up in "
+            "logs.",
             hint="Give secrets as api_key= or headers=.",
         )
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     path = parts.path.rstrip("/") or "/v1"
     url = urlunsplit((parts.scheme, f"{host}:{port}" if port else host, path, "", ""))
-    return url, unquote(parts.username or ""), unquote(parts.password or "")
+    return url, unquote(parts.username or ""), unquote(parts.password or ""), version
 
 
 def origin_of(url: str) -> tuple[str, str, int | None]:
