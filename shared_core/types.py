@@ -116,7 +116,8 @@ class Usage:
     3
 
     Attributes:
-        calls: requests sent to a language model.
+        calls: requests sent to a language model. One that is tried again after a failure counts once, and what a
+            server is asked to find its abilities belongs to no answer.
         prompt_tokens: tokens of the prompts; a prefix that the backend shared counts once.
         generated_tokens: tokens written by the model, forced ones included.
         forwards: forward passes of the model, if the backend counts them.

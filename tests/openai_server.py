@@ -267,7 +267,7 @@ class FakeServer:
         size = len(prompt) if isinstance(prompt, list) else len(tokenize(str(prompt or body.get("messages"))))
         choices = [self._choice(body, i, chat=chat) for i in range(n)]
         usage = {"prompt_tokens": size, "completion_tokens": 4 * n, "prompt_tokens_details": {"cached_tokens": 1}}
-        answer = {"choices": choices, "usage": usage}
+        answer: dict[str, Any] = {"choices": choices, "usage": usage}
         if chat and body.get("return_token_ids") and "returns_ids" in self.features:
             answer["prompt_token_ids"] = tokenize(str(body["messages"]))
         return 200, answer

@@ -306,12 +306,17 @@ class OpenAICompatibleLM(Remade, BaseLanguageModel):
 
     async def _probe(self, deadline: Deadline) -> Planner:
         self._endpoint.lost = False
+        before = self._endpoint.calls
         try:
             able, self._sampler.kept = await probe(self._endpoint, self._model, self._api, deadline, fresh=self._fresh)
         except BaseException:
             self._endpoint.lost = True  # what is known is of before
             raise
         self._fresh = False
+        asked = self._endpoint.calls - before
+        logger.info(
+            "%s answered %d small requests about its abilities; no usage counts them.", self._endpoint.url, asked
+        )
         for route in (able.chat, able.completions):
             if route is not None and route.left_out:
                 logger.warning(

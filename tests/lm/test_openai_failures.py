@@ -171,6 +171,22 @@ def test_json_is_utf_8_whatever_its_header_says(
     assert text_of(one(lm)) == "Café – 東京"
 
 
+def test_an_attempt_that_is_tried_again_and_the_probes_cost_no_call(
+    connect: Connect, server: FakeServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "shared_core.lm.openai")
+    lm = connect(server, max_retries=4)
+    server.faults.append({"status": 429})
+    lm.probe()
+    (said,) = (r.args for r in caplog.records if "about its abilities" in r.getMessage())
+    assert isinstance(said, tuple)
+    assert len(server.texts()) - 5 < said[1] < len(server.requests)  # one was tried again, and some are refused
+    server.faults.extend([{"status": 429}, {"status": 503}])
+    result = one(lm)
+    assert isinstance(result, Generation)
+    assert (result.usage.calls, result.usage.generated_tokens) == (1, 4)
+
+
 def test_an_error_in_an_answer_of_200_is_one_in_the_servers_words_and_tried_again(
     connect: Connect, server: FakeServer
 ) -> None:
