@@ -263,8 +263,10 @@ def _read(answer: Any, who: str, *, sent: str, logprobs: bool) -> Reply:
             f"{who} gave a {type(answer).__name__}, not a message.", hint="Does llm.complete('Hello') work by itself?"
         )
     message = answer.message if isinstance(answer, ChatResponse) else None
-    text = read_content(answer.text if isinstance(answer, CompletionResponse) else get(message, "content")).text
     blocks = read_content(get(message, "blocks"))
+    text = blocks.text  # a message's ``content`` would put a line break between two of them
+    if text is None:
+        text = read_content(answer.text if isinstance(answer, CompletionResponse) else get(message, "content")).text
     if text is None and message is not None and not get(message, "blocks"):
         text = ""  # LlamaIndex makes no block of a reply that is empty
     choice, candidate = (get(get(answer.raw, name), 0) for name in ("choices", "candidates"))

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from llama_index.core.base.llms.types import ChatResponse, CompletionResponse
+from llama_index.core.base.llms.types import ChatResponse, CompletionResponse, TextBlock, ThinkingBlock
 from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
 from llama_index.core.llms import MockLLM
 
@@ -228,6 +228,12 @@ def saying(reply: ChatResponse) -> ChatLLM:
 
 
 # --- failures ------------------------------------------------------------------------------------------------------
+
+
+def test_a_reply_in_several_blocks_is_one_text() -> None:
+    reply = chat_reply("")
+    reply.message.blocks = [ThinkingBlock(content="hm"), TextBlock(text="I don't"), TextBlock(text=" know.")]
+    assert only(LlamaIndexLM(ChatLLM(lambda p, o: reply)).generate([Generate(ASK)])).text == "I don't know."
 
 
 def test_a_reply_without_text_is_empty_not_a_crash() -> None:
