@@ -55,6 +55,20 @@ def test_a_500_that_names_no_field_is_tried_again(connect: Connect) -> None:
         assert len(lm.slept) == 1  # type: ignore[attr-defined]
 
 
+def test_a_500_that_refuses_several_choices_is_a_refusal(connect: Connect) -> None:
+    def answer(body: dict[str, Any], chat: bool) -> tuple[int, Any]:
+        if body.get("n", 1) > 1:
+            return 500, {"error": {"code": 500, "message": "Only one completion choice is allowed"}}
+        said = {"message": {"content": "blue"}} if chat else {"text": "blue"}
+        return 200, {"choices": [{"index": 0, "finish_reason": "stop", **said}]}
+
+    with FakeServer() as server:
+        server.script = answer
+        lm = connect(server)
+        assert len(one(lm, n=3, temperature=1.0).samples) == 3
+        assert lm.slept == []  # type: ignore[attr-defined]  # at each start of a program it took a quarter of a minute
+
+
 def test_a_second_process_asks_nothing(connect: Connect, cache: Path) -> None:
     with FakeServer(LLAMA) as server:
         known = connect(server).probe()

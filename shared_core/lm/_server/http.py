@@ -384,7 +384,7 @@ class Endpoint:
         self, status: int, body: object, headers: Mapping[str, str], sent: Mapping[str, Any]
     ) -> Failure:
         if status == 500 and _names_field(detail(body), sent):
-            status = 422  # llama-cpp-python
+            status = 422  # llama-cpp-python, and llama.cpp's own server
         error = status_error(
             self.url,
             status,
@@ -418,6 +418,8 @@ async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[str]:
 def _names_field(said: str, sent: Mapping[str, Any]) -> bool:
     """Return whether an error speaks of a field of the request, as validation does."""
     if "'loc': ('body'" in said:
+        return True
+    if sent.get("n", 1) > 1 and re.search(r"\bchoices?\b", said):  # llama.cpp: "Only one completion choice is allowed"
         return True
     optional = set(sent) - {"model", "prompt", "messages", "stop", "seed", "n"}  # words of any error's text
     return any(re.search(rf"\b{re.escape(name)}\b", said) for name in optional)
