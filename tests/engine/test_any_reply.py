@@ -56,7 +56,7 @@ def ask(
         text = reply(request)
         if isinstance(text, Exception):
             return text
-        with_p = {"tokens": (text,), "logprobs": (-0.1,)} if request.params.logprobs else {}
+        with_p: dict[str, Any] = {"tokens": (text,), "logprobs": (-0.1,)} if request.params.logprobs else {}
         return [Sample(text, **with_p)] * request.params.n
 
     lm = ScriptedLM(scripted, capabilities=capabilities or Capabilities())

@@ -180,6 +180,7 @@ def test_an_attempt_that_is_tried_again_and_the_probes_cost_no_call(
     lm.probe()
     (said,) = (r.args for r in caplog.records if "about its abilities" in r.getMessage())
     assert isinstance(said, tuple)
+    assert isinstance(said[1], int)
     assert len(server.texts()) - 5 < said[1] < len(server.requests)  # one was tried again, and some are refused
     server.faults.extend([{"status": 429}, {"status": 503}])
     result = one(lm)
