@@ -1,4 +1,4 @@
-"""Rebuild the adapter that ships: ``python -m benchmarks.small train``, then ``python -m benchmarks.small pack``."""
+"""Rebuild the adapter that ships: ``python -m benchmarks.small train``, then ``pack``, then ``replies``."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import argparse
 from pathlib import Path
 
 from benchmarks import ROOT
+from benchmarks.small.replies import write_rates
 from benchmarks.small.train import STEPS, pack, run
 
 
 def main() -> None:
     """Run one stage."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("stage", choices=["train", "pack"])
+    parser.add_argument("stage", choices=["train", "pack", "replies"])
     parser.add_argument("--data", type=Path, default=ROOT / "../shared/data")
     parser.add_argument(
         "--made", type=Path, help="further questions: the folder that benchmarks.reader.questions writes"
@@ -24,9 +25,12 @@ def main() -> None:
         "--start", "--adapter", dest="start", type=Path, help="earlier adapter to go on from: file or folder"
     )
     parser.add_argument("--file", type=Path, default=ROOT / "shared_core/lm/weights/small.safetensors", help="of pack")
+    parser.add_argument("--each", type=int, default=60, help="questions of each set, of replies")
     given = parser.parse_args()
     if given.stage == "train":
         print(run(given.data, given.work, given.steps, given.seed, given.start, given.made).output)
+    elif given.stage == "replies":
+        print(write_rates(given.data, given.file, given.each))
     else:
         print(pack(given.data, given.work, given.file, given.made))
 

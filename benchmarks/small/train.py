@@ -121,6 +121,7 @@ def pack(data: Path, work: Path, file: Path, made: Path | None = None) -> Path:
             "python -m benchmarks.reader.questions --data DATA --sources SOURCES --out MADE",
             "torchrun --nproc-per-node 2 -m benchmarks.small train --made MADE --seed 4 --steps 140 --adapter FILE",
             "python -m benchmarks.small pack --made MADE",
+            "python -m benchmarks.small replies",
         ],
     }
     file.with_suffix(".json").write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
@@ -94,6 +94,8 @@ class TransformersLM(Remade, BaseLanguageModel):
     Attributes:
         fallback: why tree decoding is not used with this model; empty if it is. (With a sliding window it is used
             for sequences that fit into the window; the log tells of the first that does not.)
+        reply_rates: how its replies go with the reader's being right, where that was measured (of ``small``): with
+            them, ``pipelines.decision.trust`` knows from the first question on what its word means.
 
     Raises:
         MissingDependencyError: torch or transformers is not installed.
@@ -147,6 +149,7 @@ class TransformersLM(Remade, BaseLanguageModel):
         if adapter is not None and name is None:
             self.name = f"{self.name}#{adapter}"
         self.model, self.tokenizer = self._adapters.base, tokenizer
+        self.reply_rates: Mapping[str, Mapping[str, float]] | None = getattr(self.model, "reply_rates", None)
         self.encoder = Encoder(tokenizer)
         self._detokenizer = Detokenizer(tokenizer)
         self._runner = Runner(self.model)

@@ -18,7 +18,7 @@ from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.decision.trust import ModelTrust, Reply
 from shared_core.pipelines.evidence import cited_spans, quote_of, quoted_places, titled, words_only
 from shared_core.pipelines.extractive import QUOTES, claims_from, count_candidates, try_reader
-from shared_core.reading.base import Reading
+from shared_core.reading.base import Reading, ReadResult
 from shared_core.runtime.flow import Flow, Report, Retrieve
 from shared_core.types import Answer, Claim, Passage, Retrieved, Signals
 
@@ -89,6 +89,8 @@ def compete(
         return Competition(list(claims), tuple(readings), answerable=answerable)
     # Counts for other questions only (`ModelTrust`), so that this one gets the same answer when asked again.
     run.abilities.trust.observe(found.probability, found.reply, question)
+    if found.reply != "agrees":
+        claims = _lower(claims, trust_in(run).own_right(found.reply, question))
     best = max((c.support for c in claims if c.support is not None), default=0.0)  # unknown ones are never shown
     wins = found.together > max(best, run.settings.target_accuracy)
     if found.reply == "agrees" and best > run.settings.target_accuracy:
@@ -107,12 +109,33 @@ def compete(
     if not wins:
         return Competition(list(claims), tuple(readings), answerable=answerable)
     # Only one of two different answers can be right, so what remains for the model's is what the quote leaves.
-    left = 1 - found.together
-    lowered = [c if c.support is None else dataclasses.replace(c, support=min(c.support, left)) for c in claims]
+    lowered = _lower(claims, 1 - found.together)
     # Further quotes rise or fall with the first. Its probability is not 0: then it could not have won.
     share = found.together / found.probability
     scaled = [dataclasses.replace(c, support=(c.support or 0.0) * share) for c in found.own]
     return Competition([*scaled, *lowered], tuple(readings), True, answerable)
+
+
+def _lower(claims: Sequence[Claim], most: float) -> list[Claim]:
+    return [c if c.support is None else dataclasses.replace(c, support=min(c.support, most)) for c in claims]
+
+
+def read_where_hopeless(question: str, passages: Sequence[Passage], run: QuestionRun) -> Flow[ReadResult | None]:
+    """Read before the model is asked, and return the result where no reply of it could lead to an answer.
+
+    That is so where the reader's best quote stays below the target whatever the model says to it, and what the model
+    says otherwise was measured to be right too seldom (``ModelTrust.own_right``). Elsewhere ``None``.
+    """
+    target, trust = run.settings.target_accuracy, run.abilities.trust
+    if not takes_part(run) or any(trust.own_right(reply, question) > target for reply in ("differs", "contradicts")):
+        return None
+    result = yield from try_reader(question, passages, max(QUOTES, len(passages)), run)
+    own = own_claims(result.readings, passages, run)
+    p = own[0].support if own else None
+    if p is None or trust.highest(p, question) > target:
+        return None
+    run.abilities.expected.see(result)
+    return result
 
 
 def takes_part(run: QuestionRun) -> bool:

@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shared_core.errors import BudgetError, LimitError, SelfReflectError
+from shared_core.pipelines.competing import read_where_hopeless
 from shared_core.pipelines.confidence import Weighed, decide_weighed, weigh
 from shared_core.pipelines.decision.decide import DecisionRequest, decide, merge_duplicates
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.decision.wording import assemble_uncited
-from shared_core.pipelines.extractive import UnusableReplies, answer_without_model, extractive
+from shared_core.pipelines.extractive import UnusableReplies, answer_without_model, extractive, quote_best
 from shared_core.pipelines.gating.choose import choose_estimator, choose_threshold, estimator_report
 from shared_core.pipelines.gating.measure import measure
 from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, demonstrations, step_prompt
@@ -50,6 +51,10 @@ def composed(question: str, run: QuestionRun) -> Flow[Answer]:
     weighed = Weighed([])
     passages: Sequence[Passage] = found
     if found:
+        hopeless = yield from read_where_hopeless(question, found, run)
+        if hopeless is not None:
+            yield run.note("write", "left out", "whatever the model replied, no answer would be probable enough")
+            return (yield from quote_best(question, found, hopeless, run))
         passages = yield from _rerank(question, found, method, run)
         try:
             claims = yield from write(question, passages, run)

@@ -65,6 +65,11 @@ def extractive(question: str, run: QuestionRun) -> Flow[Answer]:
     found, result = yield from read_best(question, run)
     if not found:
         return (yield from decide(DecisionRequest(question, (), (), pipeline="composed"), run))
+    return (yield from quote_best(question, found, result, run))
+
+
+def quote_best(question: str, found: Sequence[Passage], result: ReadResult, run: QuestionRun) -> Flow[Answer]:
+    """Show the best of the quotes that were read in passages, if their support is above the target."""
     by_id = {p.id: p for p in found}
     calibration = run.abilities.calibrations.get("confidence")
     quotes = claims_from(result.readings, by_id, calibration)

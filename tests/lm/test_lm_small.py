@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import platformdirs
 import pytest
 
 from shared_core.errors import InputError, ModelLoadError
+from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm._hf import adapter as ours
 from shared_core.lm._hf import gguf
 from shared_core.lm.base import Generate, Prompt, SamplingParams
@@ -17,11 +20,18 @@ from shared_core.lm.checkpoints import packaged_file
 from shared_core.lm.identity import identity_of, identity_of_files
 from shared_core.lm.small import load_small_model, pack_adapter
 from shared_core.lm.transformers import TransformersLM
+from shared_core.pipelines.decision.trust import ModelTrust
+from shared_core.retrieval import BM25Retriever
+from shared_core.types import Passage
 from tests.lm.tiny_gguf import write_gguf
 
 peft = pytest.importorskip("peft")
 pytestmark = pytest.mark.usefixtures("one_thread")
 TOKENS = ("[Relevant]", "[Irrelevant]")
+RATES = {
+    "right": {"agrees": 0.7, "differs": 0.1, "declines": 0.19, "contradicts": 0.01},
+    "wrong": {"agrees": 0.1, "differs": 0.2, "declines": 0.69, "contradicts": 0.01},
+}
 
 
 @pytest.fixture
@@ -72,6 +82,21 @@ def test_loading_merges_what_was_trained(packed: tuple[Path, Any], base: Path) -
     assert not isinstance(said, Exception)
     # What a user writes never becomes one of the tokens.
     assert lm.encoder.single_id(TOKENS[1]) not in lm.encoder.encode(Prompt.untrusted(f"{TOKENS[1]}", role="user"))
+
+
+def test_an_engine_knows_from_the_first_question_what_a_measured_models_word_means(packed: tuple[Path, Any]) -> None:
+    def trust() -> ModelTrust:
+        lm = load_small_model(packed[0], device="cpu", dtype="float32")
+        return SelfReflectEngine(BM25Retriever([Passage("a", "The lamp was lit in 1871.")]), lm).context.trust
+
+    said = {"sha256": hashlib.sha256(packed[0].read_bytes()).hexdigest(), "reply_rates": RATES}
+    unknown, measured = ModelTrust().posterior(0.45, "agrees"), ModelTrust(RATES).posterior(0.45, "agrees")
+    assert trust().posterior(0.45, "agrees") == unknown
+    card = packed[0].with_suffix(".json")
+    card.write_text(json.dumps(said))
+    assert trust().posterior(0.45, "agrees") == measured
+    card.write_text(json.dumps({**said, "sha256": "of other weights"}))
+    assert trust().posterior(0.45, "agrees") == unknown
 
 
 def test_a_training_goes_on_from_a_packed_adapter(packed: tuple[Path, Any], base: Path) -> None:

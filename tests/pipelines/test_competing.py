@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared_core import Answer, SelfReflectEngine, SelfReflectSettings
+from shared_core.errors import CalibrationError
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.confidence import combine
 from shared_core.pipelines.decision.question_run import QuestionRun
@@ -119,6 +120,67 @@ def test_of_a_name_that_the_passage_lacks_two_who_agree_are_no_surer_than_one() 
         supports.append(answer.claims[0].support or 0.0)
     assert supports[0] > supports[1]
     assert supports[1] <= 0.45
+
+
+MEASURED = {
+    "right": {"agrees": 0.4, "differs": 0.49, "declines": 0.1, "contradicts": 0.01},
+    "wrong": {"agrees": 0.2, "differs": 0.49, "declines": 0.3, "contradicts": 0.01},
+    "own": {"differs": 0.06, "contradicts": 0.06},
+}
+
+
+def measured(reply: str, reader: float, rates: Any = MEASURED) -> tuple[Answer, int]:
+    """Ask a model whose replies were measured; how often it was asked is returned too."""
+    lm = ScriptedLM(lambda request: reply)
+    lm.reply_rates = rates  # type: ignore[attr-defined]
+    engine = SelfReflectEngine(Shelf(), lm, reader=FirstSentenceReader(reader, answerable=reader), critic=Critic())
+    answer = engine.answer(QUESTION)
+    return answer, answer.usage.calls
+
+
+def test_what_was_measured_of_a_model_counts_at_once_and_gives_way_to_what_it_does() -> None:
+    known, unknown = ModelTrust(MEASURED), ModelTrust()
+    assert 0.55 < known.posterior(0.45, "agrees") < unknown.posterior(0.45, "agrees")
+    assert known.posterior(0.6, "declines") < 0.4
+    assert known.own_right("differs") < 0.2 < unknown.own_right("differs")
+    for i in range(60):
+        known.observe(0.95, "declines", str(i))  # on these documents it declines whatever is asked
+    assert known.posterior(0.6, "declines") > 0.5
+    assert known.own_right("differs") > 0.9  # what was measured elsewhere no longer counts
+    assert pickle.loads(pickle.dumps(known)).posterior(0.6, "agrees") == known.posterior(0.6, "agrees")
+
+
+@pytest.mark.parametrize(
+    "rates",
+    [
+        {"right": MEASURED["right"]},
+        {**MEASURED, "wrong": {**MEASURED["right"], "agrees": 0.9}},
+        {**MEASURED, "wrong": {"agrees": 1.0}},
+        {**MEASURED, "own": {"differs": 6.0}},
+    ],
+)
+def test_what_is_no_rate_is_refused(rates: Any) -> None:
+    with pytest.raises(CalibrationError):
+        ModelTrust(rates)
+
+
+def test_a_model_is_not_asked_where_no_reply_of_it_could_lead_to_an_answer() -> None:
+    agreeing = f"<reference>S1</reference><claim>{RIGHT}</claim>"
+    answer, calls = measured(agreeing, 0.2)
+    assert answer.abstained
+    assert calls == 0
+    assert answer.claims[0].support == pytest.approx(0.2)
+    answer, calls = measured(agreeing, 0.4)  # here it could: with its agreement the quote is probable enough
+    assert calls > 0
+    assert answer.text.startswith(RIGHT)
+    assert measured(agreeing, 0.2, rates=None)[1] > 0  # of a model that nobody measured nothing is foreseen
+    assert measured(agreeing, 0.2, rates={**MEASURED, "own": {}})[1] > 0  # what it says itself may be right
+
+
+def test_what_a_model_says_itself_is_as_probable_as_it_was_measured() -> None:
+    answer, _ = measured("<reference>S2</reference><claim>Its keeper was Ada Quill.</claim>", 0.45)
+    assert answer.abstained
+    assert all((c.support or 0.0) < 0.5 for c in answer.claims)
 
 
 def test_trust_tells_kinds_of_model_apart() -> None:

@@ -38,6 +38,8 @@ class Adapter:
         scale: factor of the product of its matrices.
         tokens: that it adds to the vocabulary, in the order of their ids.
         tensors: by name.
+        reply_rates: how the model's replies went with the reader's being right, where that was measured
+            (``pipelines.decision.trust.ReplyRates``).
     """
 
     file: Path
@@ -46,6 +48,7 @@ class Adapter:
     scale: float
     tokens: tuple[str, ...]
     tensors: Mapping[str, Tensor]
+    reply_rates: Mapping[str, Mapping[str, float]] | None = None
 
     def base_file(self) -> Path:
         """Find the file of the base.
@@ -69,6 +72,8 @@ class Adapter:
     def merge(self, model: Any, tokenizer: Any) -> None:
         """Add the tokens and the products of its matrices to a model; both change in place.
 
+        ``model.reply_rates`` is what was measured of the two together.
+
         Raises:
             ModelLoadError: the model has no such modules, or of other sizes, or the tokenizer other tokens.
         """
@@ -85,6 +90,7 @@ class Adapter:
                     has = "none" if weight is None else str(tuple(weight.shape))
                     raise self._misfit(f"{name}: {(b.shape[0], a.shape[1])} in the adapter, {has} in the model")
                 weight += (self.scale * (b @ a)).to(weight)
+        model.reply_rates = self.reply_rates
 
     def _add_tokens(self, model: Any, tokenizer: Any) -> None:
         import torch
@@ -164,9 +170,20 @@ def _read(file: Path) -> Adapter:
                 )
             tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118  # it is no mapping
         tokens = tuple(json.loads(said["tokens"]))
-        return Adapter(file, said["base"], said["base_sha256"], float(said["scale"]), tokens, tensors)
+        rates = _measured(file)
+        return Adapter(file, said["base"], said["base_sha256"], float(said["scale"]), tokens, tensors, rates)
     except (SafetensorError, OSError, KeyError, ValueError) as error:
         raise ModelLoadError(f"The adapter {str(file)!r} cannot be read: {error}", hint="Fetch it again.") from error
+
+
+def _measured(file: Path) -> Mapping[str, Mapping[str, float]] | None:
+    """Read the reply rates from the card beside an adapter, if it has a card and that is of these very weights."""
+    card = file.with_suffix(".json")
+    if not card.is_file():
+        return None
+    said = json.loads(card.read_text(encoding="utf-8"))
+    own = said.get("sha256") == hashlib.sha256(file.read_bytes()).hexdigest()
+    return said.get("reply_rates") if own else None
 
 
 def pack_adapter(folder: str | Path, file: str | Path, *, base: str, model: Any, tokens: Mapping[str, int]) -> Path:

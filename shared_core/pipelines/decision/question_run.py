@@ -86,6 +86,7 @@ class Abilities:
             has_embedder=resources.embedder is not None,
             has_reader=resources.reader is not None,
             expected=expected if expected is not None else ExpectedShare(),
+            trust=ModelTrust(getattr(resources.models.get("default"), "reply_rates", None)),
             stack=stack,
             guarantee=guarantee,
             # One watch for the engine's life: drift shows over many questions.

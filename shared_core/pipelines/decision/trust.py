@@ -19,13 +19,20 @@ from __future__ import annotations
 import math
 import threading
 from collections import OrderedDict
+from collections.abc import Mapping
 from typing import Any, Literal, get_args
+
+from shared_core.errors import CalibrationError
 
 Reply = Literal["agrees", "differs", "declines", "contradicts"]
 """It says what the reader's best quote says; something else; that there is no answer; or what its own quote refutes."""
 _REPLIES: tuple[Reply, ...] = get_args(Reply)
 _Rates = tuple[float, float, float, float]
-TYPES: dict[str, tuple[float, _Rates, _Rates]] = {
+ReplyRates = Mapping[str, Mapping[str, float]]
+"""P(reply | R) as ``right`` and P(reply | not R) as ``wrong``, by reply; each above 0, and they add up to 1. As ``own``
+P(what the model itself says is right | reply), of replies for which that was measured."""
+_Types = dict[str, tuple[float, _Rates, _Rates]]
+TYPES: _Types = {
     "competent": (0.25, (0.84, 0.12, 0.03, 0.01), (0.02, 0.27, 0.70, 0.01)),
     "careful": (0.20, (0.66, 0.24, 0.09, 0.01), (0.03, 0.21, 0.75, 0.01)),
     "ready": (0.10, (0.78, 0.19, 0.02, 0.01), (0.15, 0.35, 0.49, 0.01)),
@@ -39,10 +46,13 @@ their own words; strong ones that answer a fifth or half of the questions with w
 behind right quotes. The priors are a judgement. Models that are often wrong agree with the reader nearly as often where
 it is wrong, since what misleads one misleads the other: SmolLM2-135M in .25 and .14 of the cases. To weigh that cost
 more answers than it gained."""
+_MEASURED = "measured"
 _COMPETENT = ("competent", "careful")
-_SECONDS = (*_COMPETENT, "contradicting")
+_SECONDS = (_MEASURED, *_COMPETENT, "contradicting")
 """Types whose agreement counts. Where the reader is unsure, what is nearest misleads it and the others alike: of the
 quotes that their agreement alone brought above .5, half were wrong."""
+_BELIEVED = 0.9
+"""Prior that a model's replies mean here what they meant where they were measured; the rest is shared as without."""
 UNINFORMATIVE = 1 - sum(prior for prior, _, _ in TYPES.values())
 """Prior of a model whose replies tell nothing of R."""
 _COUNTED_BEFORE: _Rates = (1.0, 1.0, 1.0, 0.3)  # α
@@ -60,6 +70,13 @@ class ModelTrust:
 
     What a question itself taught does not count for it, so the same question gets the same answer again.
 
+    Args:
+        measured: rates of this very model on labelled questions (``TransformersLM.reply_rates``); ``None`` if its
+            replies were never measured.
+
+    Raises:
+        CalibrationError: they are no rates.
+
     Example:
         >>> trust = ModelTrust()
         >>> round(trust.posterior(0.7, "declines"), 2)
@@ -70,7 +87,14 @@ class ModelTrust:
         0.7
     """
 
-    def __init__(self) -> None:
+    def __init__(self, measured: ReplyRates | None = None) -> None:
+        self._types, self._nothing = TYPES, UNINFORMATIVE
+        self._own: Mapping[str, float] = measured.get("own", {}) if measured is not None else {}
+        if measured is not None:
+            left = 1 - _BELIEVED
+            others = {name: (left * prior, right, wrong) for name, (prior, right, wrong) in TYPES.items()}
+            self._types = {_MEASURED: (_BELIEVED, *_checked(measured)), **others}
+            self._nothing *= left
         self._learnt: OrderedDict[str, _Learnt] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -80,13 +104,13 @@ class ModelTrust:
         Args:
             question: that it is wanted for; what was learnt from it is left out.
         """
-        weights = _weigh(self._others(question))
+        weights = self._weigh(self._others(question))
         return math.fsum(weights[name] for name in _COMPETENT)
 
     def helps(self, question: str = "") -> float:
         """Return P(its replies tell where the reader is right, and its own quotes bear it out), as far as is known."""
-        weights = _weigh(self._others(question))
-        return math.fsum(weights[name] for name in TYPES if name != "contradicting")
+        weights = self._weigh(self._others(question))
+        return math.fsum(weights[name] for name in self._types if name != "contradicting")
 
     def posterior(self, probability: float, reply: Reply, question: str = "") -> float:
         """Return P(the reader's best quote answers), given how the model replied.
@@ -97,11 +121,11 @@ class ModelTrust:
             question: what was learnt from it is left out.
         """
         learnt = self._others(question)
-        weights = _weigh(learnt)
+        weights = self._weigh(learnt)
         right = wrong = 0.0
         either = weights[_NOTHING] * _rates_so_far(learnt)[_REPLIES.index(reply)]
-        for name in TYPES:
-            if_right, if_wrong = _joint(name, probability, reply)
+        for name in self._types:
+            if_right, if_wrong = self._joint(name, probability, reply)
             # Their agreement counts as if it told nothing, and their other replies count in full.
             if reply == "agrees" and name not in _SECONDS:
                 either += weights[name] * (if_right + if_wrong)
@@ -110,11 +134,27 @@ class ModelTrust:
                 wrong += weights[name] * if_wrong
         return (right + either * probability) / (right + wrong + either)  # what tells nothing leaves p as it is
 
+    def own_right(self, reply: Reply, question: str = "") -> float:
+        """Return how probable at most it is that what the model itself says is right: 1 unless that was measured.
+
+        Args:
+            reply: of the model.
+            question: what was learnt from it is left out.
+        """
+        if reply not in self._own:
+            return 1.0
+        as_measured = self._weigh(self._others(question))[_MEASURED]
+        return as_measured * self._own[reply] + 1 - as_measured
+
+    def highest(self, probability: float, question: str = "") -> float:
+        """Return P(the reader's best quote answers), given the reply that would speak for it most."""
+        return max(self.posterior(probability, reply, question) for reply in _REPLIES)
+
     def observe(self, probability: float, reply: Reply, question: str) -> None:
         """Learn from one more reply, in place of what was learnt from the same question before."""
         doubted = _DOUBT + (1 - 2 * _DOUBT) * probability  # p in [0, 1] → [.2, .8]
         # P(reply) by each type, R or not. Above 0, as no rate is 0 and `doubted` is neither 0 nor 1.
-        likely = tuple(math.log(sum(_joint(name, doubted, reply))) for name in TYPES)
+        likely = tuple(math.log(sum(self._joint(name, doubted, reply))) for name in self._types)
         with self._lock:
             self._learnt.pop(question, None)  # so that it goes to the end, and the oldest is forgotten first
             self._learnt[question] = reply, likely
@@ -129,21 +169,47 @@ class ModelTrust:
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
             # Without the lock, which cannot be pickled.
-            return {"_learnt": OrderedDict(self._learnt)}
+            return {name: value for name, value in self.__dict__.items() if name != "_lock"} | {
+                "_learnt": OrderedDict(self._learnt)
+            }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._learnt = state["_learnt"]
+        self.__dict__.update(state)
         self._lock = threading.Lock()
 
+    def _weigh(self, learnt: list[_Learnt]) -> dict[str, float]:
+        """Return P(a model is of each type), ``_NOTHING`` among them."""
+        logs = [math.log(prior) for prior, _, _ in self._types.values()]
+        # Rows of `learnt` are questions, so zip makes the terms of each type.
+        logs = [math.fsum(terms) for terms in zip(logs, *(likely for _, likely in learnt), strict=True)]
+        logs.append(math.log(self._nothing) + _log_marginal(_counts(learnt)))
+        shares = [math.exp(value - max(logs)) for value in logs]  # 200 replies would underflow to 0 without it
+        return {name: share / sum(shares) for name, share in zip((*self._types, _NOTHING), shares, strict=True)}
 
-def _weigh(learnt: list[_Learnt]) -> dict[str, float]:
-    """Return P(a model is of each type), ``_NOTHING`` among them."""
-    logs = [math.log(prior) for prior, _, _ in TYPES.values()]
-    # Rows of `learnt` are questions, so zip makes the terms of each type.
-    logs = [math.fsum(terms) for terms in zip(logs, *(likely for _, likely in learnt), strict=True)]
-    logs.append(math.log(UNINFORMATIVE) + _log_marginal(_counts(learnt)))
-    shares = [math.exp(value - max(logs)) for value in logs]  # 200 replies would underflow to 0 without it
-    return {name: share / sum(shares) for name, share in zip((*TYPES, _NOTHING), shares, strict=True)}
+    def _joint(self, name: str, probability: float, reply: Reply) -> tuple[float, float]:
+        """Return P(reply, R) and P(reply, not R) for a type."""
+        _, if_right, if_wrong = self._types[name]
+        at = _REPLIES.index(reply)
+        return probability * if_right[at], (1 - probability) * if_wrong[at]
+
+
+def _checked(rates: ReplyRates) -> tuple[_Rates, _Rates]:
+    found = []
+    for given in ("right", "wrong"):
+        row = rates.get(given, {})
+        if (
+            set(row) != set(_REPLIES)
+            or not all(0 < p < 1 for p in row.values())
+            or not math.isclose(sum(row.values()), 1, abs_tol=1e-6)
+        ):
+            raise CalibrationError(
+                f"{dict(row)} are no rates of replies ({given}).",
+                hint=f"Give one above 0 for each of {', '.join(_REPLIES)}; they add up to 1.",
+            )
+        found.append((row["agrees"], row["differs"], row["declines"], row["contradicts"]))
+    if any(not 0 <= p <= 1 for p in rates.get("own", {}).values()):
+        raise CalibrationError(f"{dict(rates['own'])} are no probabilities (own).", hint="Give numbers from 0 to 1.")
+    return found[0], found[1]
 
 
 def _counts(learnt: list[_Learnt]) -> list[int]:
@@ -162,10 +228,3 @@ def _rates_so_far(learnt: list[_Learnt]) -> list[float]:
     counts = _counts(learnt)
     total = sum(_COUNTED_BEFORE) + sum(counts)
     return [(a + n) / total for a, n in zip(_COUNTED_BEFORE, counts, strict=True)]
-
-
-def _joint(name: str, probability: float, reply: Reply) -> tuple[float, float]:
-    """Return P(reply, R) and P(reply, not R) for a type."""
-    _, if_right, if_wrong = TYPES[name]
-    at = _REPLIES.index(reply)
-    return probability * if_right[at], (1 - probability) * if_wrong[at]
