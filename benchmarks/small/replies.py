@@ -33,7 +33,7 @@ _QUOTES_ALL = 0.001  # target at which the reader's best quote is shown, however
 
 @dataclass(frozen=True, slots=True)
 class Reaction:
-    """What came of one question.
+    """How one question went.
 
     Attributes:
         probability: of the reader's best quote, before the model was asked.
@@ -74,13 +74,13 @@ def _compare(case: Case, answer: Answer, quoted: Answer) -> Reaction | None:
         return None
     best = max(quoted.claims, key=lambda c: c.support or 0.0)
     own = [c.text for c in answer.claims if c.text != best.text]
-    reply = compared[0].outcome.removeprefix("the model ")
-    assert reply in get_args(Reply), reply
-    right, own_right = (
-        any(contains_answer(text, case.answers) for text in texts) and bool(case.answers)
-        for texts in ([best.text], own)
-    )
-    return Reaction(float(str(compared[0].values["reader"])), reply, right, own_right)
+    reply: Reply = next(name for name in _REPLIES if compared[0].outcome == f"the model {name}")
+    probability = float(str(compared[0].values["reader"]))
+    return Reaction(probability, reply, _answers(case, [best.text]), _answers(case, own))
+
+
+def _answers(case: Case, texts: Sequence[str]) -> bool:
+    return bool(case.answers) and any(contains_answer(text, case.answers) for text in texts)
 
 
 def fit_rates(reactions: Sequence[Reaction]) -> ReplyRates:

@@ -27,6 +27,7 @@ _SETTING = re.compile(
     re.VERBOSE,
 )
 _NAMES_ITS_BLOCK = re.compile(r"(?:(\w*)[_-])?(?:name|id|title)", re.IGNORECASE)
+_LABEL = re.compile(r"[^\W\d_a-z]|\w+ ")
 _LONGEST_NAME = 60
 
 
@@ -105,7 +106,8 @@ def setting_at(text: str, place: int) -> tuple[str, ...] | None:
     """Return the names of the blocks around a line of a configuration, that of ``text[place]``, and the line's own.
 
     The outermost block is first. They are nested by indentation (YAML, JSON, ``server {``) or begin with ``[section]``.
-    A setting called ``name`` names its block as well. ``None`` where less than half of the lines are settings.
+    A setting called ``name`` names its block as well. ``None`` where less than half of the lines are settings, or half
+    of them are in no block and have labels for people.
 
     >>> hosts = "web:\\n  port: 80\\ndb:\\n  - name: main\\n    maxSize: 5"
     >>> setting_at(hosts, 8), setting_at(hosts, len(hosts) - 1), setting_at("[db]\\nport = 5432", 7)
@@ -121,7 +123,7 @@ def _settings(text: str) -> list[tuple[int, tuple[str, ...]]]:
     """Return where each line begins, with the names of the blocks that hold it and its own."""
     found: list[tuple[int, tuple[str, ...]]] = []
     above: list[tuple[int, str]] = []  # columns and names of what may hold the next line
-    named = position = 0
+    named = labels = position = 0
     for line in text.splitlines(keepends=True):
         start, position = position, position + len(line)
         match = _SETTING.match(line.rstrip())
@@ -138,7 +140,11 @@ def _settings(text: str) -> list[tuple[int, tuple[str, ...]]]:
         if naming and above and 0 < len(value) <= _LONGEST_NAME:
             above += [(above[-1][0], part) for part in (naming[1], value) if part]
         named += bool(name)
-        found.append((start, (*(block for _, block in above if block), name)))
+        blocks = tuple(block for _, block in above if block)
+        # "Meeting point: the pier" in a text for people, in no block; keys of programs are seldom so.
+        before, colon, _ = line.partition(":")
+        labels += bool(colon) and "=" not in before and not (blocks or match["quote"]) and bool(_LABEL.match(name))
+        found.append((start, (*blocks, name)))
         parts = name.split(None, 1) if match["opens"] else [name]  # "location /api {"
         above += [(-1 if match["section"] else column, part) for part in parts]
-    return found if 2 * named >= len(found) else []
+    return found if 2 * named >= len(found) and 2 * labels < named else []
