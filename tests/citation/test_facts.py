@@ -128,6 +128,15 @@ def test_a_count_is_no_other_year() -> None:
     assert not found.refuted
 
 
+@pytest.mark.parametrize("claim", ["Three stations", "There are three stations."])
+def test_the_numbers_of_a_date_count_nothing(claim: str) -> None:
+    found = compare_claim(claim, "The Board was created on 12 May 1921 to build stations.")
+    assert not found.refuted
+    assert not found.agrees
+    assert compare_claim("It opened on 13 May.", "It opened on 12 May.").refuted
+    assert compare_claim("Three stations", "Twelve stations").refuted
+
+
 def test_a_name_that_a_pronoun_stands_for_is_not_replaced_by_another() -> None:
     evidence = "The School of Navigation is old. It was opened in 1805 beside the Customs House."
     assert compare_claim("The School of Navigation was opened in 1805.", evidence).agrees

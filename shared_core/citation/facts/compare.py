@@ -285,7 +285,7 @@ class _Scope:
         left = [
             c for c in claimed if not any(equal_quantity(c, q) for q in near) and not any(c.end - 1 in r for r in iso)
         ]
-        spare = [q for q in near if not any(equal_quantity(c, q) for c in claimed)]
+        unclaimed = [q for q in near if not any(equal_quantity(c, q) for c in claimed)]
         yield from self._attached(claim, claimed)
         swaps = _in_place(claim, nearest) if alike >= _SAME else frozenset()
         for quantity in left:
@@ -297,6 +297,7 @@ class _Scope:
                 continue
             if quantity.last and any(same_quantity(quantity, q) for q in self.quantities):
                 continue
+            spare = unclaimed if _is_dated(quantity, claim) else [q for q in unclaimed if not _is_dated(q, nearest)]
             instead = next((q for q in spare if _crossed(swaps, claim, quantity, nearest, q)), None)
             if instead is not None and not same_quantity(quantity, instead):
                 kind: Kind = "unit" if quantity.values & instead.values else "number"
@@ -408,6 +409,12 @@ def _comparable(one: Quantity, other: Quantity) -> bool:
     """Whether one number may stand for the other: of one kind of unit, both ordinal or none, both years or none."""
     same_kind = one.dimension == other.dimension or not (one.dimension and other.dimension)
     return same_kind and one.ordinal == other.ordinal and one.is_year == other.is_year
+
+
+def _is_dated(quantity: Quantity, sentence: Sentence) -> bool:
+    """Whether a number is the day or the year of a date of its sentence, and so counts nothing."""
+    dates = ((d.text, {float(d.day), float(d.year)} - {0.0}) for d in dates_of(sentence.text))
+    return any(quantity.values & values and quantity.text in text for text, values in dates)
 
 
 def _overlap(claim: Sentence, held: Sentence) -> float:
