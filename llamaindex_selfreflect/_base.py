@@ -12,7 +12,7 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.callbacks.schema import CBEventType, EventPayload
 from llama_index.core.instrumentation.events.query import QueryEndEvent, QueryStartEvent
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.prompts.mixin import PromptMixinType
+from llama_index.core.prompts.mixin import PromptDictType, PromptMixinType
 from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.core.utils import print_text
 
@@ -87,6 +87,9 @@ class ReflectiveQueryEngine(BaseQueryEngine):
 
     def _get_prompt_modules(self) -> PromptMixinType:
         return {}  # the engine's prompts are parts of its formats, not templates
+
+    def _update_prompts(self, prompts: PromptDictType) -> None:
+        refuse_template(**prompts)
 
     # --- LlamaIndex's interface ------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugH
 from llama_index.core.llms import MockLLM
 from llama_index.core.postprocessor import SimilarityPostprocessor
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.prompts import PromptTemplate
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
@@ -203,6 +204,13 @@ def test_postprocessors_are_applied_and_told_of_the_callbacks() -> None:
     assert [n.node.node_id for n in made.query("the captain and the lamp").source_nodes] == ["lamp"]
     assert cut.callback_manager is manager
     assert [n.node.node_id for n in made.retrieve(QueryBundle("the captain and the lamp"))] == ["lamp"]
+
+
+@pytest.mark.parametrize("name", ["response_synthesizer:text_qa_template", "text_qa_template"])
+def test_a_template_set_later_is_refused_as_on_creation(name: str) -> None:
+    with pytest.raises(InputError, match=f"{name} has no effect here"):
+        engine(0.9).update_prompts({name: PromptTemplate("{context_str}")})
+    engine(0.9).update_prompts({})
 
 
 async def test_the_other_doors_of_a_retriever_query_engine() -> None:
