@@ -11,6 +11,7 @@ from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.callbacks.schema import CBEventType, EventPayload
 from llama_index.core.instrumentation.events.query import QueryEndEvent, QueryStartEvent
+from llama_index.core.postprocessor import LongContextReorder
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.prompts.mixin import PromptDictType, PromptMixinType
 from llama_index.core.schema import NodeWithScore, QueryBundle
@@ -308,7 +309,8 @@ def _postprocessors(given: object) -> list[BaseNodePostprocessor]:
             f"node_postprocessors must be a list of node postprocessors of LlamaIndex, not {kinds}.",
             hint="node_postprocessors=[SelfReflectRerank(…)], for example.",
         )
-    return found
+    # It hides the best nodes in the middle and at the end for the sake of long prompts; passages are read best first.
+    return [p for p in found if not isinstance(p, LongContextReorder)]
 
 
 def refuse_template(**given: object) -> None:

@@ -14,7 +14,7 @@ from llama_index.core import Settings
 from llama_index.core.base.response.schema import AsyncStreamingResponse, Response, StreamingResponse
 from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
 from llama_index.core.llms import MockLLM
-from llama_index.core.postprocessor import SimilarityPostprocessor
+from llama_index.core.postprocessor import LongContextReorder, SimilarityPostprocessor
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.prompts import PromptTemplate
 from llama_index.core.query_engine import RetrieverQueryEngine
@@ -204,6 +204,15 @@ def test_postprocessors_are_applied_and_told_of_the_callbacks() -> None:
     assert [n.node.node_id for n in made.query("the captain and the lamp").source_nodes] == ["lamp"]
     assert cut.callback_manager is manager
     assert [n.node.node_id for n in made.retrieve(QueryBundle("the captain and the lamp"))] == ["lamp"]
+
+
+async def test_nodes_are_read_best_first_though_reordered_for_long_prompts() -> None:
+    """It puts the best of two nodes last, and what is found last is believed less."""
+    made = engine(0.1, node_postprocessors=[LongContextReorder()])
+    asked = QueryBundle("the captain and the lamp")
+    assert [n.node.node_id for n in made.retrieve(asked)] == ["lamp", "ship"]
+    assert [n.node.node_id for n in await made.aretrieve(asked)] == ["lamp", "ship"]
+    assert [p.id for p in made.query(asked).answer.passages] == ["lamp", "ship"]  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("name", ["response_synthesizer:text_qa_template", "text_qa_template"])
