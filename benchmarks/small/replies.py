@@ -33,7 +33,7 @@ _QUOTES_ALL = 0.001  # target at which the reader's best quote is shown, however
 
 @dataclass(frozen=True, slots=True)
 class Reaction:
-    """How one question went.
+    """One question with the reply to it.
 
     Attributes:
         probability: of the reader's best quote, before the model was asked.
