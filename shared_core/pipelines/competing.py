@@ -138,6 +138,17 @@ def read_where_hopeless(question: str, passages: Sequence[Passage], run: Questio
     return result
 
 
+def is_settled(
+    question: str, claims: Sequence[Claim], readings: Sequence[Reading], passages: Sequence[Passage], run: QuestionRun
+) -> bool:
+    """Return whether the reader's quote will be shown, and what the model may still say itself is too seldom right."""
+    target = run.settings.target_accuracy
+    if not takes_part(run) or run.abilities.trust.own_right("differs", question) > target:
+        return False
+    found = compare(question, claims, readings, passages, run)
+    return found is not None and found.together > target
+
+
 def takes_part(run: QuestionRun) -> bool:
     """Return whether the default's own quotes compete at all: settings, a reader and a model.
 

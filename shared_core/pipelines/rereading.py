@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from shared_core.errors import ContextOverflowError, LimitError
 from shared_core.lm.base import Generation, Sample, SamplingParams
-from shared_core.pipelines.competing import is_poor
+from shared_core.pipelines.competing import is_poor, is_settled
 from shared_core.pipelines.confidence import Weighed, weigh
 from shared_core.pipelines.decision.question_run import QuestionRun, leave_out
 from shared_core.pipelines.decision.reasons import DECLINED, is_refusal
@@ -64,6 +64,9 @@ def read_again(
         return before
     if is_poor(question, run):
         yield run.note("read again", "left out", "the model's replies have told nothing so far")
+        return before
+    if is_settled(question, before.claims, before.readings, found or passages, run):
+        yield run.note("read again", "left out", "the default's own quote is probable enough")
         return before
     try:
         claim = yield from _short_answer(question, passages, run)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from shared_core.errors import GrammarError
 from shared_core.lm.base import (
@@ -91,6 +94,41 @@ def test_greedy_equals_transformers_generate(tiny_model: Any, tiny_lm: Any) -> N
         expected = tiny_model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=20, do_sample=False)
         [result] = tiny_lm.generate([request])
         assert list(result.samples[0].token_ids) == expected[0, ids.shape[1] :].tolist()
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_what_repeats_is_checked_in_one_pass_and_comes_out_the_same(
+    data: st.DataObject, layouts: dict[str, TransformersLM]
+) -> None:
+    words = data.draw(st.lists(st.sampled_from(["river", "lamp", "1871", "the", "of"]), min_size=1, max_size=12))
+    params = SamplingParams(
+        max_tokens=data.draw(st.integers(1, 60)),
+        min_tokens=data.draw(st.integers(0, 1)),
+        logprobs=data.draw(st.booleans()),
+        stop=data.draw(st.sampled_from([(), ("e",), ("river", "1")])),
+        alternatives=data.draw(st.sampled_from([0, 3])),
+    )
+    request = Generate(Prompt.untrusted(" ".join(words * 2)), params)
+    same(samples(layouts["auto"].generate([request])), samples(layouts["fallback"].generate([request])))
+
+
+def test_what_repeats_costs_few_passes(tiny_model: Any, tiny_tokenizer: Any) -> None:
+    repeating = copy.deepcopy(tiny_model)
+    repeating.get_output_embeddings().weight.data.zero_()  # of equal logits the first wins: the same token for ever
+    lm = TransformersLM(repeating, tiny_tokenizer)
+    (result,) = lm.generate([Generate(FEW_SHOT, SamplingParams(max_tokens=200))])
+    assert isinstance(result, Generation)
+    assert result.usage.generated_tokens == 200
+    assert result.usage.forwards < 30
+
+
+def test_no_token_of_a_draft_that_was_given_up_is_kept(layouts: dict[str, TransformersLM]) -> None:
+    lm = layouts["auto"]
+    first = Generate(Prompt.untrusted("river lamp river lamp river"), SamplingParams(max_tokens=40))
+    text = samples(lm.generate([first]))[0].text
+    on = [Generate(Prompt.untrusted(f"river lamp river lamp river{text}"), SamplingParams(max_tokens=20))]
+    same(samples(lm.generate(on)), samples(layouts["fallback"].generate(on)))
 
 
 def test_within_its_window_a_sliding_model_decodes_as_a_tree(caplog: Any) -> None:

@@ -177,6 +177,14 @@ def test_a_model_is_not_asked_where_no_reply_of_it_could_lead_to_an_answer() -> 
     assert measured(agreeing, 0.2, rates={**MEASURED, "own": {}})[1] > 0  # what it says itself may be right
 
 
+def test_a_measured_model_is_not_asked_again_where_the_quote_is_probable_enough() -> None:
+    other = "<reference>S2</reference><claim>Its keeper was Ada Quill.</claim>"
+    answer, once = measured(other, 0.7)
+    assert answer.text.startswith(RIGHT)
+    assert ("read again", "left out") in {(d.kind, d.outcome) for d in answer.trace}
+    assert measured(other, 0.45)[1] > once  # here it may yet agree
+
+
 def test_what_a_model_says_itself_is_as_probable_as_it_was_measured() -> None:
     answer, _ = measured("<reference>S2</reference><claim>Its keeper was Ada Quill.</claim>", 0.45)
     assert answer.abstained

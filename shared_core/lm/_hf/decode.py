@@ -21,10 +21,12 @@ from shared_core.lm._hf.grammar import Constraint
 from shared_core.lm._hf.model import Runner, Tap
 from shared_core.lm._hf.plan import Ids
 from shared_core.lm._hf.repeated import Repeated
-from shared_core.lm._hf.sample import Noise, Sampling, choose, noise_key
+from shared_core.lm._hf.sample import Noise, Sampling, choose, look_up, noise_key
 from shared_core.lm.base import FinishReason, SamplingParams
 
 Session = Forest | Repeated
+_DRAFT = 4, 32
+"""Tokens of a draft at first, and at most: twice as many after one that was right to its end, half after another."""
 
 
 @dataclass(slots=True)
@@ -100,6 +102,7 @@ class Branch:
     hidden: NDArray[np.float32] | None = None
     saved: int = 0
     fed: list[int] = field(default_factory=list)
+    draft: int = _DRAFT[0]
 
     @property
     def awaits_next(self) -> bool:
@@ -177,13 +180,18 @@ class Decoder:
 
     def _feed(self, live: dict[int, Branch]) -> None:
         one = self._session.lockstep
+        draft = self._draft(live)
         # A tree takes all pending tokens of a branch in one pass, a plain batch one token of each row.
-        feeds = [(b, x.pending[:1] if one else list(x.pending)) for b, x in live.items()]
-        every = [x.job.records and len(tokens) > 1 for (_, tokens), x in zip(feeds, live.values())]
+        feeds = [(b, x.pending[:1] if one else [*x.pending, *draft]) for b, x in live.items()]
+        every = [(x.job.records or bool(draft)) and len(tokens) > 1 for (_, tokens), x in zip(feeds, live.values())]
         before = self._run.forwards
         logits = self._session.feed(feeds, every)
         next(iter(live.values())).job.forwards += self._run.forwards - before
         self.peak_bytes = max(self.peak_bytes, self._session.cache_bytes)
+        if draft:
+            ((number, branch),) = live.items()
+            self._follow(number, branch, draft, logits)
+            return
         # Logits come as (sum of rows, vocabulary): one row for each token of `every`, else one for the last token.
         rows: dict[int, tuple[int, int]] = {}
         at = 0
@@ -196,6 +204,41 @@ class Decoder:
             if branch.job.tap is not None and not branch.pending and (branch.closing or branch.job.follows):
                 branch.hidden = self._run.hidden[branch.job.tap][i].cpu().numpy()
         self._advance(live, logits, rows)
+
+    def _draft(self, live: dict[int, Branch]) -> list[int]:
+        """Return tokens that may come next, where a single greedy sample is written that nothing else depends on."""
+        (branch, *others) = live.values()
+        job = branch.job
+        plain = branch.constraint is None and job.tap is None and not branch.closing and len(branch.pending) == 1
+        if others or self._session.lockstep or not plain or job.params.temperature > 0:
+            return []
+        most = min(branch.draft, job.params.max_tokens - len(branch.ids))
+        return look_up(np.concatenate([job.ids, branch.ids]), most) if most > 0 else []
+
+    def _follow(self, number: int, branch: Branch, draft: list[int], logits: torch.Tensor) -> None:
+        """Take the model's own choices as long as they are those of the draft, and the one behind them.
+
+        Args:
+            logits: (1 + length of the draft, vocabulary), behind the pending token and behind each of the draft.
+        """
+        branch.fed += branch.pending
+        branch.pending.clear()
+        self._refuse_nan({0: branch}, logits, {0: (0, len(logits))})
+        notes: list[tuple[Branch, int, int]] = []
+        right = 0
+        while branch.job.error is None:
+            (token,) = self._choose([(branch, right)], logits)
+            notes += [(branch, right, token)] * branch.job.records
+            self._take(branch, token)
+            if branch.closing or right == len(draft) or token != draft[right]:
+                break
+            branch.fed += branch.pending  # it was fed with the draft
+            branch.pending.clear()
+            right += 1
+        assert isinstance(self._session, Forest)  # `_draft` makes none for the other
+        self._session.rewind(number, len(draft) - right)
+        branch.draft = min(2 * branch.draft, _DRAFT[1]) if right == len(draft) else max(branch.draft // 2, _DRAFT[0])
+        self._record(notes, logits)
 
     def _retire(self, live: dict[int, Branch]) -> None:
         """Drop branches that failed or have nothing left to feed."""

@@ -266,6 +266,12 @@ class Forest:
         self._visible[:, :, slots : slots + width] = branch[None, :, None] == own[:, None, :]
         return logits
 
+    def rewind(self, branch: int, tokens: int) -> None:
+        """Take back the last tokens of the only branch that is live."""
+        if tokens:
+            self._cache.trim(tokens)  # what is visible of these slots is set when they are written again
+            self._position[branch] -= tokens
+
     def fork(self, counts: Sequence[int], lanes: Sequence[int], steps: int) -> None:
         """Replace branch i by ``counts[i]`` branches, numbered consecutively; all branches must be live.
 

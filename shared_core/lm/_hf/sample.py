@@ -67,6 +67,33 @@ class Sampling:
     top_p: float
 
 
+def look_up(ids: NDArray[np.int64], most: int, longest: int = 3) -> list[int]:
+    """Return what followed the last tokens of a sequence where they occurred before, at most ``most`` tokens.
+
+    A draft for greedy decoding: an answer that repeats words of its prompt is checked in one pass instead of written
+    token by token (prompt lookup decoding: Saxena 2023).
+
+    Args:
+        ids: (length,) token ids.
+        most: tokens wanted.
+        longest: number of last tokens to look for; fewer where so many did not occur. The last place wins that has
+            so many tokens behind it, else the first.
+
+    Example:
+        >>> look_up(np.array([5, 6, 7, 8, 9, 6, 7]), most=2)
+        [8, 9]
+    """
+    for n in range(min(longest, len(ids) - 1), 0, -1):
+        windows = np.lib.stride_tricks.sliding_window_view(ids[:-1], n)  # (length - n, n): those before the last
+        places = np.flatnonzero((windows == ids[-n:]).all(axis=1))
+        if len(places):
+            whole = places[places + n + most <= len(ids)]
+            start = int(whole[-1] if len(whole) else places[0]) + n
+            found: list[int] = ids[start : start + most].tolist()
+            return found
+    return []
+
+
 def choose(logits: torch.Tensor, how: Sequence[Sampling], noise: Noise) -> torch.Tensor:
     """Choose a token for each row of (rows, vocabulary) logits; forbidden tokens are -inf. Returns (rows,) ids."""
     groups: dict[str, list[int]] = {}
