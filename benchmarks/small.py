@@ -1,6 +1,6 @@
 """Measure selfreflect-small on questions that it was not trained on (docs/small.md).
 
-    python benchmarks/small.py [--quick] [--model NAME …] [--parts gold quotes verdicts worth] [--each N] [--json FILE]
+    python benchmarks/small.py [--quick] [--model NAME …] [--parts gold quotes verdicts drafts worth] [--each N] [--json FILE]
 
 `gold`, with the paragraph that a question of SQuAD 2.0 was written for: `gold_f1_answerable`, `declines_right`.
 `quotes`, ReClaim on the same: `quote_right` (the quotes hold a right answer), `quote_declines` (nothing is quoted where
@@ -8,6 +8,9 @@ nothing answers), `cas` (the critic finds claims supported by their quotes), `ve
 `verdict_accuracy`, [Relevant] where the paragraph answers, and `verdict_auroc`; `retrieved_auroc`, the same between a
 retrieved passage with the answer and one without; `support_auroc`, [Fully supported] between a right answer and the
 answer to another question on the paragraph.
+`drafts`: CPU time of writing
+claims about quoted sentences (greedy, at most 64 tokens), without prompt lookup over with it (`claim_speedup`), and the
+share of claims that come out the same.
 `worth`, with retrieved passages, SQuAD 2.0 and Natural
 Questions: 1 for a right answer shown, -1 for a wrong one: `worth_none`, `worth_plain`, `worth_composed`. Figures of
 further models are named after them.
@@ -30,12 +33,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports 
 from benchmarks import command_line, show_figures
 from benchmarks.models import TOP_K, Case, Retrieved, alone, ask, natural_questions, run_and_write, squad, worth
 from benchmarks.reader.data import read_lines, read_passages
+from shared_core.citation import split_sentences
 from shared_core.cli.common import build_model
 from shared_core.evaluation import contains_answer, f1
 from shared_core.evaluation.metrics.confidence import auroc
 from shared_core.evaluation.runner import mean_of
 from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm.base import Generate, Generation, LanguageModel, Prompt, SamplingParams
+from shared_core.pipelines.reclaim.prompts import CLAIM_END, claim_prompt
 from shared_core.pipelines.self_rag.with_tokens import instruction, lead
 from shared_core.reading import CriticSupportScorer, ExtractiveReader
 from shared_core.reflection import REFLECTION_TOKENS, RELEVANCE_TOKENS, ReflectionVocabulary
@@ -176,6 +181,28 @@ def worths(lm: LanguageModel, cases: Sequence[Case], reader: ExtractiveReader) -
     }
 
 
+def drafts(lm: LanguageModel, cases: Sequence[Case]) -> Figures:
+    """Claims about the first sentence of each paragraph, with prompt lookup and without; they alternate."""
+    from shared_core.lm._hf.decode import Decoder
+
+    looking, params = Decoder._draft, SamplingParams(max_tokens=64, stop=(CLAIM_END,))
+    said: dict[str, list[str]] = {"with": [], "without": []}
+    spent = dict.fromkeys(said, 0.0)
+    for case in cases[:40]:
+        text = case.passages[0].text
+        start, end = split_sentences(text)[0]
+        for way in said:
+            if way == "without":
+                Decoder._draft = lambda self, live: []  # type: ignore[method-assign]
+            began = time.process_time()
+            (found,) = lm.generate([Generate(claim_prompt((), text[start:end]), params)])
+            spent[way] += time.process_time() - began
+            Decoder._draft = looking  # type: ignore[method-assign]
+            said[way].append(found.samples[0].text if isinstance(found, Generation) else repr(found))
+    same = [a == b for a, b in zip(*said.values(), strict=True)]
+    return {"claim_speedup": spent["without"] / spent["with"], "claims_same": mean_of(same)}
+
+
 def run(options: argparse.Namespace) -> Figures:
     each = options.each or (QUICK if options.quick else EACH)
     alike = gold_cases(options.data, each, options.part)
@@ -192,6 +219,7 @@ def run(options: argparse.Namespace) -> Figures:
         "gold": lambda lm: gold(lm, alike),
         "quotes": lambda lm: quotes(lm, alike),
         "verdicts": lambda lm: verdicts(lm, alike, gold_cases(options.data, None, options.part), cases[:each]),
+        "drafts": lambda lm: drafts(lm, alike),
         "worth": lambda lm: worths(lm, cases, reader),
     }
     for name in options.model or ["small"]:
@@ -210,7 +238,7 @@ def main() -> None:
     parser = command_line(__doc__, quick=f"{QUICK} questions of each set")
     parser.add_argument("--each", type=int, help="questions of each set, in place of the usual number")
     parser.add_argument("--model", action="append", default=[], help="small (default), smollm2, a path; repeatable")
-    names = ("gold", "quotes", "verdicts", "worth")
+    names = ("gold", "quotes", "verdicts", "drafts", "worth")
     parser.add_argument("--parts", nargs="*", default=list(names), choices=names)
     parser.add_argument("--part", default="test", choices=("tune", "test"), help="part of SQuAD 2.0")
     run_and_write(parser.parse_args(), run)
