@@ -1,6 +1,6 @@
 """Measure selfreflect-small on questions that it was not trained on (docs/small.md).
 
-    python benchmarks/small.py [--quick] [--model NAME …] [--parts gold quotes verdicts drafts worth] [--each N] [--json FILE]
+    python benchmarks/small.py [--quick] [--model NAME …] [--parts NAME …] [--each N] [--json FILE]
 
 `gold`, with the paragraph that a question of SQuAD 2.0 was written for: `gold_f1_answerable`, `declines_right`.
 `quotes`, ReClaim on the same: `quote_right` (the quotes hold a right answer), `quote_declines` (nothing is quoted where
