@@ -2,7 +2,8 @@
 
 Two passages may both answer a question, each otherwise: "The dam was completed in 1911." and "… in 1921." Whichever is
 shown, the reader of the answer has to know of the other. Sentences contradict each other if they say the same but for
-one fact, or but for their answers.
+one fact, or but for their answers; if both say all that the question names, with other years or amounts for answers; or
+if one denies the other's answer.
 """
 
 from __future__ import annotations
@@ -23,6 +24,14 @@ from shared_core.pipelines.decision.wording import one_line
 from shared_core.pipelines.evidence import known_probability, quoted_places
 from shared_core.pipelines.rerank import rank_by_reading
 from shared_core.reading.base import Reading, ReadResult
+from shared_core.reading.conflicts import (
+    Said,
+    agree_where_asked,
+    answer_otherwise,
+    kinds_apart,
+    narrowed_apart,
+    tells_another,
+)
 from shared_core.runtime.flow import Flow, Read, Report, Retrieve
 from shared_core.types import Answer, Citation, Claim, ClaimSealed, Passage, Retrieved, Signals, Span
 
@@ -238,14 +247,9 @@ def _add_place(claim: Claim, span: Span) -> Claim:
 _SHARE, _LEAST = 0.1, 0.1
 """Probability that the less probable quote must have: of the other's, and in any case. What hardly answers at all may
 differ in anything."""
+_LIKELY = 0.2  # of the surer one's probability: what a quote in other words needs to contradict it
 
 _WORD = re.compile(r"\b(?!(?:wh(?:at|en|ere|ich|ose)|does|have|were|with|from|th(?:at|is|ere)|many|much)\b)\w{4,}")
-_ANOTHER = re.compile(
-    r"\b(?:first|second|third|fourth|fifth|last|next|another|other|additional|further|again|new|newer|newest|old|older|"
-    r"oldest|earlier|later|former|previous|current|currently|originally|initially|re(?:built|opened|founded|launched))\b",
-    re.IGNORECASE,
-)
-"""Words that tell one of several things or times of a kind from another: "a second lamp was lit in 1899"."""
 
 
 def add_contradiction(
@@ -305,7 +309,7 @@ def find_contradiction(
             return None  # sorted: all further ones are less probable still
         # Passages contradict each other; two sentences of one passage may be before and after, rule and exception.
         apart = {s[0] for s in quoted_places(first)}.isdisjoint(s[0] for s in quoted_places(other))
-        if apart and (_refutes(first, other, question, titles) or _refutes(other, first, question, titles)):
+        if apart and _disagree(first, other, question, titles):
             places = [[by_id[s[0]] for s in quoted_places(c) if s[0] in by_id] for c in (first, other)]
             if not any(_about_another(a, b, question) for a in places[0] for b in places[1]):
                 return first, other
@@ -323,18 +327,38 @@ def _about_another(one: Passage, other: Passage, question: str) -> bool:
     spoken = [
         {stem(w) for w in _WORD.findall(f"{heading} {p.text.casefold()}")} for heading, p in zip(headings, (one, other))
     ]
-    return bool(named[0] - spoken[1] or named[1] - spoken[0])
+    return bool(named[0] - spoken[1] or named[1] - spoken[0]) or kinds_apart(question, *headings)
 
 
-def _refutes(one: Claim, other: Claim, question: str, titles: dict[str, str]) -> bool:
-    """Return whether ``one`` refutes ``other``, and no longer does once one fact or the answers are exchanged."""
-    if {w.casefold() for w in _ANOTHER.findall(one.text)} ^ {w.casefold() for w in _ANOTHER.findall(other.text)}:
+def _disagree(one: Claim, other: Claim, question: str, titles: dict[str, str]) -> bool:
+    """Return whether one of two quotes refutes the other, or both answer otherwise in words of their own."""
+    sides = [
+        Said(c.text, c.short_answer or "", " ".join(titles.get(s[0], "") for s in quoted_places(c)))
+        for c in (one, other)
+    ]
+    if agree_where_asked(question, *sides):
+        return False
+    narrowed = narrowed_apart(question, *sides)
+    if any(_refutes(a, b, question, titles, narrowed) for a, b in ((one, other), (other, one))):
+        return True
+    return (other.support or 0.0) >= _LIKELY * (one.support or 0.0) and answer_otherwise(question, *sides)
+
+
+def _refutes(one: Claim, other: Claim, question: str, titles: dict[str, str], narrowed: bool) -> bool:
+    """Return whether ``one`` refutes ``other``, and no longer does once one fact or the answers are exchanged.
+
+    Args:
+        narrowed: one of them speaks of a part or a case only, and so says nothing of the whole but by a negation.
+    """
+    if tells_another(one.text, other.text):
         return False
     context = "\n".join([question, *(titles.get(s[0], "") for s in quoted_places(one))])
     found = compare_claim(other.text, one.text, context)
     if not found.refuted:
         return False
     (fact, *more) = found.mismatches
+    if narrowed and fact.kind != "negation":
+        return False
     # A fact that the question names says which thing is meant ("the 1911 dam"); it is not what was asked.
     if not more and fact.kind != "addition" and not _holds(question, fact.claimed):
         return True
