@@ -31,6 +31,7 @@ __all__ = [
     "agree_where_asked",
     "answer_otherwise",
     "can_conflict",
+    "dates_opposite",
     "find_conflicts",
     "gives_opposite",
     "gives_other_dimension",
@@ -59,6 +60,9 @@ _NEGATING = re.compile(
 )
 
 
+_FIELD = re.compile(r"(?:^|[;|\n])[ \t]*([^;:|\n]{1,40}): ([^;|\n]*)")
+_TIME_ASKED = re.compile(r"\bwhen\b|\b(?:what|which) (?:time|date|day|year)\b", re.IGNORECASE)
+_STATE = 2  # words at most of a field that names a state
 _SIZES = {
     "deep": "deep|depth",
     "wide": "wide|width|broad|breadth|across",
@@ -96,7 +100,9 @@ def find_conflicts(question: str, quote: str, above: str) -> frozenset[str]:
     """
     found = {
         VALUE: any_another(values_of(question), quote, above),
-        OPPOSITE: gives_opposite(question, quote, above) or gives_other_dimension(question, quote),
+        OPPOSITE: gives_opposite(question, quote, above)
+        or gives_other_dimension(question, quote)
+        or dates_opposite(question, quote),
         NEGATION: lacks_negation(question, quote),
     }
     return frozenset(name for name, holds in found.items() if holds)
@@ -133,6 +139,32 @@ def gives_other_dimension(question: str, quote: str) -> bool:
     given = [m[1] or m[2] for m in _SIZE_GIVEN.finditer(quote)]
     own = next(words for words in _SIZES.values() if re.fullmatch(words, asked[1] or asked[2], re.IGNORECASE))
     return bool(given) and not re.search(rf"\b(?:{own})\b", quote, re.IGNORECASE)
+
+
+def dates_opposite(question: str, quote: str) -> bool:
+    """Return whether a time is asked of what a record of fields dates only the opposite of.
+
+    >>> dates_opposite("When was ticket 7 closed?", "Ticket: 7; Opened: 2024-01-09; Status: closed")
+    True
+    >>> dates_opposite("When was ticket 7 closed?", "Ticket: 7; Opened: 2024-01-09; Closed: 2024-02-01")
+    False
+    """
+    fields = _FIELD.findall(quote)
+    if len(fields) < 2 or not _TIME_ASKED.search(question):
+        return False
+    # "Status: closed" gives no time, but "Notes: closed on 1 February" does
+    told = (value for _, value in fields if _is_time(value) or len(value.split()) > _STATE)
+    named = _sides(" ".join([*(label for label, _ in fields), *told]))
+    dated = _sides(" ".join(label for label, value in fields if _is_time(value)))
+    return any(
+        len(sides) == 1 and pair in dated and not sides & named[pair] for pair, sides in _sides(question).items()
+    )
+
+
+def _is_time(value: str) -> bool:
+    """Whether a field has one date, or one time of day or year; a span of time tells both of its ends."""
+    times = [q for q in quantities_of(value) if q.is_year or q.dimension == "clock"]
+    return len(dates_of(value) or times) == 1
 
 
 def lacks_negation(question: str, quote: str) -> bool:

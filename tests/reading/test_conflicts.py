@@ -56,6 +56,22 @@ def test_another_dimension_than_the_one_asked_for(question: str, quote: str, con
 
 
 @pytest.mark.parametrize(
+    ("quote", "conflicts"),
+    [
+        ("Ticket: T-2; Opened: 2024-01-09; Priority: low; Status: closed", True),
+        ("Ticket: T-2; Opened: 9 January 2024; Status: closed", True),
+        ("Ticket: T-2; Opened: 2024-01-09; Closed: 2024-02-01", False),
+        ("Ticket: T-2; Opened: 2024-01-09; Closed: ", False),
+        ("Ticket: T-2; Opened: 2024-01-09; Notes: closed on 1 February", False),
+        ("Ticket: T-2; Open: 2024-01-09 to 2024-02-01; Status: closed", False),
+        ("Ticket: T-2; Status: closed; Owner: Ann Reed", False),
+    ],
+)
+def test_a_record_that_dates_only_the_opposite_of_what_is_asked(quote: str, conflicts: bool) -> None:
+    assert (OPPOSITE in find_conflicts("When was ticket T-2 closed?", quote, "")) == conflicts
+
+
+@pytest.mark.parametrize(
     ("question", "quote", "above"),
     [
         ("When does the small hall close?", "It opens at 8 and closes at 22:00.", ""),
