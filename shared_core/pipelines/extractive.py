@@ -30,6 +30,7 @@ from shared_core.reading.conflicts import (
     answer_otherwise,
     kinds_apart,
     narrowed_apart,
+    only_one_holds,
     tells_another,
 )
 from shared_core.runtime.flow import Flow, Read, Report, Retrieve
@@ -336,7 +337,7 @@ def _disagree(one: Claim, other: Claim, question: str, titles: dict[str, str]) -
         Said(c.text, c.short_answer or "", " ".join(titles.get(s[0], "") for s in quoted_places(c)))
         for c in (one, other)
     ]
-    if agree_where_asked(question, *sides):
+    if agree_where_asked(question, *sides) or only_one_holds(question, *sides):
         return False
     narrowed = narrowed_apart(question, *sides)
     if any(_refutes(a, b, question, titles, narrowed) for a, b in ((one, other), (other, one))):

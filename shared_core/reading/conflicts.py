@@ -19,7 +19,7 @@ from shared_core.citation.facts.dates import dates_of, same_date, weekdays_of
 from shared_core.citation.facts.opposites import side_of
 from shared_core.citation.facts.quantities import Quantity, quantities_of
 from shared_core.citation.facts.tokens import Sentence, Token, clauses_of, fold, stem, tokens_of
-from shared_core.reading.values import any_another, values_of
+from shared_core.reading.values import any_another, holds, values_of
 
 __all__ = [
     "ABSENT",
@@ -38,6 +38,7 @@ __all__ = [
     "kinds_apart",
     "lacks_negation",
     "narrowed_apart",
+    "only_one_holds",
     "tells_another",
 ]
 
@@ -203,6 +204,9 @@ _END_ASKED = re.compile(
     r"\b(?:until|till)\b|\bup to (?:when|what)|\bhow late\b|\b(?:close|end|finish|stop)(?:s|e[sd])?\b", re.IGNORECASE
 )
 _START_ASKED = re.compile(r"\bfrom when\b|\bsince\b|\bhow early\b|\b(?:open|start|begin)s?\b", re.IGNORECASE)
+_YES_OR_NO = re.compile(
+    r"\W*(?:is|are|was|were|do|does|did|can|could|may|must|has|have|had|will|would|should)\b", re.IGNORECASE
+)
 _DENIES = r"\b(?:not|no longer|instead of|rather than) (?:(?:by|in|at|on|for|to) )?(?:the |an? )?"
 _FREE = re.compile(r"(?:free|no charge)\b(?! of (?!charge))", re.IGNORECASE)
 _RATE = re.compile(
@@ -299,6 +303,18 @@ def agree_where_asked(question: str, one: Said, other: Said) -> bool:
     if _END_ASKED.search(question):
         return set(ends[0][1]) == set(ends[1][1])
     return _START_ASKED.search(question) is not None and set(ends[0][0]) == set(ends[1][0])
+
+
+def only_one_holds(question: str, one: Said, other: Said) -> bool:
+    """Return whether one sentence, or its title, holds a value by which a question names its thing, and one does not.
+
+    In a question for yes or no, the value may be what is in doubt.
+
+    >>> only_one_holds("When was 1.12 released?", Said("1.12 (2022)", "2022"), Said("1.3 (2009)", "2009"))
+    True
+    """
+    values = () if _YES_OR_NO.match(question) else values_of(question)
+    return any(holds(v, f"{one.text}\n{one.title}") != holds(v, f"{other.text}\n{other.title}") for v in values)
 
 
 def answer_otherwise(question: str, one: Said, other: Said) -> bool:

@@ -225,6 +225,15 @@ def test_two_shops_of_a_kind_do_not_contradict_each_other() -> None:
     assert not find_contradiction(quotes, [north, south], "When does the shop open?")
 
 
+def test_what_is_said_of_another_version_contradicts_nothing() -> None:
+    a = Passage("a", "Changes in release 1.12 (2022-04-07) [stable]")
+    b = Passage("b", "Changes in release 1.3.13 (2009-09-30) [stable]")
+    quotes = [quote(a, 0.9, "2022-04-07"), quote(b, 0.2, "2009-09-30")]
+    assert not find_contradiction(quotes, [a, b], "When was gzip 1.12 released?")
+    dear, cheap = Passage("d", "The fee is €45."), Passage("c", "The fee is €40.")
+    assert find_contradiction([quote(cheap, 0.6, "€40"), quote(dear, 0.4, "€45")], [dear, cheap], "Is the fee €40?")
+
+
 @given(st.text(max_size=60), st.text(max_size=60), st.text(max_size=9))
 def test_no_text_makes_the_comparison_fail(one: str, other: str, short: str) -> None:
     a, b = Passage("a", f"The dam opened in 1911. {one}"), Passage("b", f"{other} the dam opened in 1921.")
