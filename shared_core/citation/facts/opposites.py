@@ -7,141 +7,25 @@ import itertools
 import re
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
+from importlib import resources
 
 from shared_core.citation.facts.tokens import Sentence, Token, align, clauses_of, fold, is_denied, stem
-
-_SIDES = """
-open opened opening opens / close closed closing closes shut shuts
-north northern / south southern / east eastern / west western
-rise rises rose risen rising increase increases increased grow grows grew grown climbed
-  / fall falls fell fallen falling decrease decreases decreased decline declined drop drops dropped shrink shrank shrunk
-begin begins began begun start starts started / end ends ended finish finishes finished complete completes completed
-before / after
-upper higher taller / lower
-born / died
-largest biggest greatest / smallest
-highest tallest / lowest
-heavier heaviest / lighter lightest
-earlier earliest / later latest
-alone solo / together jointly
-slightly marginally / sharply strongly steeply considerably significantly substantially dramatically
-preceding previous / following subsequent next
-first / last final
-user users visitor visitors guest guests / administrator administrators admin admins
-adult adults grown-up / child children / infant infants baby babies
-supplier suppliers vendor vendors / customer customers client clients
-army / navy / airforce
-plaintiff plaintiffs claimant claimants / defendant defendants
-doctor doctors physician physicians surgeon surgeons / nurse nurses / patient patients
-author authors writer writers / reader readers / publisher publishers
-driver drivers / passenger passengers / pedestrian pedestrians / cyclist cyclists
-uncle uncles / aunt aunts / nephew nephews / niece nieces / cousin cousins
-grandfather grandfathers / grandmother grandmothers
-painter painters / sculptor sculptors / composer composers / poet poets / novelist novelists / architect architects
-gold golden / silver / bronze / copper / iron / steel
-wood wooden timber / stone / brick / concrete / glass / plastic
-drought droughts / flood floods flooding / frost frosts / hail / fire fires / earthquake earthquakes
-breakfast breakfasts / lunch lunches / dinner dinners
-mandatory compulsory obligatory / optional voluntary
-hand hands / machine machines
-gain gains gained profit profits / loss losses
-success successes successful / failure failures unsuccessful
-temporary temporarily / permanent permanently
-minor / major
-longest / shortest
-oldest / youngest newest
-best / worst
-maximum / minimum
-majority / minority
-inside within / outside
-import imports imported / export exports exported
-include includes included including / exclude excludes excluded excluding
-allow allows allowed permit permits permitted / forbid forbids forbidden prohibit prohibits prohibited ban banned
-accept accepts accepted approve approves approved / reject rejects rejected
-arrive arrives arrived / depart departs departed
-legal lawful / illegal unlawful
-public / private
-rural / urban
-winter / spring / summer / autumn
-morning / noon / afternoon / evening / night
-red / blue / green / yellow / black / white / brown / grey gray / orange / purple
-enable enables enabled / disable disables disabled
-lock locks locked / unlock unlocks unlocked
-connect connects connected / disconnect disconnects disconnected
-install installs installed / uninstall uninstalls uninstalled
-encrypt encrypts encrypted / decrypt decrypts decrypted
-keep keeps kept retain retains retained / delete deletes deleted discard discards discarded
-show shows shown showed / hide hides hid hidden
-add adds added / remove removes removed
-widen widens widened broaden broadens broadened / narrow narrows narrowed
-double doubles doubled / halve halves halved
-older elder / younger
-demolish demolishes demolished dismantle dismantled / build builds built construct constructs constructed
-lengthen lengthens lengthened / shorten shortens shortened
-tighten tightens tightened / loosen loosens loosened
-horizontal horizontally / vertical vertically
-clockwise / counterclockwise anticlockwise
-internal internally / external externally
-cheapest cheaper / dearest dearer
-fastest / slowest
-hot hottest warm warmer / cold coldest
-wet / dry
-full / empty
-large larger / small smaller
-fast faster / slow slower
-strong stronger strongest / weak weaker weakest
-male males man men boy boys / female females woman women girl girls
-father / mother
-husband / wife
-son sons / daughter daughters
-brother brothers / sister sisters
-positive positively / negative negatively
-primary / secondary
-ancient / modern
-civilian civilians / military
-domestic / foreign
-top / bottom
-front / rear
-input inputs / output outputs
-upload uploads uploaded / download downloads downloaded
-upstream / downstream
-indoor indoors / outdoor outdoors
-local / remote
-manual manually / automatic automatically
-winner winners / loser losers
-like likes liked love loves loved / dislike dislikes disliked hate hates hated
-long longer / short shorter
-above / below
-believe believes believed think thinks thought / deny denies denied doubt doubts doubted
-maker makers manufacturer manufacturers / seller sellers retailer retailers dealer dealers
-  / buyer buyers customer customers
-landlord landlords lessor / tenant tenants lessee
-lender lenders / borrower borrowers
-teacher teachers / student students pupil pupils
-employer employers / employee employees / contractor contractors freelancer freelancers
-oral orally verbal verbally / written
-"""
 
 
 def _pairs(text: str) -> dict[str, tuple[int, int]]:
     """Map each stem to (number of its pair, side)."""
-    joined = re.sub(r"\n  ", " ", text.strip())
+    joined = re.sub(r"\n  ", " ", text)
+    lines = [line for line in joined.splitlines() if not line.startswith("#")]
     return {
         stem(word): (number, side)
-        for number, line in enumerate(joined.splitlines())
+        for number, line in enumerate(lines)
         for side, words in enumerate(line.split("/"))
         for word in words.split()
     }
 
 
-_OPPOSITES = _pairs(_SIDES)
-_CONVERSES = _pairs(
-    """
-buy buys bought purchase purchases purchased / sell sells sold
-borrow borrows borrowed / lend lends lent
-receive receives received / give gives gave given
-"""
-)
+_LISTS = resources.files("shared_core.citation.facts").joinpath("opposites.txt").read_text("utf-8")
+_OPPOSITES, _CONVERSES = map(_pairs, _LISTS.split("\n\n"))
 
 
 def side_of(word: str) -> tuple[int, int] | None:
