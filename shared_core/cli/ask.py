@@ -229,14 +229,15 @@ def show_quotes(answer: Answer) -> None:
 
 
 def _mark(claim: Claim, answer: Answer) -> Text:
+    from shared_core.pipelines.decision.wording import flag_mark
+
     numbers = {(s.passage_id, s.start, s.end): i for i, s in enumerate(answer.numbered_spans(), 1)}
     text = Text(claim.text)
     if claim.short_answer:
         text.highlight_words([claim.short_answer], "bold green")
     marks = dict.fromkeys(numbers[(s.passage_id, s.start, s.end)] for c in claim.citations for s in c.primary)
     text.append("".join(f" [{n}]" for n in marks), "bold cyan")
-    if claim.status == "flagged":
-        text.append(" (unsupported)", "yellow")
+    text.append(flag_mark(claim), "yellow")
     return text
 
 

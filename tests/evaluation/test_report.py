@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 from shared_core import SelfReflectEngine, SelfReflectSettings
+from shared_core.cli.ask import _mark
 from shared_core.evaluation.report import write_report
 from shared_core.reading.base import Reading, ReadResult
 from shared_core.types import Answer, Citation, Claim, Passage
@@ -141,3 +143,14 @@ def test_a_checked_answer_is_shown_whole_with_a_verdict_for_each_claim(tmp_path:
     assert "<i>es" not in html
     body = html[html.index('<p class="answer checked">') : html.index("</p>", html.index('<p class="answer checked">'))]
     assert unescape(re.sub(r"<sup>.*?</sup>|<[^>]+>", "", body)) == text
+
+
+def test_a_quote_that_contradicts_the_answer_is_called_that(tmp_path: Path) -> None:
+    other = Passage("o", "The lamp was lit in 1872.", "Lamps")
+    spans = PASSAGE.span(0, 25), other.span(0, 25)
+    claims = [Claim(s.text, 0.5, (Citation((s,)),)) for s in spans]
+    claims[1] = replace(claims[1], status="flagged", verdict="contradicted")
+    answer = Answer("When?", " ".join(c.text for c in claims), tuple(claims), passages=(PASSAGE, other))
+    write_report([answer], tmp_path / "a.html")
+    assert "contradicts the answer before" in (tmp_path / "a.html").read_text("utf-8")
+    assert "contradicts the answer before" in _mark(claims[1], answer).plain

@@ -156,9 +156,14 @@ def assemble(claims: Sequence[Claim]) -> tuple[str, tuple[Claim, ...]]:
         text = f"{text} {claim.text}" if text else claim.text
         placed.append(dataclasses.replace(claim, start=start, end=start + len(claim.text)))
         text += number_marks([claim], numbers)
-        text += _MARKS.get(claim.verdict or "", " (unsupported)") if claim.status == "flagged" else ""
+        text += flag_mark(claim)
     placed.sort(key=lambda c: c.status == "dropped")  # stable: `_show` sorts the scores alike
     return text, tuple(placed)
+
+
+def flag_mark(claim: Claim) -> str:
+    """Return the mark behind a flagged claim, after a blank; empty for others."""
+    return _MARKS.get(claim.verdict or "", " (unsupported)") if claim.status == "flagged" else ""
 
 
 def number_marks(claims: Sequence[Claim], numbers: dict[tuple[str, int, int], int]) -> str:
