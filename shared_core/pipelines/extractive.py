@@ -251,6 +251,10 @@ differ in anything."""
 _LIKELY = 0.2  # of the surer one's probability: what a quote in other words needs to contradict it
 
 _WORD = re.compile(r"\b(?!(?:wh(?:at|en|ere|ich|ose)|does|have|were|with|from|th(?:at|is|ere)|many|much)\b)\w{4,}")
+_OLDER_MAIL = re.compile(
+    r"On\b.*\bwrote:|-{3,} ?(?:Original|Forwarded) message ?-{3,}|From:.*\b(?:Sent|Date):.*", re.IGNORECASE
+)
+"""The heading of a section that holds an older mail within a newer one."""
 
 
 def add_contradiction(
@@ -263,7 +267,8 @@ def add_contradiction(
 
     Returns:
         The claims, with one or two quotes more where documents contradict each other, and the numbers of the two that
-        do, neighbours, the surer first; ``None`` if none do. At most one of the two can be right, which lowers both.
+        do, neighbours, the surer first; ``None`` if none do. At most one of the two can be right, which lowers both;
+        but what a mail says comes before what the older mail below it said, and is as sure as that was.
     """
     pair = find_contradiction(quotes, passages, question)
     if pair is None:
@@ -279,11 +284,20 @@ def add_contradiction(
     first, second = sorted(numbers, key=lambda i: -(out[i].support or 0.0))
     if first == second:  # one claim that cites both
         return list(claims), None
-    one, other = _exclusive(out[first], out[second])
+    one, other = _weighed(out[first], out[second], {p.id: p for p in passages})
     out[first] = one
     del out[second]
     first -= second < first  # the deletion before it moves it up by one
     return [*out[: first + 1], other, *out[first + 1 :]], (first, first + 1)
+
+
+def _weighed(one: Claim, other: Claim, passages: Mapping[str, Passage]) -> tuple[Claim, Claim]:
+    """Return two claims of which at most one is right, the one that holds first, with their supports."""
+    for old, new in ((one, other), (other, one)):
+        if _is_superseded(old, new, passages):
+            sure, less = one.support or 0.0, other.support or 0.0
+            return dataclasses.replace(new, support=sure), dataclasses.replace(old, support=less * (1 - sure))
+    return _exclusive(one, other)
 
 
 def _exclusive(one: Claim, other: Claim) -> tuple[Claim, Claim]:
@@ -295,6 +309,17 @@ def _exclusive(one: Claim, other: Claim) -> tuple[Claim, Claim]:
         return dataclasses.replace(one, support=0.5), dataclasses.replace(other, support=0.5)
     lowered = a * (1 - b) / either, b * (1 - a) / either
     return dataclasses.replace(one, support=lowered[0]), dataclasses.replace(other, support=lowered[1])
+
+
+def _is_superseded(one: Claim, other: Claim, passages: Mapping[str, Passage]) -> bool:
+    """Return whether a mail that ``other`` quotes repeats ``one`` as part of an older mail."""
+    old, new = ([passages[s[0]].metadata for s in quoted_places(c) if s[0] in passages] for c in (one, other))
+    newer = {m.get("source") for m in new if not _is_of_older_mail(m)}
+    return any(_is_of_older_mail(m) and m.get("source") in newer for m in old)
+
+
+def _is_of_older_mail(metadata: Mapping[str, object]) -> bool:
+    return _OLDER_MAIL.fullmatch(str(metadata.get("section", "")).rpartition(" > ")[2]) is not None
 
 
 def find_contradiction(

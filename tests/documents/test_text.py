@@ -330,6 +330,24 @@ def test_the_older_mail_that_a_mail_repeats_is_a_section(kind: str, body: str) -
     assert all(not section for text, section in found.items() if text not in older)
 
 
+@pytest.mark.parametrize(
+    ("kind", "head"),
+    [
+        ("plain", "From: Tom\nSent: Tuesday, 14 May 2024 10:00\nTo: Ida; Jo\nCc: Al\nSubject: Day\n\n"),
+        ("plain", "-----Original Message-----\nFrom: Tom\nSent: 14 May 2024\nTo: Ida\nSubject: Day\n\n"),
+        ("plain", "*From:* Tom\n*Date:* 14 May 2024\n*To:* Ida\n*Subject:* Day\n\n"),
+        ("html", "<p><b>From:</b> Tom<br><b>Sent:</b> 14 May 2024<br><b>To:</b> I<br><b>Subject:</b> D</p><p>"),
+    ],
+)  # fmt: skip
+def test_outlooks_head_begins_an_older_mail(kind: str, head: str) -> None:
+    new = "Now it is 3 June. Ask Lee, too." if kind == "plain" else "<p>Now it is 3 June. Ask Lee, too.</p>"
+    top = f"From: Ida <i@x.example>\nMIME-Version: 1.0\nContent-Type: text/{kind}; charset=utf-8\n\n"
+    text = f"{top}{new}\n\n{head}It is 27 May, and all agree.\n"
+    found = {p.text: str(p.metadata.get("section", "")) for p in chunk_document(read(text, "a.eml"))}
+    assert [(bool(section), "14 May 2024" in section) for section in found.values()] == [(False, False), (True, True)]
+    assert ["27 May" in text for text in found] == [False, True]
+
+
 def test_what_only_looks_like_a_mail_is_read_as_it_is() -> None:
     for text in ("From: Peter\nSubject: Roof\n\nIt leaks=\n.", "MIME-Version: 1.0\nA line.\n\nFrom: here"):
         assert read(text, "a.txt").text == text

@@ -251,3 +251,18 @@ def test_at_most_one_of_two_contradicting_claims_is_right(a: float, b: float) ->
     if pair is not None:
         assert sum(supports) <= 1 + 1e-9
         assert supports[0] >= supports[1]
+
+
+@pytest.mark.parametrize("heading", ["On Mon, 12 May 2025, Jon wrote:", "From: Jon Sent: Monday, 12 May 2025 10:00"])
+def test_what_a_mail_says_comes_before_the_older_mail_that_it_repeats(heading: str) -> None:
+    new = Passage("new", "The pumps will be delivered on 3 June.", metadata={"source": "a.eml"})
+    old = Passage("old", "The pumps will be delivered on 27 May.", metadata={"source": "a.eml", "section": heading})
+    asked = "When will the pumps be delivered?"
+    quotes = [quote(old, 0.8, "27 May"), quote(new, 0.3, "3 June")]
+    claims, pair = add_contradiction(quotes, quotes, [old, new], asked)
+    assert [c.text for c in claims] == [new.text, old.text]
+    assert pair == (0, 1)
+    assert claims[0].support == 0.8  # the newer one takes the place of the older one
+    elsewhere = Passage("new", new.text, metadata={"source": "b.eml"})  # no mail that repeats it
+    claims, _ = add_contradiction(quotes, quotes, [old, elsewhere], asked)
+    assert [c.text for c in claims] == [old.text, new.text]

@@ -35,10 +35,13 @@ _MAIL_HEAD = re.compile(rb"(?:From [^\n]*\n)?(?:[!-9;-~]+:[^\n]*\n(?:[ \t][^\n]*
 _MAIL_NAME = re.compile(rb"^([!-9;-~]+):", re.MULTILINE)
 # What a mail says above the text of an older one, and that text where its lines are marked.
 _OLDER = re.compile(
-    r"^[> ]*(On\b[^\n]{6,150}(?:\n[> ]*[^\n]{0,80})?\bwrote:|-{3,} ?Original Message ?-{3,})[ \t]*(?:\n|\Z)"
+    r"^[> ]*(On\b[^\n]{6,150}(?:\n[> ]*[^\n]{0,80})?\bwrote:|-{3,} ?(?:Original|Forwarded) [Mm]essage ?-{3,}"
+    r"|\*?From:[^\n]+\n[> ]*\*?(?:Sent|Date):[^\n]+(?=\n(?:[> ]*\*?(?:To|Cc):[^\n]*\n){1,2}[> ]*\*?Subject:))"
+    r"[ \t]*(?:\n|\Z)"
     r"(?P<marked>(?:[ \t]*\n)*(?:>[^\n]*(?:\n|\Z)(?:[ \t]*\n)*)+)?",
     re.MULTILINE,
 )
+_QUOTED = re.compile(r"\n[> ]*")
 _QUESTION = re.compile(
     r"(?:\A|\n[ \t]*\n)([ \t]*)(\d{1,3}[.)][ \t][^\n]*\S|(?:Q\d*[:.][ \t]+)?[A-Z][^\n]*\?)[ \t]*(?=\n)"
 )
@@ -169,7 +172,7 @@ def _with_older(body: Extracted) -> Extracted:
     """Return a mail's text with sections for the older mails that it repeats: they are of another day and sender."""
     found: list[Heading] = []
     for match in _OLDER.finditer(body.text):
-        found.append(Heading(match.start(), match.end(1), TERM_LEVEL, one_line(match[1].replace("\n>", "\n"))))
+        found.append(Heading(match.start(), match.end(1), TERM_LEVEL, one_line(_QUOTED.sub("\n", match[1]))))
         if match["marked"]:
             found.append(Heading(match.end(), match.end(), TERM_LEVEL, ""))
     return replace(body, headings=tuple(sorted([*body.headings, *found])))
