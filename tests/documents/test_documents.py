@@ -317,6 +317,14 @@ def test_what_is_passed_over_is_counted_by_ending(tmp_path: Path) -> None:
     assert [file.source for file in scan([tmp_path / "env"]).files] == ["lib/readme.md", "pyvenv.cfg"]  # asked for
 
 
+def test_a_readme_is_read_whatever_its_ending(tmp_path: Path) -> None:
+    names = ["CHANGES.1", "COPYING.LIB", "NEWS.old", "README.Debian", "changelog.old", "copyright"]
+    for name in (*names, "README.zip", "install.exe", "news.db"):
+        write(tmp_path, name, "Some text.")
+    write(tmp_path, "changelog.Debian.gz", gzip.compress(b"Some text."))
+    assert [d.source for d in iter_documents(tmp_path)] == sorted([*names, "changelog.Debian.gz"])
+
+
 def test_what_documentation_generators_write_for_browsers_is_skipped(tmp_path: Path) -> None:
     names = ("index.html", "searchindex.js", "_static/jquery.js", "_static/basic.css", "_static/manual.txt", "app.js",
              "js/app.min.js", "search/search_index.json", "data.json")  # fmt: skip

@@ -34,7 +34,7 @@ NAMES = {
     **dict.fromkeys(
         (
             "readme", "license", "licence", "copying", "notice", "authors", "contributors", "changelog", "changes",
-            "news", "todo", "install", "faq", "history", "thanks",
+            "news", "todo", "install", "faq", "history", "thanks", "copyright",
         ),
         "text",
     ),
@@ -53,6 +53,7 @@ LINES = frozenset(("code",))
 """Formats that are cut between lines rather than sentences."""
 
 _MANUAL = re.compile(r"\.[1-9][a-z]{0,4}")  # section of a manual
+_KEPT = frozenset((".debian", ".old", ".orig"))
 _GENERATED = frozenset(("searchindex.js", "search_index.js", "search_index.json", "package-lock.json"))
 
 _SAVE_AS = {
@@ -81,14 +82,14 @@ class Format(NamedTuple):
 def file_format(name: str) -> Format | None:
     """Return the format that a file's name stands for; ``None`` if it is not read.
 
-    >>> file_format("notes.md.gz")
-    Format(kind='markdown', packed='gzip')
+    >>> file_format("notes.md.gz"), file_format("README.Debian")
+    (Format(kind='markdown', packed='gzip'), Format(kind='text', packed=''))
     """
     path = PurePath(name.lower())
     packed = PACKED.get(path.suffix, "")
     if packed:
         path = path.with_suffix("")
-    kind = _kind(path)
+    kind = _kind(path) or _kind_by_name(PurePath(name).name, path)
     if packed and not kind:
         # A compressed file without an ending is most likely a text, one that ends in .1 or .3pm a manual page.
         kind = "man" if _MANUAL.fullmatch(path.suffix) else "" if path.suffix else "text"
@@ -101,6 +102,14 @@ def _kind(path: PurePath) -> str:
     if path.suffix[1:].isdigit() and ".log" in path.suffixes:  # rotated logs: "system.log.2"
         return SUFFIXES[".log"]
     return "" if path.suffix else NAMES.get(path.name, "")
+
+
+def _kind_by_name(name: str, path: PurePath) -> str:
+    """Return the format of ``README.Debian``, ``COPYING.LIB`` or ``NEWS.1``: the name tells, the ending is any."""
+    first = name.partition(".")[0]
+    if path.suffix in _SAVE_AS or not (first.isupper() or _KEPT.intersection(path.suffixes)):
+        return ""
+    return NAMES.get(first.lower(), "")
 
 
 def is_generated(path: PurePath) -> bool:
