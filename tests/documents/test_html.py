@@ -316,6 +316,20 @@ def test_a_term_is_in_one_paragraph_with_its_definition() -> None:
     ]
 
 
+def test_a_list_of_labels_with_short_values_is_one_section_of_lines() -> None:
+    """By itself neither "Director" nor "Ida Merrow" says who the director is."""
+    page = (
+        "<h1>Contact</h1><dl><dt>Phone</dt><dd><a href='tel:1'>+47 55 12</a></dd><dt><b>Director</b>:</dt>"
+        "<dd>Ida Merrow</dd></dl><p>End.</p>"
+    )
+    document = read(page, "a.html")
+    assert document.text == "Contact\n\nPhone: +47 55 12\n\nDirector: Ida Merrow\n\nEnd."
+    assert [heading.label for heading in document.headings] == ["Contact"]
+    for definition in ("A word on deliveries. It is long.", "One<br>Two"):  # prose, lines: a section of its own
+        page = f"<dl><dt>Phone</dt><dd>+47 55 12</dd><dt>Freight</dt><dd>{definition}</dd></dl>"
+        assert [h.label for h in read(page, "a.html").headings] == ["Phone", "Freight"]
+
+
 def test_numbers_of_items_that_a_style_sheet_sets_apart_begin_lines() -> None:
     page = (
         "<p><span>(2)</span><span>No driver shall—</span><span><span>(a)</span><span>wait in a road; and</span></span>"

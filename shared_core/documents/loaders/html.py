@@ -10,7 +10,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from shared_core.documents.loaders.extracted import (
@@ -25,7 +25,15 @@ from shared_core.documents.loaders.extracted import (
 from shared_core.documents.loaders.html_zones import Zones, zone_kind
 from shared_core.documents.loaders.limits import CHUNK, Budget, too_much
 from shared_core.documents.loaders.named_rows import CELLS, Table, flatten_cell
-from shared_core.documents.loaders.runs import CELL_GAP, LINE_GAP, PARAGRAPH_GAP, SPACE_GAP, TextRun, join_runs
+from shared_core.documents.loaders.runs import (
+    CELL_GAP,
+    LINE_GAP,
+    PARAGRAPH_GAP,
+    SEPARATORS,
+    SPACE_GAP,
+    TextRun,
+    join_runs,
+)
 from shared_core.errors import DocumentError, MissingDependencyError
 
 MAX_PAGE_ELEMENTS = 2_000_000
@@ -69,6 +77,10 @@ _HIDING_STYLE = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hi
 _PANEL = re.compile(r"(?i:\btabs?[-_]?(?:content|pane|panel|item)s?\b)")  # class names of what a tab shows
 _RAISED = {"sup": RAISED, "sub": LOWERED}
 _RAISED_NUMBER = re.compile(r"[-+−–,.\s]*\d[-+−–,.\s\d]*", re.ASCII)
+# A term of a definition list that is the label of a value, and such a value: no option, no sentence.
+_LABEL = re.compile(r"[^\W\d_][^\n\t:=.?()\[\]<>]{1,39}:?")
+_VALUE = re.compile(r"[^\n\t]{1,59}[^\s.;:!?]")
+_LEAST_LABELS = 2
 _NO_END = frozenset(("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "wbr"))
 
 
@@ -180,6 +192,26 @@ def _apart(before: str, number: str, tag: str) -> str:
     return number.translate(_RAISED[tag]) if joins else number
 
 
+def _label(runs: Sequence[TextRun], defined: Sequence[tuple[str, int, int]]) -> bool:
+    """Write a list of labels with short values as ``Phone: 55 12``; return whether a definition list is one.
+
+    By itself neither a label nor its value would say enough, so all are in one section.
+    """
+    texts = ["".join(SEPARATORS[r.gap] + r.text for r in runs[first:last]).strip() for _, first, last in defined]
+    pairs = list(zip(texts[::2], texts[1::2]))
+    tags = [tag for tag, _, _ in defined]
+    if len(pairs) < _LEAST_LABELS or tags != ["dt", "dd"] * len(pairs):
+        return False
+    if not all(_LABEL.fullmatch(label) and _VALUE.fullmatch(value) for label, value in pairs):
+        return False
+    for (_, first, last), (_, value, _) in zip(defined[::2], defined[1::2]):
+        for run in runs[first:last]:
+            run.level = run.heading = 0
+        runs[last - 1].text = f"{runs[last - 1].text.rstrip(': ')}:"
+        runs[value].gap = SPACE_GAP
+    return True
+
+
 class _PageReader:
     """Target of lxml's parser: converts tags and text to runs of text, each with its zone and the gap before it."""
 
@@ -203,6 +235,7 @@ class _PageReader:
         self._row_cells = 0
         self._lists = self._closes = 0  # open definition lists; level of the one that ended last
         self._after_term = False  # the text written last is the term of a definition list
+        self._defined: list[list[tuple[str, int, int]]] = []  # of each open list, its terms and definitions as runs
         self._tables: list[Table] = []
 
     # --- called by the parser --------------------------------------------------------------------------------------
@@ -289,6 +322,7 @@ class _PageReader:
                 self._tables[-1].start_cell(tag, attributes, len(self.runs))
         elif tag == "dl":
             self._lists += 1
+            self._defined.append([])
         elif tag == "dt" and self._lists:
             level = TERM_LEVEL + self._lists - 1
         elif tag in _HEADINGS or attributes.get("role") == "heading":
@@ -327,12 +361,15 @@ class _PageReader:
                 self.runs[table.first :] = named
                 if (last := max(run.heading for run in named)) > self._headings:
                     self._headings, self._closes = last, level
-        elif tag == "dt":
-            self._after_term = len(self.runs) > element.first
+        elif tag in ("dt", "dd"):
+            self._after_term = tag == "dt" and len(self.runs) > element.first
+            if self._defined:
+                self._defined[-1].append((tag, element.first, len(self.runs)))
         elif tag == "dl":
             self._after_term = False
             self._lists = max(0, self._lists - 1)
-            self._closes = TERM_LEVEL + self._lists
+            if not (self._defined and _label(self.runs, self._defined.pop())):
+                self._closes = TERM_LEVEL + self._lists
         if element.heading:
             self._level = 0
         if element.zone:
