@@ -316,6 +316,24 @@ def test_a_term_is_in_one_paragraph_with_its_definition() -> None:
     ]
 
 
+@pytest.mark.parametrize("main", ["<main>{}</main>", "<div>{}</div>"])
+@pytest.mark.parametrize(
+    ("footer", "kept"),
+    [
+        ("<p>Hours: 10–17</p><p>Tel. +47 55 12 34 56</p><p>© 2024 Tide</p>", ["Hours: 10–17", "Tel. +47 55 12 34 56"]),
+        ("<address>Quay 12<br>Vessen</address><ul><li><a href='/p'>Privacy 1</a></li></ul>", ["Quay 12\nVessen"]),
+        ("<p>Last built on 2024-03-12 with Sphinx 7.2.6</p><p><a href='/p'>Privacy</a></p>", []),
+    ],
+)  # fmt: skip
+def test_how_to_reach_somebody_is_read_though_it_is_in_a_footer(main: str, footer: str, kept: list[str]) -> None:
+    prose = "The museum shows ships. " * 20
+    for page in (f"<footer>{footer}</footer>", f"<footer class='site-footer'>{footer}</footer>"):
+        document = read(main.format(f"<h1>Tide</h1><p>{prose}</p>") + page, "a.html")
+        assert document.text.split("\n\n") == ["Tide", prose.strip(), *kept]
+        if kept:
+            assert [p.metadata.get("section", "") for p in chunk_document(document)] == ["Tide", ""]
+
+
 def test_a_list_of_labels_with_short_values_is_one_section_of_lines() -> None:
     """By itself neither "Director" nor "Ida Merrow" says who the director is."""
     page = (

@@ -7,10 +7,12 @@ than a missing article.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
-from shared_core.documents.loaders.runs import TextRun
+from shared_core.documents.loaders.runs import PARAGRAPH_GAP, TextRun
 
 _ROLES = {
     "main": "main", "navigation": "nav", "banner": "header", "contentinfo": "footer", "complementary": "aside",
@@ -18,20 +20,21 @@ _ROLES = {
     "doc-footnote": "note", "doc-endnotes": "note",
 }  # fmt: skip
 _TAGS = {"main": "main", "nav": "nav", "header": "header", "footer": "footer", "aside": "aside", "article": "article",
-         "ul": "list", "ol": "list", "menu": "list"}  # fmt: skip
+         "ul": "list", "ol": "list", "menu": "list", "address": "address"}  # fmt: skip
 # Class names in the themes of documentation generators, wikis and content systems; compared as whole words.
 _NAMES = {
     **dict.fromkeys(
         (
             "nav", "navbar", "navigation", "navbox", "nav-links", "sidebar", "sphinxsidebar", "side-bar", "breadcrumb",
             "breadcrumbs", "related", "pagination", "pager", "menu", "toolbar", "topbar", "skip-link", "skiplink",
-            "skip-to-content", "mw-jump-link", "mw-editsection", "mw-navigation", "prev-next", "site-footer",
-            "page-footer", "navheader", "navfooter", "catlinks", "printfooter", "wy-nav-side", "md-sidebar",
+            "skip-to-content", "mw-jump-link", "mw-editsection", "mw-navigation", "prev-next",
+            "navheader", "navfooter", "catlinks", "printfooter", "wy-nav-side", "md-sidebar",
             "toc", "toctree-wrapper", "table-of-contents", "tableofcontents", "table_of_contents", "contents",
             "localtoc", "page-toc", "minitoc", "list-of-tables", "list-of-figures", "indextable", "genindextable",
         ),
         "box",
     ),
+    "site-footer": "footer", "page-footer": "footer",
     **dict.fromkeys(
         ("linenos", "lineno", "linenodiv", "line-numbers", "gutter", "headerlink", "header-anchor"), "marks"
     ),
@@ -52,6 +55,10 @@ _ALL_LINKS = 0.85
 _SHARE = 0.25  # of the page's text: with less, an element marked as its content is not
 _LEFT_SHARE, _LEFT_LETTERS = 0.05, 200
 _FOOTER_SHARE = 0.3
+_CONTACT = re.compile(
+    r"(?<![\w.-])(?:\+|\(?0)\d[\d ()/.–-]{5,}\d(?![\w.-])|[\w.+-]+@[\w-]+\.\w"
+)  # a telephone number, a mail address
+_RIGHTS = re.compile(r"©|\(c\)|\bcopyright\b|\ball rights reserved\b", re.IGNORECASE)
 
 
 def zone_kind(tag: str, attributes: Mapping[str, str]) -> str:
@@ -137,11 +144,37 @@ class Zones:
                 kept = chosen
         left = _letters(runs, kept)
         # The page may be nothing but a list of links, or its theme may name its content like a menu.
-        return (
-            kept
-            if left >= min(_LEFT_LETTERS, page.letters) or left > _LEFT_SHARE * page.letters
-            else [True] * len(kept)
-        )
+        if left < min(_LEFT_LETTERS, page.letters) and left <= _LEFT_SHARE * page.letters:
+            return [True] * len(kept)
+        self._keep_contacts(runs, kept)
+        return kept
+
+    def _keep_contacts(self, runs: Sequence[TextRun], kept: list[bool]) -> None:
+        """Keep the addresses, telephone numbers and opening hours of footers, each footer's in a section of its own.
+
+        Only of footers that tell how to reach somebody: others have years, versions and links.
+        """
+        footers = [0]  # of each zone, the footer around it
+        for number, zone in enumerate(self._zones[1:], 1):
+            inside = footers[zone.parent] if zone.kind in ("list", "address") else 0
+            footers.append(number if zone.kind == "footer" else inside)
+        found: dict[int, list[list[int]]] = {}
+        for i, run in enumerate(runs):
+            if footer := footers[run.zone]:
+                blocks = found.setdefault(footer, [])
+                if not blocks or run.gap == PARAGRAPH_GAP or blocks[-1][-1] != i - 1:
+                    blocks.append([])
+                blocks[-1].append(i)
+        for blocks in found.values():
+            telling = [block for block in blocks if not kept[block[0]] and _tells([runs[i] for i in block])]
+            if any(self._is_contact([runs[i] for i in block]) for block in telling):
+                runs[telling[0][0]].closes = 1
+                for i in chain(*telling):
+                    kept[i] = True
+
+    def _is_contact(self, block: Sequence[TextRun]) -> bool:
+        marked = any(self._zones[run.zone].kind == "address" for run in block)
+        return marked or _CONTACT.search("".join(run.text for run in block)) is not None
 
     def _count(self, runs: Sequence[TextRun]) -> None:
         for run in runs:
@@ -172,6 +205,14 @@ class Zones:
         for zone in self._zones:
             zone.content = False
         return False
+
+
+def _tells(block: Sequence[TextRun]) -> bool:
+    """Return whether a paragraph of a footer holds more than links, and a figure, an address or a heading."""
+    text = " ".join(run.text for run in block)
+    links = sum(len(run.text) for run in block if run.link and not run.link.startswith(("tel:", "mailto:")))
+    told = any(run.level for run in block) or re.search(r"\d|@", text)
+    return bool(told) and links < _MOSTLY_LINKS * len(text) and not _RIGHTS.search(text)
 
 
 def _letters(runs: Sequence[TextRun], kept: Sequence[bool]) -> int:
