@@ -57,6 +57,16 @@ def test_an_answer_comes_with_quote_source_and_offsets(ask: Ask, index: Path) ->
     assert source.read_text("utf-8")[offset + span["start"] : offset + span["end"]] == span["text"]
 
 
+@pytest.mark.parametrize(("good", "code"), [(2, 0), (1, 1), (0, 2)])
+def test_index_tells_by_its_exit_code_how_many_files_failed(tmp_path: Path, good: int, code: int) -> None:
+    for number in range(3):
+        (tmp_path / f"{number}.txt").write_bytes(b"The lamp was lit." if number < good else b"\x00\x01\xff\xfe")
+    found = CliRunner().invoke(app, ["index", str(tmp_path), "--index", str(tmp_path / "index")])
+    assert found.exit_code == code, found.output
+    said = " ".join(CliRunner().invoke(app, ["index", "--help"]).output.replace("│", " ").split())
+    assert "2 bad input, or no file can be indexed" in said
+
+
 def test_the_printed_answer_names_file_and_offsets(ask: Ask) -> None:
     result = ask("Who founded the Tide Museum?", "-t", "0.2", "--trace")
     assert result.exit_code == 0

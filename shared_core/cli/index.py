@@ -88,8 +88,8 @@ def index_command(
 
     Reads texts, Markdown, HTML, PDF, DOCX, PPTX, EPUB, tables with a text column (CSV, TSV, JSON, JSON lines),
     notebooks, manual pages, source files, configuration and logs, and .gz of these. It may be stopped at any moment
-    and continues from there. Exit codes: 0 indexed, 2 bad input, 1 failure: more than half of the files, or with
-    --strict any file.
+    and continues from there. Exit codes: 0 indexed, 2 bad input, or no file can be indexed, 1 failure: more than half
+    of the files, or with --strict any file.
     """
     from shared_core.documents.store import DocumentIndex
 
