@@ -334,6 +334,10 @@ def test_how_to_reach_somebody_is_read_though_it_is_in_a_footer(main: str, foote
             assert [p.metadata.get("section", "") for p in chunk_document(document)] == ["Tide", ""]
 
 
+def test_the_reading_above_a_word_is_no_part_of_it() -> None:
+    assert text("<p>The <ruby>漢<rp>(</rp><rt>kan</rt><rp>)</rp>字<rt>ji</rt></ruby> word.</p>") == "The 漢字 word."
+
+
 def test_a_list_of_labels_with_short_values_is_one_section_of_lines() -> None:
     """By itself neither "Director" nor "Ida Merrow" says who the director is."""
     page = (

@@ -59,7 +59,7 @@ _FOREIGN = frozenset(("svg", "math"))
 _UNSEEN = frozenset(
     (
         "script", "style", "template", "noscript", "iframe", "noembed", "noframes", "canvas", "audio", "video",
-        "select", "datalist", "textarea", *_FOREIGN,
+        "select", "datalist", "textarea", "rt", "rp", *_FOREIGN,  # rt, rp: how the letters above a word are read
     )
 )  # fmt: skip
 # Elements that close an unclosed drawing or formula (the HTML standard, "parsing foreign content").
