@@ -97,6 +97,27 @@ def test_slides_are_pages() -> None:
     assert read(zipped(parts), "a.pptx").text == document.text
 
 
+def test_hidden_slides_are_not_read_and_that_is_said() -> None:
+    with zipfile.ZipFile(FILES / "pandoc_slides.pptx") as whole:
+        parts = {name: whole.read(name) for name in whole.namelist()}
+    slide = "ppt/slides/slide2.xml"
+    parts[slide] = parts[slide].replace(b"<p:sld ", b'<p:sld show="0" ')
+    document = read(zipped(parts), "a.pptx")
+    assert [label for _, label in headings(document)] == ["The Tar Works", "Yield", "Visitors"]
+    assert "Pine stumps" not in document.text
+    assert [page.number for page in document.pages] == [1, 3, 4]
+    assert [problem.message for problem in document.problems] == ["1 hidden slide is not read"]
+
+
+def test_slides_without_text_count() -> None:
+    with zipfile.ZipFile(FILES / "pandoc_slides.pptx") as whole:
+        parts = {name: whole.read(name) for name in whole.namelist()}
+    slide = "ppt/slides/slide2.xml"
+    parts[slide] = re.sub(rb"(?<=<p:spTree>)[\s\S]*(?=</p:spTree>)", b"", parts[slide])  # a picture
+    document = read(zipped(parts), "a.pptx")
+    assert [page.number for page in document.pages] == [1, 3, 4]
+
+
 def test_books_by_chapters_without_their_contents() -> None:
     document = made_by("pandoc_handbook.epub")
     assert document.format == "epub"

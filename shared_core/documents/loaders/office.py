@@ -44,6 +44,15 @@ _LEFT_OUT = re.compile(r"(word|ppt)/(media|embeddings|comments|header|footer|not
 _ON_EACH_SLIDE = re.compile(
     rb'<p:sp\b(?:(?!</?p:sp\b)[\s\S])*<p:ph\b[^>]*\btype="(?:ftr|hdr|sldNum|dt)"(?:(?!</p:sp>)[\s\S])*</p:sp>'
 )
+_HIDDEN_SLIDE = re.compile(rb"""<p:sld\b[^>]*\bshow=["'](?:0|false)["']""")
+_ON_SLIDE = re.compile(rb"(?<=<p:spTree>)[\s\S]*(?=</p:spTree>)")
+# Put on each slide: office-oxide passes over one without any text, and the slides after it would be counted from there.
+_BLANK = "\ufdd0"
+_BLANK_BOX = (
+    '<p:sp><p:nvSpPr><p:cNvPr id="0" name=""/><p:cNvSpPr/><p:nvPr/></p:nvSpPr><p:spPr/><p:txBody>'
+    '<a:p xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main">'
+    f"<a:r><a:t>&#x{ord(_BLANK):x};</a:t></a:r></a:p></p:txBody></p:sp>"
+).encode()
 _SLIDE_ENDS = "<hr />"
 _NO_TEXT = re.compile(r"(?<=>)\n(?=<)|</?(?:span|strong|em|u)\b[^>]*>")
 _EXPONENT = re.compile(r"[+\-−–]?\d+")
@@ -54,7 +63,7 @@ _PAGES = frozenset(("application/xhtml+xml", "text/html"))
 def read_office(kind: str, data: bytes, budget: Budget) -> Extracted:
     """Read a Word document (``docx``) or a presentation (``pptx``), whose slides are pages.
 
-    Headers, footers, comments, deleted, struck-out and hidden text are left out; notes come last.
+    Headers, footers, comments, deleted, struck-out and hidden text and hidden slides are left out; notes come last.
 
     Raises:
         DocumentError: damaged, protected by a password, in an older format, or beyond the limits.
@@ -68,14 +77,19 @@ def read_office(kind: str, data: bytes, budget: Budget) -> Extracted:
         raise damaged(archive.kind, error) from error
     slides = html.split(_SLIDE_ENDS) if kind == "pptx" else [html]
     # Line breaks between tags are not in the document; the spaces within paragraphs are.
-    parts = (f"<main>{_NO_TEXT.sub('', slide.strip())}</main>".replace("\u2011", "-") for slide in slides)
+    signs = str.maketrans({"\u2011": "-", _BLANK: None})
+    parts = (f"<main>{_NO_TEXT.sub('', slide.strip())}</main>".translate(signs) for slide in slides)
     found = join_parts(read_html(part, budget, spaces=True) for part in parts)
     title = archive.tree("docProps/core.xml").findtext(".//{*}title") if "docProps/core.xml" in archive.names else ""
     title = one_line(without_surrogates(title or ""))
     if not title or is_no_title(title):
         title = first_line_title(found.text)  # of the style "Title", which makes no heading
         title = found.headings[0].label if found.headings and not (title and found.headings[0].start) else title
-    return Extracted(found.text, title, found.headings, pages=found.pages if kind == "pptx" else ())
+    hidden = archive.hidden_slides
+    said = "1 hidden slide is" if hidden == 1 else f"{hidden} hidden slides are"
+    problem = Problem(f"{said} not read", "To have them read, show them.")
+    pages = found.pages if kind == "pptx" else ()
+    return Extracted(found.text, title, found.headings, problems=(problem,) if hidden else (), pages=pages)
 
 
 def read_epub(data: bytes, budget: Budget) -> Extracted:
@@ -318,6 +332,7 @@ class _Archive:
         except (zipfile.BadZipFile, NotImplementedError, ValueError, struct.error, OSError) as error:
             raise damaged(kind, error) from error
         self.names = dict.fromkeys(self._archive.namelist())
+        self.hidden_slides = 0
 
     def copy(self) -> bytes:
         """Return an archive of the members to read: unpacked, and checked to be XML without a document type.
@@ -345,8 +360,15 @@ class _Archive:
                 if name == "word/document.xml" and {"word/numbering.xml", "word/styles.xml"} <= self.names.keys():
                     numbering = _Numbering(self.tree("word/numbering.xml"), self.tree("word/styles.xml"))
                     content = _numbered(self._parsed(content), numbering)
-                kept.writestr(name, _ON_EACH_SLIDE.sub(b"", content) if name.startswith("ppt/slides/") else content)
+                kept.writestr(name, self._shown(content) if name.startswith("ppt/slides/") else content)
         return copy.getvalue()
+
+    def _shown(self, slide: bytes) -> bytes:
+        """Return a slide without what is on each of them; nothing of a hidden one, which keeps its number."""
+        if _HIDDEN_SLIDE.search(slide):
+            self.hidden_slides += 1
+            return _ON_SLIDE.sub(_BLANK_BOX, slide)
+        return _ON_EACH_SLIDE.sub(b"", slide).replace(b"</p:spTree>", _BLANK_BOX + b"</p:spTree>")
 
     def _refuse_doctype(self, *_: object) -> None:
         raise damaged(self.kind, ValueError("it declares a document type"))
