@@ -140,6 +140,7 @@ _BLOCK_START = re.compile(
     r"[-*+•‣◦▪●○–—·][ \t\u00a0]|\(?(?:\d{1,3}|[A-Za-z]|[ivx]{1,5})[.)][ \t\u00a0]|#{1,6}[ \t]|\||>"
     r"|={3}|-{3}|:{3}|\*{3}|_{3}"
 )
+_FIELD_OF_RST = re.compile(r":[^\W\d_][^:\n]{0,79}:(?=\s)")  # ":Author: …", ":param speed: …"
 _UNIT = re.compile(r"\d[\s\u202f][a-z]\Z")  # "3.40 m": a measure, no initial
 _FIELD = re.compile(r"[^\W\d_][^:;\n]{0,39}: ")
 _STAMP = re.compile(  # with which an entry of a log or a message of a chat begins: when, how serious, or by whom
@@ -341,6 +342,11 @@ def _line_cuts(text: str) -> Iterator[int]:
     yield from _block_cuts(text, block)
 
 
+def _indent(text: str, start: int) -> int:
+    before = text[max(0, start - 80) : start]
+    return len(before) - len(before.rstrip(" \t"))
+
+
 def _same_field(text: str, start: int, next_start: int) -> bool:
     """Whether two lines begin with the same name of a field, as the rows of a table ("Country: …; Days: …") do."""
     one, other = _FIELD.match(text, start), _FIELD.match(text, next_start)
@@ -353,14 +359,20 @@ def _block_cuts(text: str, lines: list[tuple[int, int]]) -> Iterator[int]:
         return
     width = max(60, *(end - start for start, end in lines))
     begins, names = _entries(text, [line for line in lines if line[0] < line[1]])
+    field = -1  # indent of the field that the line is of
     for (start, end), (next_start, next_end) in itertools.pairwise(lines):
         if _UNDERLINE.match(text, next_start, next_end):
             continue  # a heading and the rule under it stay together
         if start in names:
             continue
+        field = _indent(text, start) if _FIELD_OF_RST.match(text, start, end) else field
+        if 0 <= field < _indent(text, next_start):
+            continue
+        field = -1
         if (
             next_start in begins
             or _BLOCK_START.match(text, next_start, min(next_end, next_start + 12))
+            or _FIELD_OF_RST.match(text, next_start, next_end)
             or text.startswith(("#", ":::", "!!! "), start)
             or _UNDERLINE.match(text, start, end)
             or _ended_on_purpose(text, end - start, next_start, next_end, width)

@@ -36,6 +36,8 @@ def pieces(text: str) -> list[str]:
     "1. First item.|\n2. Second item.|\n  a) third|\n- fourth|\n• fifth",
     "A Heading|\n\nSome text here.|\n\n## Another|\nMore text.",
     "2024-01-02 10:15:02 WARN disk is full|\n2024-01-02 10:15:09 INFO retry\n\tat line 7|\n2024-01-02 10:16:00 INFO ok",
+    ":Author: Ida|\n:Address: Quay Street 12\n          5003 Bergen|\n:Version: 4.2",
+    "It starts.|\n\n  :param speed: in percent of the\n    Maximum|\n  :returns: the number",
     "Dec 10 06:55:46 host sshd[2]: check pass|\nDec 10 06:55:48 host sshd[2]: closed [preauth]",
     '9.9.9.9 - - [10/Oct/2000:13:55:36] "GET /a" 200|\n9.9.9.9 - - [10/Oct/2000:13:55:37] "GET /b" 404',
     '{"level": "info", "at": 3}|\n{"level": "warn", "at": 4}', "<anna> hi all|\n<ben> hello",
