@@ -118,6 +118,25 @@ def test_slides_without_text_count() -> None:
     assert [page.number for page in document.pages] == [1, 3, 4]
 
 
+@pytest.mark.parametrize("kind", ["nav", "ncx", ""])
+def test_a_chapter_without_a_heading_is_none_of_the_chapter_before(kind: str) -> None:
+    """Its name is in the table of contents only; a file that is not in there goes on with the chapter before."""
+    contents = {
+        "nav": "<html><nav><a href='../t/1.xhtml'>One</a><a href='../t/2%20.xhtml'>Two</a></nav></html>",
+        "ncx": "<ncx><navMap><navPoint><navLabel><text>Two</text></navLabel><content src='../t/2%20.xhtml'/></navPoint>"
+        "</navMap></ncx>",
+    }
+    nav = {"nav": 'properties="nav" media-type="text/html"', "ncx": 'media-type="application/x-dtbncx+xml"'}
+    opf = '<package><item id="a" href="t/1.xhtml" media-type="text/html"/>'
+    opf += '<item id="b" href="t/2%20.xhtml" media-type="text/html"/><itemref idref="a"/><itemref idref="b"/>'
+    opf += f'<item id="n" href="o/n" {nav.get(kind, "")}/></package>'
+    parts = {"t/1.xhtml": "<h1>One</h1><p>The lamp was lit.</p>", "t/2 .xhtml": "<p>Two</p><p>It is 31 m high.</p>"}
+    container = "<container><rootfiles><rootfile full-path='b.opf'/></rootfiles></container>"
+    book = zipped({"META-INF/container.xml": container, "b.opf": opf, "o/n": contents.get(kind, "<a/>"), **parts})
+    sections = {p.text.split("\n")[-1]: p.metadata["section"] for p in chunk_document(read(book, "a.epub"))}
+    assert sections["It is 31 m high."] == ("Two" if kind else "One")
+
+
 def test_books_by_chapters_without_their_contents() -> None:
     document = made_by("pandoc_handbook.epub")
     assert document.format == "epub"

@@ -21,6 +21,7 @@ from xml.parsers import expat
 from shared_core.documents.loaders.extracted import (
     RAISED,
     Extracted,
+    Heading,
     Problem,
     damaged,
     decode,
@@ -113,11 +114,48 @@ def read_epub(data: bytes, budget: Budget) -> Extracted:
     }
     order = (hrefs[id_] for entry in book.iter("{*}itemref") if (id_ := entry.get("idref", "")) in hrefs)
     names = [posixpath.normpath(posixpath.join(posixpath.dirname(root), unquote(href))) for href in order]
-    found = join_parts(read_html(decode(archive.read(name)), budget) for name in names if name in archive.names)
+    labels = _contents(archive, book, posixpath.dirname(root))
+    parts = ((name, read_html(decode(archive.read(name)), budget)) for name in names if name in archive.names)
+    found = join_parts(_headed(part, labels.get(name, "")) for name, part in parts)
     title = one_line(book.findtext(".//{*}title") or "") or next((h.label for h in found.headings), "")
     missing = (name for name in names if name not in archive.names)
     problems = tuple(Problem(f"{name} is missing from the book", "Get the book again.") for name in missing)
     return Extracted(found.text, title, found.headings, problems=problems)
+
+
+def _contents(archive: _Archive, book: Element, folder: str) -> dict[str, str]:
+    """Return what a book's table of contents, if it can be read, calls the file of each chapter."""
+    labels: dict[str, str] = {}
+    for item in book.iter("{*}item"):
+        listed = "nav" in item.get("properties", "").split() or item.get("media-type") == "application/x-dtbncx+xml"
+        name = posixpath.normpath(posixpath.join(folder, unquote(item.get("href", ""))))
+        if not listed or name not in archive.names:
+            continue
+        try:
+            tree = archive.tree(name)
+        except DocumentError:
+            continue
+        links = [(a.get("href", ""), "".join(map(str, a.itertext()))) for a in tree.iter("{*}a")]
+        links += [
+            (content.get("src", ""), point.findtext("{*}navLabel/{*}text") or "")
+            for point in tree.iter("{*}navPoint")
+            if (content := point.find("{*}content")) is not None
+        ]
+        for target, label in links:
+            if "#" not in target:  # else it may begin anywhere in the file
+                file = posixpath.join(posixpath.dirname(name), unquote(target))
+                labels.setdefault(posixpath.normpath(file), one_line(label))
+    return labels
+
+
+def _headed(chapter: Extracted, label: str) -> Extracted:
+    """Return a chapter that begins without a heading with the one of the table of contents.
+
+    It would be in a section of the chapter before. So is a file without either: long chapters are in several files.
+    """
+    if not label or (chapter.headings and not chapter.headings[0].start):
+        return chapter
+    return replace(chapter, headings=(Heading(0, 0, 1, label), *chapter.headings))
 
 
 def _spelt_out(root: Element) -> bytes:
