@@ -338,6 +338,11 @@ def test_the_reading_above_a_word_is_no_part_of_it() -> None:
     assert text("<p>The <ruby>漢<rp>(</rp><rt>kan</rt><rp>)</rp>字<rt>ji</rt></ruby> word.</p>") == "The 漢字 word."
 
 
+@pytest.mark.parametrize("mark", ["epub:type='noteref'", "role='doc-noteref'"])
+def test_the_number_of_a_note_is_no_part_of_the_number_before_it(mark: str) -> None:
+    assert text(f"<p>Lit in 1871<a {mark} href='n.html#1'>1</a> and 1872.</p>") == "Lit in 1871¹ and 1872."
+
+
 def test_a_list_of_labels_with_short_values_is_one_section_of_lines() -> None:
     """By itself neither "Director" nor "Ida Merrow" says who the director is."""
     page = (

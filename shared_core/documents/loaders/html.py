@@ -171,6 +171,7 @@ class _Element:
         seen: whether its content is shown.
         html: whether it stands within a drawing and contains HTML again.
         link: the target of a link.
+        raised: ``sup`` or ``sub`` if it raises or lowers its text.
     """
 
     tag: str
@@ -181,6 +182,7 @@ class _Element:
     seen: bool = True
     html: bool = False
     link: str = ""
+    raised: str = ""
 
 
 def _apart(before: str, number: str, tag: str) -> str:
@@ -302,8 +304,10 @@ class _PageReader:
         if tag == "a":
             element.link = attributes.get("href") or ""
             self._links.append(element.link)
+            if "noteref" in (attributes.get("epub:type") or "") or attributes.get("role") == "doc-noteref":
+                element.raised = "sup"
         elif tag in _RAISED:
-            self._raised.append(tag)
+            element.raised = tag
         elif tag == "pre":
             self._preformatted += 1
         elif tag == "table":
@@ -328,6 +332,8 @@ class _PageReader:
         elif tag in _HEADINGS or attributes.get("role") == "heading":
             given = attributes.get("aria-level", "2")
             level = _HEADINGS.get(tag) or (int(given) if given.isdigit() and 0 < int(given) < 10 else 2)
+        if element.raised:
+            self._raised.append(element.raised)
         if level:
             element.heading, self._level = True, level
             self._headings += 1
@@ -337,11 +343,11 @@ class _PageReader:
 
     def _finish(self, element: _Element) -> None:
         tag = element.tag
+        if element.raised and self._raised:
+            self._raised.pop()
         if tag == "a" and self._links:
             self._links.pop()
             self._drop_permalink(element)
-        elif tag in _RAISED and self._raised:
-            self._raised.pop()
         elif tag == "pre":
             self._preformatted = max(0, self._preformatted - 1)
             if len(self.runs) > element.first:
