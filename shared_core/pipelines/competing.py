@@ -240,12 +240,14 @@ def named(question: str, claim: Claim, passages: Sequence[Passage]) -> float | N
 
 
 def reconsider(question: str, answer: Answer, run: QuestionRun, *, search: bool = False) -> Flow[Answer]:
-    """Let the embedded default's own quotes compete with an answer that abstains or shows no quote of its own.
+    """Let the embedded default's own quotes compete, unless the answer shows quotes that no rival is surer than.
 
     Args:
         search: read what the question itself finds as well: a model's own queries may have led elsewhere.
     """
-    if not answer.passages or any(c.citations for c in answer.kept_claims) or run.trace.limit is not None:
+    quoted = [c for c in answer.kept_claims if c.citations]
+    stands = bool(quoted) and not any((c.signals.rival or 0.0) > (c.support or 0.0) for c in quoted)
+    if stands or not answer.passages or run.trace.limit is not None:
         return answer
     passages = answer.passages
     if search and takes_part(run):

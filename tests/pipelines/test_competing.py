@@ -54,6 +54,20 @@ def test_a_claim_that_contradicts_its_quote_gives_way_to_the_quote() -> None:
     assert "1950" not in answer.text
 
 
+@pytest.mark.parametrize("pipeline", ["composed", "reclaim", "self_rag", "seakr", "research"])
+def test_what_the_model_quotes_gives_way_to_a_surer_quote_of_the_readers(pipeline: str) -> None:
+    reply = "The answer is: The lamp burned whale oil." if pipeline == "seakr" else "The lamp burned whale oil."
+    lm = ScriptedLM(lambda request: "80%" if "0 to 100" in request.prompt.text else reply)
+    shelf = Shelf([Passage("lamp", "The lamp was lit in 1871. The lamp burned whale oil.")])
+    settings = SelfReflectSettings(pipeline=pipeline)
+    reader = FirstSentenceReader(0.9, answerable=0.95)
+    answer = SelfReflectEngine(shelf, lm, settings, reader=reader, critic=Critic(0.99)).answer(QUESTION)
+    assert answer.text.startswith(RIGHT)
+    assert answer.metadata["answered_by"] == "embedded default"
+    alone = SelfReflectEngine(shelf, lm, settings.replace(compete=False), reader=reader, critic=Critic(0.99))
+    assert "whale oil" in alone.answer(QUESTION).text
+
+
 def test_an_agreeing_claim_keeps_the_models_words() -> None:
     answer = ask(f"<reference>S1</reference><claim>{RIGHT}</claim>", reader=0.6)
     assert answer.text.startswith(RIGHT)

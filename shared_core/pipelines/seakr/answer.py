@@ -202,8 +202,8 @@ def weigh_answer(
     evidence = "\n".join(dict.fromkeys(p.text for p, _ in grounds))
     (said,) = yield from ask_model([(question, evidence, claim.text)], run)
     (found,) = weighed.claims
-    signals = replace(found.signals, certain=said)
-    # quoted and answers compare one passage with the question, which no single step answers.
+    # rival, quoted and answers compare one passage with the question, which no single step answers.
+    signals = replace(found.signals, certain=said, rival=None)
     support = most_doubtful(replace(signals, quoted=None, answers=None))
     return replace(weighed, claims=[replace(found, signals=signals, support=support)], answerable=None)
 
