@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from shared_core.citation.sentences import split_sentences
 from shared_core.lm.base import Prompt
+from shared_core.lm.chat.layout import without_halves
 from shared_core.retrieval.bm25 import BM25Retriever
 from shared_core.retrieval.tokenizer import Tokenizer
 from shared_core.types import Claim, Passage, Span, check_passages
@@ -112,7 +113,10 @@ class Evidence:
         self._numbers: dict[str, list[int]] = {}
         for number, window in enumerate(self.windows):
             self._numbers.setdefault(window.passage.id, []).append(number)
-        pieces = (Passage(str(i), w.body, w.passage.title) for i, w in enumerate(self.windows))  # id: its number
+        # id: its number. A store takes no half of a surrogate pair (an emoji that was cut); a judge reads over it.
+        pieces = [
+            Passage(str(i), without_halves(w.body), without_halves(w.passage.title)) for i, w in enumerate(self.windows)
+        ]
         self._index = BM25Retriever(pieces)  # adds each title to the body itself
         self._tokenize = Tokenizer()  # the same words as the index's
 

@@ -16,7 +16,7 @@ from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.decision.reasons import is_refusal
 from shared_core.pipelines.support import yes_of_first_token
 from shared_core.settings import PipelineName
-from shared_core.types import Answer
+from shared_core.types import Answer, Passage
 from tests.fakes import Critic, FirstSentenceReader, SameEmbedder, Shelf, WordCritic
 
 PIPELINES = get_args(PipelineName)
@@ -122,6 +122,18 @@ def test_a_model_that_keeps_to_the_form_writes_the_answer_itself(pipeline: Any) 
     answer, _ = ask(pipeline, well, critic=Critic())
     assert not answer.abstained
     assert "answered_by" not in answer.metadata
+
+
+@pytest.mark.parametrize("pipeline", PIPELINES)
+def test_half_an_emoji_in_a_passage_is_no_reason_to_fail(pipeline: Any) -> None:
+    shelf = Shelf([Passage("lamp", "The lamp was lit in 1871. \ud83d It burned whale oil.", "Lamps \ud83d")])
+    settings = SelfReflectSettings(pipeline=pipeline, **SMALL)
+    reader, lm = Reader(0.8, answerable=0.8), ScriptedLM(well)
+    answer = SelfReflectEngine(shelf, lm, settings, reader=reader, critic=WordCritic(), embedder=SameEmbedder()).answer(
+        QUESTION
+    )
+    assert "1871" in answer.text
+    assert not answer.abstained
 
 
 def test_a_provider_without_a_limit_of_tokens_does_not_cost_a_call_for_each_sentence() -> None:

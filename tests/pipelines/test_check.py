@@ -52,6 +52,13 @@ def quotes(claim: Claim) -> list[str]:
 # --- what is said of a claim -------------------------------------------------------------------------------------
 
 
+def test_half_an_emoji_in_a_passage_or_an_answer_is_no_reason_to_fail() -> None:
+    passages = [Passage("lamp", f"{LIT} \ud83d It burned whale oil.", "Lamps \ud83d")]
+    answer = checker().check(f"{LIT} \ud83d", passages=passages)
+    assert verdicts(answer)[0] == "supported"
+    assert quotes(answer.claims[0]) == [LIT]
+
+
 def test_supported_contradicted_unsupported_and_unknown_are_told_apart() -> None:
     text = f"{LIT} [1] {WRONG}\n\n- {ELSEWHERE}\n- {FOREIGN}\n"
     answer = checker().check(text, passages=PASSAGES)

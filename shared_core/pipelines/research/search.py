@@ -17,6 +17,7 @@ from shared_core.abstention import ClaimCache, claim_key, expected_utility
 from shared_core.citation import CitationIndex, split_sentences
 from shared_core.errors import CapabilityError, ContextOverflowError, LanguageModelError, LimitError, SelfReflectError
 from shared_core.lm.base import Generation, SamplingParams
+from shared_core.lm.chat.layout import without_halves
 from shared_core.pipelines.confidence import Weighed, weigh
 from shared_core.pipelines.decision.question_run import QuestionRun, leave_out
 from shared_core.pipelines.research.asking import Fact, spoken, write_prompt
@@ -42,7 +43,8 @@ class Quotes:
         for span in CitationIndex(passages).sentences:
             seen.setdefault(" ".join(span.text.split()), span)
         self._spans = list(seen.values())
-        self._search = BM25Retriever([Passage(str(i), s.text) for i, s in enumerate(self._spans)])
+        # A store takes no half of a surrogate pair (an emoji that was cut).
+        self._search = BM25Retriever([Passage(str(i), without_halves(s.text)) for i, s in enumerate(self._spans)])
 
     def nearest(self, claims: Sequence[str], k: int) -> list[list[Span]]:
         """For each claim the sentences that share most words with it, best first, at most ``k``."""
