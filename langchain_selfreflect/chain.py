@@ -251,7 +251,32 @@ class SelfReflectChain(Strict, Answering[AIMessage], RunnableSerializable[ChainI
             yield _messages.last_chunk(event.answer, texts=self.include_passages, light=self.metadata == "light")
 
     def answer_batch(self, inputs: Sequence[ChainInput], callers: Sequence[Caller]) -> list[Answer | Exception]:
-        """Answer questions together, each on behalf of its caller; answers or errors, in order."""
+        """Answer questions together, each on behalf of its caller; answers or errors, in order.
+
+        One batch for each set of options, where the callers' differ.
+        """
+        found: dict[int, Answer | Exception] = {}
+        for places in _alike(callers):
+            try:
+                answers = self._answer_alike([inputs[i] for i in places], [callers[i] for i in places])
+            except SettingsError as error:  # what these callers ask for; others' questions go on
+                answers = [error] * len(places)
+            found.update(zip(places, answers, strict=True))
+        return [found[i] for i in range(len(inputs))]
+
+    async def aanswer_batch(self, inputs: Sequence[ChainInput], callers: Sequence[Caller]) -> list[Answer | Exception]:
+        """``answer_batch`` for async runs."""
+        found: dict[int, Answer | Exception] = {}
+        for places in _alike(callers):
+            try:
+                answers = await self._aanswer_alike([inputs[i] for i in places], [callers[i] for i in places])
+            except SettingsError as error:
+                answers = [error] * len(places)
+            found.update(zip(places, answers, strict=True))
+        return [found[i] for i in range(len(inputs))]
+
+    def _answer_alike(self, inputs: Sequence[ChainInput], callers: Sequence[Caller]) -> list[Answer | Exception]:
+        """Answer questions of callers with the same options, as one batch."""
         batch = _Batch.of(inputs, callers, self.input_key)
         for caller, asked in zip(batch.callers, batch.asked):
             _events.tell(asked.note, caller.run)
@@ -259,17 +284,17 @@ class SelfReflectChain(Strict, Answering[AIMessage], RunnableSerializable[ChainI
         def listen(i: int, event: Event) -> None:
             _events.tell(event, batch.callers[i].run)
 
-        engine = self._engine_of(_common(batch))
+        engine = self._engine_of(callers[0])
         todo = batch.keep(self._condensing.prepare_all(batch.asked, batch.runs))
         return self._end(batch, engine.answer_many(todo, listen, wrap=batch.tag))
 
-    async def aanswer_batch(self, inputs: Sequence[ChainInput], callers: Sequence[Caller]) -> list[Answer | Exception]:
-        """``answer_batch`` for async runs."""
+    async def _aanswer_alike(self, inputs: Sequence[ChainInput], callers: Sequence[Caller]) -> list[Answer | Exception]:
+        """``_answer_alike`` for async runs."""
         batch = _Batch.of(inputs, callers, self.input_key)
         for caller, asked in zip(batch.callers, batch.asked):
             await _events.atell(asked.note, caller.run)
         await self._made.aget(self, self._make)
-        engine = self._engine_of(_common(batch))
+        engine = self._engine_of(callers[0])
         todo = batch.keep(await self._condensing.aprepare_all(batch.asked, batch.runs))
         async with _telling(lambda i: batch.callers[i].run) as listen:
             answers = await engine.aanswer_many(todo, listen, wrap=batch.tag)
@@ -338,14 +363,16 @@ class _Batch:
         return [r for r in self.results if r is not None]
 
 
-def _common(batch: _Batch) -> Caller:
-    """Return the first caller of a batch, for its options; SettingsError if another one's differ."""
-    first = batch.callers[0] if batch.callers else Caller()
-    if any(caller.options != first.options for caller in batch.callers):
-        raise SettingsError(
-            "The questions of a batch have different options.", hint="Ask them in batches of their own."
-        )
-    return first
+def _alike(callers: Sequence[Caller]) -> list[list[int]]:
+    """Return the places of callers with the same options, the first one's first."""
+    groups: list[list[int]] = []
+    for i, caller in enumerate(callers):
+        same = next((g for g in groups if callers[g[0]].options == caller.options), None)
+        if same is None:
+            groups.append([i])
+        else:
+            same.append(i)
+    return groups
 
 
 def _with_note(event: Event, asked: Asked) -> Event:

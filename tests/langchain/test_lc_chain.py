@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from langchain_core.documents import Document
 from langchain_core.load import dumps
-from langchain_core.runnables import ConfigurableField, RunnableLambda
+from langchain_core.runnables import ConfigurableField, RunnableConfig, RunnableLambda
 from langchain_core.runnables.utils import add
 from langchain_core.vectorstores import InMemoryVectorStore
 
@@ -126,6 +126,21 @@ async def test_beside_a_question_that_fails_the_others_are_retrieved_once(caplog
     assert "Did the lamp burst?" in str(found[1])
     assert "Traceback" not in caplog.text
     assert [type(r) for r in await made.abatch(questions, return_exceptions=True)] == [type(r) for r in found]
+
+
+async def test_questions_of_a_batch_may_have_options_of_their_own() -> None:
+    reader = FirstSentenceReader(0.8)
+    made = chain(reader=reader)
+    configs = [RunnableConfig(configurable={"target_accuracy": at}) for at in (0.5, 0.9, 7, 0.5)]
+    for found in (
+        made.batch([QUESTION] * 4, configs, return_exceptions=True),
+        await made.abatch([QUESTION] * 4, configs, return_exceptions=True),
+    ):
+        shown, held_back, refused, again = found
+        assert shown == again == made.invoke(QUESTION)
+        assert held_back.response_metadata["selfreflect"]["abstained"]
+        assert isinstance(refused, SettingsError)
+    assert reader.batches[:2] == [2, 1]  # those with the same options are one batch
 
 
 async def test_a_batch_without_return_exceptions_raises_the_first() -> None:
