@@ -132,9 +132,11 @@ def read_where_hopeless(question: str, passages: Sequence[Passage], run: Questio
     result = yield from try_reader(question, passages, max(QUOTES, len(passages)), run)
     own = own_claims(result.readings, passages, run)
     p = own[0].support if own else None
-    if p is None or trust.highest(p, question) > target:
+    if p is None or (at_most := trust.highest(p, question)) > target:
         return None
     run.abilities.expected.see(result)
+    reason = "whatever the model replied, no answer would be probable enough"
+    yield run.note("write", "left out", reason, reader=p, given_reply=at_most)
     return result
 
 

@@ -53,7 +53,6 @@ def composed(question: str, run: QuestionRun) -> Flow[Answer]:
     if found:
         hopeless = yield from read_where_hopeless(question, found, run)
         if hopeless is not None:
-            yield run.note("write", "left out", "whatever the model replied, no answer would be probable enough")
             return (yield from quote_best(question, found, hopeless, run))
         passages = yield from _rerank(question, found, method, run)
         try:
