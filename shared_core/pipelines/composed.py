@@ -16,7 +16,13 @@ from shared_core.pipelines.confidence import Weighed, decide_weighed, weigh
 from shared_core.pipelines.decision.decide import DecisionRequest, decide, merge_duplicates
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.decision.wording import assemble_uncited
-from shared_core.pipelines.extractive import UnusableReplies, answer_without_model, extractive, quote_best
+from shared_core.pipelines.extractive import (
+    UnusableReplies,
+    answer_without_model,
+    extractive,
+    keep_best,
+    quote_best,
+)
 from shared_core.pipelines.gating.choose import choose_estimator, choose_threshold, estimator_report
 from shared_core.pipelines.gating.measure import measure
 from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, demonstrations, step_prompt
@@ -53,7 +59,8 @@ def composed(question: str, run: QuestionRun) -> Flow[Answer]:
     if found:
         hopeless = yield from read_where_hopeless(question, found, run)
         if hopeless is not None:
-            return (yield from quote_best(question, found, hopeless, run))
+            kept, result = yield from keep_best(found, hopeless, run)
+            return (yield from quote_best(question, kept, result, run))
         passages = yield from _rerank(question, found, method, run)
         try:
             claims = yield from write(question, passages, run)

@@ -168,7 +168,6 @@ def read_best(question: str, run: QuestionRun) -> Flow[tuple[tuple[Passage, ...]
         The passages, best first, and their readings, best first.
     """
     settings = run.settings
-    rerank = settings.rerank != "none"
     wanted = count_candidates(run)
     yield run.note("retrieve", "always", "no language model is there to know anything by itself", k=wanted)
     found: tuple[Passage, ...] = yield Retrieve(question, wanted, settings.where)
@@ -188,14 +187,22 @@ def read_best(question: str, run: QuestionRun) -> Flow[tuple[tuple[Passage, ...]
         answerable=result.answerable,
         expected_answerable=expected,
     )
-    if not rerank:
+    return (yield from keep_best(found, result, run))
+
+
+def keep_best(
+    found: tuple[Passage, ...], result: ReadResult, run: QuestionRun
+) -> Flow[tuple[tuple[Passage, ...], ReadResult]]:
+    """Keep the ``top_k`` passages with the best quotes, and their readings; all, in order, if nothing re-ranks."""
+    top_k = run.settings.top_k
+    if run.settings.rerank == "none":
         return found, result
     ranked = rank_by_reading(found, result)
-    kept = tuple(r.passage for r in ranked[: settings.top_k])
+    kept = tuple(r.passage for r in ranked[:top_k])
     if kept != found:
         yield run.note("rerank", f"{len(kept)} of {len(found)} passages", ranked[0].reason, method="reading")
     ids = {p.id for p in kept}  # quotes come only from passages that the answer lists
-    scores = tuple(r.score for r in ranked[: settings.top_k])
+    scores = tuple(r.score for r in ranked[:top_k])
     readings = tuple(r for r in result.readings if r.quote.passage_id in ids)
     return kept, dataclasses.replace(result, readings=readings, passage_scores=scores)
 
