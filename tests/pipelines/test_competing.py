@@ -191,6 +191,16 @@ def test_a_model_is_not_asked_where_no_reply_of_it_could_lead_to_an_answer() -> 
     assert measured(agreeing, 0.2, rates={**MEASURED, "own": {}})[1] > 0  # what it says itself may be right
 
 
+def test_where_a_model_is_not_asked_the_answer_lists_as_many_passages() -> None:
+    lm = ScriptedLM(lambda request: "I don't know.")
+    lm.reply_rates = MEASURED  # type: ignore[attr-defined]
+    shelf = Shelf([Passage(str(i), f"Lamp {i} was lit in {1870 + i}.") for i in range(8)])
+    settings, reader = SelfReflectSettings(top_k=2), FirstSentenceReader(0.2, answerable=0.2)
+    answer = SelfReflectEngine(shelf, lm, settings, reader=reader, critic=Critic()).answer(QUESTION)
+    assert answer.usage.calls == 0
+    assert len(answer.passages) == 2
+
+
 def test_a_measured_model_is_not_asked_again_where_the_quote_is_probable_enough() -> None:
     other = "<reference>S2</reference><claim>Its keeper was Ada Quill.</claim>"
     answer, once = measured(other, 0.7)
