@@ -281,15 +281,17 @@ def _extract(kind: str, data: bytes, options: LoadOptions, budget: Budget) -> tu
         from shared_core.documents.loaders.markdown import load_markdown
 
         return "markdown", load_markdown(data, options.encoding, budget, mdx=kind == "mdx")
-    if kind in ("text", "rst", "code", "config", "subtitles", "tex", "adoc", "org", "textile", "wiki"):
+    if kind == "config":
+        from shared_core.documents.loaders.config import load_config
+
+        return "code", load_config(data, options.encoding)
+    if kind in ("text", "rst", "code", "subtitles", "tex", "adoc", "org", "textile", "wiki"):
         from shared_core.documents.loaders import text
 
         if kind == "text" and (mail := text.load_mail(data, options.encoding, budget)) is not None:
             return kind, mail
         if kind in text.MARKUP:
             return "text", text.load_markup(data, options.encoding, kind)
-        if kind == "config":
-            return "code", text.load_config(data, options.encoding)
         load = {
             "text": text.load_text, "rst": text.load_rst, "code": text.load_code, "subtitles": text.load_subtitles,
         }  # fmt: skip

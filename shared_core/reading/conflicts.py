@@ -252,9 +252,9 @@ class Said:
 
     @property
     def place(self) -> range:
-        """Code points of the short answer; empty if there is none."""
+        """Code points of the short answer; empty if there is none, or it stands otherwise in the sentence."""
         begin = self.text.find(self.answer)
-        return range(begin, begin + len(self.answer))
+        return range(begin, begin + len(self.answer)) if begin >= 0 else range(0)
 
     @property
     def amounts(self) -> list[Quantity]:

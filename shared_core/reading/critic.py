@@ -16,8 +16,7 @@ from shared_core.reading.candidates import log_sum
 from shared_core.reading.confidence import sigmoid
 from shared_core.reading.evidence import EVIDENCE_FIGURES, evidence_figures
 from shared_core.reading.language import is_english
-from shared_core.reading.loading import load_network
-from shared_core.reading.model import ReadingModel, each
+from shared_core.reading.model import ReadingModel, each, load_network
 from shared_core.reading.weights import WEIGHTS, Weights, version_of
 from shared_core.support.pickling import Remade
 from shared_core.types import Passage

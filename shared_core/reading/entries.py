@@ -270,8 +270,7 @@ def _of_rows(question: Words, entries: Sequence[Entry], kept: Sequence[int]) -> 
     """Leave out a row that holds only some of the question's words that another row of the table holds.
 
     Of a list of labels with their values ("- Adults: 5 crowns"), the labels count, where they hold such words; among
-    values in numbers, also where they hold none. A section of settings ("[server]", "port = 80") is a row as well; so
-    is a line with cells, but not the head above them.
+    values in numbers, also where they hold none. A line with cells is a row as well, but not the head above them.
     """
     tables: dict[tuple[object, ...], dict[int, NDArray[np.bool_]]] = defaultdict(dict)
     for i in kept:

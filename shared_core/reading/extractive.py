@@ -29,8 +29,7 @@ from shared_core.reading.features import (
 )
 from shared_core.reading.lacking import Lacking, Shape, lacking, shape_of
 from shared_core.reading.language import is_english
-from shared_core.reading.loading import load_network
-from shared_core.reading.model import ReadingModel, each, log_odds
+from shared_core.reading.model import ReadingModel, each, load_network, log_odds
 from shared_core.reading.prepared import Asked, Placed, Prepared, Window, overlaps, whole_words
 from shared_core.reading.questions import is_titled, only_refers, opens_in_english, repeats, words
 from shared_core.reading.rewording import reword

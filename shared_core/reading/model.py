@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -11,10 +13,11 @@ from numpy.typing import NDArray
 from shared_core.reading.features import Surface
 from shared_core.reading.network import REFUTED, SUPPORTED, UNSUPPORTED, Network, States
 from shared_core.reading.pieces import Pieces, PieceTokenizer
+from shared_core.reading.weights import Weights
 from shared_core.retrieval.graphs import each
-from shared_core.retrieval.minilm import MiniLM
+from shared_core.retrieval.minilm import MiniLM, load_model
 
-__all__ = ["Apart", "Logits", "ReadingModel", "each", "log_odds"]
+__all__ = ["Apart", "Logits", "ReadingModel", "each", "load_network", "log_odds"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,26 @@ class ReadingModel:
         logits, verdict, support = self._network.upper(asked.states, window.states, of_question, of_window, claim)
         start, end, sentence = logits[window.pieces.body].astype(np.float64).T
         return Logits(start, end, sentence, verdict, support - np.logaddexp.reduce(support.astype(np.float64)))
+
+
+_known: dict[Path, tuple[ReadingModel, Weights]] = {}
+_lock = threading.Lock()
+
+
+def load_network(path: Path) -> tuple[ReadingModel, Weights]:
+    """Return the network of a file of weights (with its JSON beside it), over the encoder's word vectors.
+
+    It is loaded once per process, for all readers and critics that use the same files.
+
+    Raises:
+        ModelLoadError, MissingDependencyError, CalibrationError: encoder, network or calibration are not usable.
+    """
+    with _lock:
+        key = path.resolve()
+        if key not in _known:
+            loaded = Weights.load(path)
+            _known[key] = ReadingModel(load_model(), loaded.network), loaded
+        return _known[key]
 
 
 def _spread(pieces: Pieces, features: NDArray[np.float32]) -> NDArray[np.float32]:

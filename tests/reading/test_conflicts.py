@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from shared_core import Passage
 from shared_core.errors import ModelLoadError
+from shared_core.reading import conflicts
 from shared_core.reading.base import Read
 from shared_core.reading.conflicts import OPPOSITE, can_conflict, find_conflicts, gives_opposite, lacks_negation
 from shared_core.reading.extractive import ExtractiveReader
@@ -149,3 +150,8 @@ def test_terms_that_are_none_are_refused(tmp_path: Path, conflicts: dict[str, ob
     (tmp_path / WEIGHTS.with_suffix(".json").name).write_text(json.dumps(about | {"conflicts": conflicts}))
     with pytest.raises(ModelLoadError, match="damaged"):
         Weights.load(tmp_path / WEIGHTS.name)
+
+
+def test_an_answer_that_stands_otherwise_in_its_sentence_has_no_place() -> None:
+    assert list(conflicts.Said("The lamp was lit in 1871.", "lit  in 1871").place) == []
+    assert conflicts.Said("The lamp was lit in 1871.", "1871").place == range(20, 24)

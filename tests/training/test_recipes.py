@@ -37,11 +37,6 @@ def rows() -> list[TrainingRow]:
 
 
 @pytest.fixture(scope="module")
-def tokenizer(rows: list[TrainingRow]) -> Any:
-    return world.tokenizer(["".join(r.render().values()) for r in rows])
-
-
-@pytest.fixture(scope="module")
 def checkpoint(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("base")
     world.model(tokenizer, width=16).save_pretrained(folder)

@@ -18,9 +18,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from shared_core.documents.loaders.config import block_headings
 from shared_core.documents.loaders.extracted import Extracted, Problem, Segment, decode, one_line, without_surrogates
 from shared_core.documents.loaders.limits import Budget, too_much
-from shared_core.documents.loaders.text import block_headings
 from shared_core.errors import DocumentError
 from shared_core.types import MetadataValue
 
