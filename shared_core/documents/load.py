@@ -21,8 +21,17 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import IO, NamedTuple, cast
 
-from shared_core.documents.loaders.extracted import Extracted, Heading, Page, Problem, Segment, check_encoding, damaged
-from shared_core.documents.loaders.formats import BINARY, PACKED, SUFFIXES, ending, file_format, way_out
+from shared_core.documents.loaders.extracted import (
+    Extracted,
+    Heading,
+    Page,
+    Problem,
+    Segment,
+    check_encoding,
+    damaged,
+    decode,
+)
+from shared_core.documents.loaders.formats import BINARY, PACKED, SUFFIXES, TABLES, ending, file_format, way_out
 from shared_core.documents.loaders.limits import MAX_SECONDS, Budget, read_unpacked
 from shared_core.errors import DocumentError, InputError
 
@@ -263,50 +272,56 @@ def unpack(data: bytes, packed: str, limit: int, budget: Budget) -> bytes:
 def _extract(kind: str, data: bytes, options: LoadOptions, budget: Budget) -> tuple[str, Extracted]:
     """Return the actual format (JSON may be a table, a notebook or plain code) and the extracted text."""
     # Imported here, so that parsers of formats that are not used cost nothing.
-    if kind in ("json", "notebook"):
-        from shared_core.documents.loaders.tables import load_json, load_other_json
-        from shared_core.documents.loaders.text import load_notebook
-
-        if kind == "json":
-            found = load_json(data, options.encoding, options.text_column)
-        else:
-            found = load_notebook(data, options.encoding)
-        return (kind, found) if found is not None else ("code", load_other_json(data, options.encoding))
-    if kind == "man":
-        from shared_core.documents.loaders.man import load_man
-
-        found = load_man(data, options.encoding, budget)
-        return (kind, found) if found is not None else _extract("code", data, options, budget)
-    if kind in ("markdown", "mdx"):
-        from shared_core.documents.loaders.markdown import load_markdown
-
-        return "markdown", load_markdown(data, options.encoding, budget, mdx=kind == "mdx")
-    if kind == "config":
-        from shared_core.documents.loaders.config import load_config
-
-        return "code", load_config(data, options.encoding)
-    if kind in ("text", "rst", "code", "subtitles", "tex", "adoc", "org", "textile", "wiki"):
-        from shared_core.documents.loaders import text
-
-        if kind == "text" and (mail := text.load_mail(data, options.encoding, budget)) is not None:
-            return kind, mail
-        if kind in text.MARKUP:
-            return "text", text.load_markup(data, options.encoding, kind)
-        load = {
-            "text": text.load_text, "rst": text.load_rst, "code": text.load_code, "subtitles": text.load_subtitles,
-        }  # fmt: skip
-        return kind, load[kind](data, options.encoding)
-    if kind == "html":
-        from shared_core.documents.loaders.html import load_html
-
-        return kind, load_html(data, options.encoding, budget)
     if kind in BINARY:
         from shared_core.documents.loaders.isolated import read_isolated
 
         return kind, read_isolated(kind, data, budget)
-    from shared_core.documents.loaders.tables import load_csv, load_jsonl
+    if kind == "html":
+        from shared_core.documents.loaders.html import load_html
 
-    if kind == "jsonl":
-        return kind, load_jsonl(data, options.encoding, options.text_column, budget)
-    delimiter = "\t" if kind == "tsv" else None
-    return kind, load_csv(data, options.encoding, options.text_column, budget, delimiter=delimiter)
+        return kind, load_html(data, options.encoding, budget)
+    if kind == "text":
+        from shared_core.documents.loaders.text import load_mail
+
+        if (mail := load_mail(data, options.encoding, budget)) is not None:
+            return kind, mail
+    return _extract_text(kind, decode(data, fallback=options.encoding), options, budget)
+
+
+def _extract_text(kind: str, text: str, options: LoadOptions, budget: Budget) -> tuple[str, Extracted]:
+    if kind in TABLES:
+        from shared_core.documents.loaders import tables
+
+        if kind == "jsonl":
+            return kind, tables.load_jsonl(text, options.text_column, budget)
+        if kind != "json":
+            delimiter = "\t" if kind == "tsv" else None
+            return kind, tables.load_csv(text, options.text_column, budget, delimiter=delimiter)
+        found = tables.load_json(text, options.text_column)
+        return (kind, found) if found is not None else ("code", tables.load_other_json(text))
+    if kind == "man":
+        from shared_core.documents.loaders.man import load_man
+
+        found = load_man(text, budget)
+        return (kind, found) if found is not None else ("code", Extracted(text))
+    if kind in ("markdown", "mdx"):
+        from shared_core.documents.loaders.markdown import load_markdown
+
+        return "markdown", load_markdown(text, budget, mdx=kind == "mdx")
+    if kind == "config":
+        from shared_core.documents.loaders.config import load_config
+
+        return "code", load_config(text)
+    if kind == "code":
+        return kind, Extracted(text)
+    from shared_core.documents.loaders import text as texts
+
+    if kind == "notebook":
+        from shared_core.documents.loaders.tables import load_other_json
+
+        found = texts.load_notebook(text)
+        return (kind, found) if found is not None else ("code", load_other_json(text))
+    if kind in texts.MARKUP:
+        return "text", texts.load_markup(text, kind)
+    load = {"text": texts.load_text, "rst": texts.load_rst, "subtitles": texts.load_subtitles}
+    return kind, load[kind](text)

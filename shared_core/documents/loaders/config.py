@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from shared_core.documents.loaders.extracted import TERM_LEVEL, Extracted, Heading, decode
+from shared_core.documents.loaders.extracted import TERM_LEVEL, Extracted, Heading
 
 # A line of YAML or JSON with nothing but the name of a block, and what opens it.
 _OPENER = re.compile(
@@ -26,9 +26,8 @@ _DEEPEST, _LONGEST_CONFIG = 9, 2**20
 _LARGE = 800  # characters of a block that passages would cut anywhere
 
 
-def load_config(data: bytes, fallback: str | None) -> Extracted:
+def load_config(text: str) -> Extracted:
     """Read YAML, TOML or another configuration: the file, with a section for each of several blocks side by side."""
-    text = decode(data, fallback=fallback)
     begins = [Heading(*m.span(), TERM_LEVEL, m[1].strip(" \t\"'")) for m in _SECTION.finditer(text)]
     return Extracted(text, headings=tuple(begins or block_headings(text)))
 

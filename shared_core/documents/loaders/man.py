@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from shared_core.documents.loaders.extracted import TERM_LEVEL, Extracted, Heading, decode, one_line
+from shared_core.documents.loaders.extracted import TERM_LEVEL, Extracted, Heading, one_line
 from shared_core.documents.loaders.limits import Budget
 
 _ROFF = re.compile(r"""\s*(?:[.']?\\"|\.(?:TH|Dd|ig|de|if|ie|so|nh|SH|Sh|tr|ds|EX)\b)""")
@@ -49,9 +49,8 @@ _CALLABLE = "Ar|Op|Oo|Oc|Nm|Pa|Xr|Cm|Ic|Ev|Dv|Va|Vt|Fa|Fn|Ft|Em|Sy|Li|Ql|Dq|Sq|P
 _MDOC = re.compile(rf"(?:^|(?<= ))(?:{_CALLABLE})(?: |$)")  # macros of mdoc within a line
 
 
-def load_man(data: bytes, fallback: str | None, budget: Budget) -> Extracted | None:
-    """Read a manual page; ``None`` if the file is not written in roff. DocumentError if the time is used up."""
-    source = decode(data, fallback=fallback)
+def load_man(source: str, budget: Budget) -> Extracted | None:
+    """Read a manual page; ``None`` if the text is not written in roff. DocumentError if the time is used up."""
     if not _ROFF.match(source):
         return None
     page = _Page()

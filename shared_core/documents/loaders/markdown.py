@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from shared_core.documents.loaders.extracted import Extracted, Heading, Segment, blanked, decode, one_line
+from shared_core.documents.loaders.extracted import Extracted, Heading, Segment, blanked, one_line
 from shared_core.documents.loaders.html import read_html
 from shared_core.documents.loaders.limits import Budget
 from shared_core.documents.loaders.named_rows import replace_tables
@@ -50,7 +50,7 @@ _LEAST_TAGS = 4
 _PIPE = re.compile(r"(?<!\\)\|")
 
 
-def load_markdown(data: bytes, fallback: str | None, budget: Budget, *, mdx: bool = False) -> Extracted:
+def load_markdown(text: str, budget: Budget, *, mdx: bool) -> Extracted:
     """Read a Markdown file: its source, with the names of columns in rows, and ATX and setext headings.
 
     Its title comes from the front matter or header fields, else from the first heading of level 1, or any heading with
@@ -59,7 +59,6 @@ def load_markdown(data: bytes, fallback: str | None, budget: Budget, *, mdx: boo
     Raises:
         DocumentError, MissingDependencyError: as for ``read_html``.
     """
-    text = decode(data, fallback=fallback)
     if mdx:
         text = _MDX.sub(lambda match: match[0] if match["code"] else blanked(match[0]), text)
     body = _front_matter_end(text)

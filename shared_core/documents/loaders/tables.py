@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import Any
 
 from shared_core.documents.loaders.config import block_headings
-from shared_core.documents.loaders.extracted import Extracted, Problem, Segment, decode, one_line, without_surrogates
+from shared_core.documents.loaders.extracted import Extracted, Problem, Segment, one_line, without_surrogates
 from shared_core.documents.loaders.limits import Budget, too_much
 from shared_core.errors import DocumentError
 from shared_core.types import MetadataValue
@@ -66,9 +66,7 @@ Row = tuple[int, Mapping[str, Any]]  # number (CSV: of the data row; JSONL: of t
 # --- reading -------------------------------------------------------------------------------------------------------
 
 
-def load_csv(
-    data: bytes, fallback: str | None, text_column: str | None, budget: Budget, *, delimiter: str | None
-) -> Extracted:
+def load_csv(text: str, text_column: str | None, budget: Budget, *, delimiter: str | None) -> Extracted:
     """Read a table with a header line; ``row`` counts data rows from 1, and what stands above the header is text.
 
     Columns that hold nothing but plain numbers become numbers, so that filters can compare them. A row with broken
@@ -78,7 +76,6 @@ def load_csv(
         DocumentError: no header, no words in it, no row that can be read, more than five million cells, or the time
             is used up.
     """
-    text = decode(data, fallback=fallback)
     _allow_long_fields(len(text))
     found = _above_header(text, text_column, [delimiter] if delimiter else _DELIMITERS)
     above, delimiter = found or (0, delimiter or _delimiter(text))
@@ -158,7 +155,7 @@ def _records(text: str, delimiter: str, budget: Budget) -> Iterator[tuple[int, l
             )
 
 
-def load_jsonl(data: bytes, fallback: str | None, text_column: str | None, budget: Budget) -> Extracted:
+def load_jsonl(text: str, text_column: str | None, budget: Budget) -> Extracted:
     """Read one JSON object per line; ``row`` is the line's number. A malformed line is left out and reported.
 
     Raises:
@@ -168,7 +165,7 @@ def load_jsonl(data: bytes, fallback: str | None, text_column: str | None, budge
     problems: list[Problem] = []
     columns: dict[str, None] = {}
     cells = 0
-    for number, line in enumerate(io.StringIO(decode(data, fallback=fallback)), 1):
+    for number, line in enumerate(io.StringIO(text), 1):
         if number % 1000 == 0:
             budget.check()
         if not line.strip():
@@ -189,7 +186,7 @@ def load_jsonl(data: bytes, fallback: str | None, text_column: str | None, budge
     return _as_text(rows, list(columns), text_column, problems, "line")
 
 
-def load_json(data: bytes, fallback: str | None, text_column: str | None) -> Extracted | None:
+def load_json(text: str, text_column: str | None) -> Extracted | None:
     """Read a JSON file that is a list of objects as a table, as JSON Lines are; ``None`` for any other JSON.
 
     So is an object that holds two or more of them in a list, and else only single values, which are a text of their
@@ -198,7 +195,6 @@ def load_json(data: bytes, fallback: str | None, text_column: str | None) -> Ext
     Raises:
         DocumentError: the user named a text column, and the list has none of that name.
     """
-    text = decode(data, fallback=fallback)
     value, beside = _listed(_json(text)[0])
     if not isinstance(value, list) or not value or not all(isinstance(entry, dict) for entry in value):
         return None
@@ -221,9 +217,8 @@ def _listed(value: object) -> tuple[object, dict[str, Any]]:
     return entries, {name: entry for name, entry in value.items() if name != nested[0]}
 
 
-def load_other_json(data: bytes, fallback: str | None) -> Extracted:
+def load_other_json(text: str) -> Extracted:
     """Read JSON that is no table: the file, with sections; one without line breaks is broken after each value."""
-    text = decode(data, fallback=fallback)
     if not (len(text) < _SHORT or "\n" in text.strip() or _json(text)[1]):
         text = _broken(text)
     return Extracted(text, headings=tuple(block_headings(text)))

@@ -103,9 +103,9 @@ _OBJECT = re.compile(r"\[?<[^\n]*>\]?")  # "<Figure size 640x480 with 1 Axes>"
 MAX_NOTEBOOK_CHARACTERS = 32 * 2**20
 
 
-def load_text(data: bytes, fallback: str | None) -> Extracted:
+def load_text(text: str) -> Extracted:
     """Read a plain text file; underlined titles, options that are explained and questions of an FAQ head sections."""
-    text = _PAGE_END.sub(_joined, decode(data, fallback=fallback))
+    text = _PAGE_END.sub(_joined, text)
     titles = _rst_headings(text) or _numbered(text)
     return Extracted(text, _title(text, titles), tuple(sorted([*titles, *_questions(text), *_options(text)])))
 
@@ -201,9 +201,9 @@ def _title(text: str, titles: list[Heading]) -> str:
     return titles[0].label if above else first_line_title(text)
 
 
-def load_markup(data: bytes, fallback: str | None, kind: str) -> Extracted:
+def load_markup(text: str, kind: str) -> Extracted:
     """Read AsciiDoc, Org, LaTeX, Textile or MediaWiki: the file unchanged, with its headings."""
-    plain = load_text(data, fallback)
+    plain = load_text(text)
     pattern = re.compile(MARKUP[kind], re.MULTILINE | re.DOTALL | re.IGNORECASE | re.VERBOSE)
     found = [m for m in pattern.finditer(plain.text.replace("\r\n", " \n")) if m["mark"]]
     titles = [Heading(m.start(), m.end(), _level(m["mark"]), _label(m["label"], kind)) for m in found]
@@ -255,17 +255,12 @@ def _options(text: str) -> list[Heading]:
     return found
 
 
-def load_code(data: bytes, fallback: str | None) -> Extracted:
-    """Read a source file, a configuration or a log: it has no title but its name."""
-    return Extracted(decode(data, fallback=fallback))
-
-
-def load_rst(data: bytes, fallback: str | None) -> Extracted:
+def load_rst(text: str) -> Extracted:
     """Read a reStructuredText file: its source without comments, with the names of columns in the rows of tables.
 
     Section titles (underlined) are headings.
     """
-    text = _RST_COMMENT.sub(lambda match: blanked(match[0]), decode(data, fallback=fallback))
+    text = _RST_COMMENT.sub(lambda match: blanked(match[0]), text)
     text, terms = replace_tables(text, _RST_TABLE.finditer(text), _rst_rows)
     titles = _rst_headings(text)
     return Extracted(text, _title(text, titles), tuple(sorted([*titles, *terms])))
@@ -343,12 +338,12 @@ def _list_rows(lines: Sequence[str]) -> list[list[str]]:
     return rows
 
 
-def load_subtitles(data: bytes, fallback: str | None) -> Extracted:
+def load_subtitles(text: str) -> Extracted:
     """Read subtitles or a transcript (SRT, WebVTT): the spoken text, without numbers, times and styles.
 
     A paragraph begins with each speaker, and after a pause of three seconds between sentences.
     """
-    text = decode(data, fallback=fallback).replace("\r\n", "\n")
+    text = text.replace("\r\n", "\n")
     paragraphs: list[list[str]] = []
     voice, until = "", 0
     for cue in _CUE.finditer(text):
@@ -395,12 +390,11 @@ def _rst_headings(text: str) -> list[Heading]:
     return headings
 
 
-def load_notebook(data: bytes, fallback: str | None) -> Extracted | None:
+def load_notebook(text: str) -> Extracted | None:
     """Read a Jupyter notebook: its cells in order, with headings of Markdown cells and with what code printed.
 
     Returns ``None`` if the file is not a notebook.
     """
-    text = decode(data, fallback=fallback)
     try:
         notebook = json.loads(text) if len(text) <= MAX_NOTEBOOK_CHARACTERS else None
         cells = notebook["cells"] if isinstance(notebook, dict) else None
