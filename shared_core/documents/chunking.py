@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 from shared_core.documents.load import Document
 from shared_core.documents.loaders.extracted import TERM_LEVEL, Heading, Page, Segment
-from shared_core.documents.loaders.formats import LINES
 from shared_core.documents.noise import directives, is_listing, is_listing_title, is_single_word
 from shared_core.errors import InputError
 from shared_core.types import MetadataValue, Passage
@@ -76,7 +75,7 @@ def chunk_document(
         raise InputError(f"max_chars must be at least 16, not {max_chars}.")
     if overlap < 0:
         raise InputError(f"overlap must not be negative, not {overlap}.")
-    split = _lines if document.format in LINES else split_sentences or default_splitter()
+    split = _lines if document.format == "code" else split_sentences or default_splitter()
     cutter = _Cutter(document.text, max_chars, overlap, split)
     return _passages(document, cutter, filtered=True) or _passages(document, cutter, filtered=False)
 

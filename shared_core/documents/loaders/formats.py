@@ -3,43 +3,56 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import PurePath
 from typing import NamedTuple
 
-_TEXT = (".txt", ".text", ".eml")
-_CONFIG = (".yaml", ".yml", ".toml", ".ini", ".cfg", ".conf", ".properties", ".env", ".service", ".timer")
-_CODE = (
-    # logs and configuration
-    ".log", ".tf", ".proto",
-    # sources
-    ".py", ".pyi", ".js", ".mjs", ".jsx", ".ts", ".tsx", ".java", ".kt", ".scala", ".groovy", ".c", ".h", ".cc",
-    ".cpp", ".cxx", ".hpp", ".cs", ".m", ".swift", ".go", ".rs", ".rb", ".php", ".pl", ".pm", ".lua", ".r", ".jl",
-    ".hs", ".ml", ".ex", ".exs", ".erl", ".clj", ".el", ".lisp", ".dart", ".zig", ".f90", ".sh", ".bash", ".zsh",
-    ".fish", ".ps1", ".bat", ".sql", ".graphql", ".css", ".scss", ".less", ".vue", ".svelte", ".cmake", ".mk",
-    ".gradle", ".dockerfile", ".xml", ".xsd", ".diff", ".patch", ".bib", ".po",
-)  # fmt: skip
-SUFFIXES = {
-    **dict.fromkeys(_TEXT, "text"),
-    ".tex": "tex", ".adoc": "adoc", ".asciidoc": "adoc", ".org": "org", ".textile": "textile", ".wiki": "wiki",
-    ".man": "man",
-    ".md": "markdown", ".markdown": "markdown", ".mdx": "mdx", ".rst": "rst",
-    ".srt": "subtitles", ".vtt": "subtitles", ".html": "html", ".htm": "html", ".xhtml": "html",
-    ".pdf": "pdf", ".docx": "docx", ".docm": "docx", ".pptx": "pptx", ".epub": "epub",
-    ".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".ipynb": "notebook",
-    **dict.fromkeys(_CONFIG, "config"), **dict.fromkeys(_CODE, "code"),
-}  # fmt: skip
+
+def _inverted(words: Mapping[str, str]) -> dict[str, str]:
+    """Return a mapping from each word of the values to its key."""
+    return {word: key for key, listed in words.items() for word in listed.split()}
+
+
+SUFFIXES = _inverted(
+    {
+        "text": ".txt .text .eml",
+        "tex": ".tex",
+        "adoc": ".adoc .asciidoc",
+        "org": ".org",
+        "textile": ".textile",
+        "wiki": ".wiki",
+        "man": ".man",
+        "markdown": ".md .markdown",
+        "mdx": ".mdx",
+        "rst": ".rst",
+        "subtitles": ".srt .vtt",
+        "html": ".html .htm .xhtml",
+        "pdf": ".pdf",
+        "docx": ".docx .docm",
+        "pptx": ".pptx",
+        "epub": ".epub",
+        "csv": ".csv",
+        "tsv": ".tsv",
+        "jsonl": ".jsonl .ndjson",
+        "json": ".json",
+        "notebook": ".ipynb",
+        "config": ".yaml .yml .toml .ini .cfg .conf .properties .env .service .timer",
+        "code": """.log .tf .proto
+            .py .pyi .js .mjs .jsx .ts .tsx .java .kt .scala .groovy .c .h .cc .cpp .cxx .hpp .cs .m .swift .go .rs .rb
+            .php .pl .pm .lua .r .jl .hs .ml .ex .exs .erl .clj .el .lisp .dart .zig .f90 .sh .bash .zsh .fish .ps1 .bat
+            .sql .graphql .css .scss .less .vue .svelte .cmake .mk .gradle .dockerfile .xml .xsd .diff .patch .bib
+            .po""",
+    }
+)
 """File name endings (lower case) and the format each stands for."""
 
-NAMES = {
-    **dict.fromkeys(
-        (
-            "readme", "license", "licence", "copying", "notice", "authors", "contributors", "changelog", "changes",
-            "news", "todo", "install", "faq", "history", "thanks", "copyright",
-        ),
-        "text",
-    ),
-    **dict.fromkeys(("makefile", "dockerfile", "jenkinsfile", "gemfile", "rakefile", "procfile"), "code"),
-}  # fmt: skip
+NAMES = _inverted(
+    {
+        "text": "readme license licence copying notice authors contributors changelog changes news todo install faq "
+        "history thanks copyright",
+        "code": "makefile dockerfile jenkinsfile gemfile rakefile procfile",
+    }
+)
 """File names (lower case) without an ending that are documents."""
 
 PACKED = {".gz": "gzip", ".bz2": "bzip2"}
@@ -49,27 +62,25 @@ BINARY = frozenset(("pdf", "docx", "pptx", "epub"))
 """Formats to which a text encoding does not apply."""
 
 TABLES = frozenset(("csv", "tsv", "jsonl", "json"))
-LINES = frozenset(("code",))
-"""Formats that are cut between lines rather than sentences."""
 
 _MANUAL = re.compile(r"\.[1-9][a-z]{0,4}")  # section of a manual
 _KEPT = frozenset((".debian", ".old", ".orig"))
 _GENERATED = frozenset(("searchindex.js", "search_index.js", "search_index.json", "package-lock.json"))
 
-_SAVE_AS = {
-    **dict.fromkeys((".doc", ".dot", ".rtf", ".odt", ".wps", ".pages"), "save them as .docx"),
-    **dict.fromkeys((".xls", ".xlsx", ".xlsm", ".ods", ".numbers"), "save each sheet as .csv"),
-    **dict.fromkeys((".ppt", ".pps", ".odp", ".key"), "save them as .pptx or .pdf"),
-    **dict.fromkeys((".ps", ".eps", ".djvu", ".xps"), "convert them to .pdf"),
-    **dict.fromkeys((".mobi", ".azw", ".azw3"), "convert them to .epub"),
-    **dict.fromkeys((".zip", ".tar", ".tgz", ".7z", ".rar", ".xz", ".zst", ".tar.gz", ".tar.bz2"), "unpack them"),
-    **dict.fromkeys((".msg", ".mbox"), "save each message as .eml"),
-    **dict.fromkeys(
-        (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".webp", ".heic"),
-        "pictures hold no text; scans need OCR (for example ocrmypdf)",
-    ),
-    **dict.fromkeys((".mp3", ".wav", ".m4a", ".flac", ".mp4", ".mkv", ".mov", ".avi"), "transcribe them to .txt"),
-}
+_SAVE_AS = _inverted(
+    {
+        "save them as .docx": ".doc .dot .rtf .odt .wps .pages",
+        "save each sheet as .csv": ".xls .xlsx .xlsm .ods .numbers",
+        "save them as .pptx or .pdf": ".ppt .pps .odp .key",
+        "convert them to .pdf": ".ps .eps .djvu .xps",
+        "convert them to .epub": ".mobi .azw .azw3",
+        "unpack them": ".zip .tar .tgz .7z .rar .xz .zst .tar.gz .tar.bz2",
+        "save each message as .eml": ".msg .mbox",
+        "pictures hold no text; scans need OCR (for example ocrmypdf)": ".png .jpg .jpeg .tif .tiff .bmp .gif .webp "
+        ".heic",
+        "transcribe them to .txt": ".mp3 .wav .m4a .flac .mp4 .mkv .mov .avi",
+    }
+)
 
 
 class Format(NamedTuple):

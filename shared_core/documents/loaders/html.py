@@ -48,27 +48,20 @@ _META_CHARSET = re.compile(
 _DECLARED_WITHIN = 4096
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _PARAGRAPHS = frozenset(
-    (
-        "address", "article", "aside", "blockquote", "body", "caption", "center", "details", "dialog", "dir", "div",
-        "dl", "fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header",
-        "hgroup", "hr", "html", "legend", "main", "menu", "nav", "ol", "p", "pre", "section", "summary", "table", "ul",
-    )
-)  # fmt: skip
+    """address article aside blockquote body caption center details dialog dir div dl fieldset figcaption figure footer
+    form h1 h2 h3 h4 h5 h6 header hgroup hr html legend main menu nav ol p pre section summary table ul""".split()
+)
 _LINES = frozenset(("br", "dd", "dt", "li", "option", "tr"))
 _FOREIGN = frozenset(("svg", "math"))
-_UNSEEN = frozenset(
-    (
-        "script", "style", "template", "noscript", "iframe", "noembed", "noframes", "canvas", "audio", "video",
-        "select", "datalist", "textarea", "rt", "rp", *_FOREIGN,  # rt, rp: how the letters above a word are read
-    )
-)  # fmt: skip
+# The last two: how the letters above a word are read.
+_UNSEEN = _FOREIGN.union(
+    """script style template noscript iframe noembed noframes canvas audio video select datalist textarea
+    rt rp""".split()
+)
 # Elements that close an unclosed drawing or formula (the HTML standard, "parsing foreign content").
 _BREAK_OUT = frozenset(
-    (
-        "blockquote", "body", "br", "center", "code", "dd", "div", "dl", "dt", "h1", "h2", "h3", "h4", "h5", "h6", "hr",
-        "img", "li", "main", "ol", "p", "pre", "section", "table", "ul",
-    )
-)  # fmt: skip
+    """blockquote body br center code dd div dl dt h1 h2 h3 h4 h5 h6 hr img li main ol p pre section table ul""".split()
+)
 _HTML_WITHIN = frozenset(("foreignobject", "annotation-xml", "desc"))
 # Text that is struck out does not hold; neither does the content of an object. One that is never ended stays visible.
 _MUST_END = frozenset(("del", "object", "s", "strike"))
@@ -81,7 +74,7 @@ _RAISED_NUMBER = re.compile(r"[-+−–,.\s]*\d[-+−–,.\s\d]*", re.ASCII)
 _LABEL = re.compile(r"[^\W\d_][^\n\t:=.?()\[\]<>]{1,39}:?")
 _VALUE = re.compile(r"[^\n\t]{1,59}[^\s.;:!?]")
 _LEAST_LABELS = 2
-_NO_END = frozenset(("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "wbr"))
+_NO_END = frozenset("area base br col embed hr img input link meta source wbr".split())
 
 
 def load_html(data: bytes, fallback: str | None, budget: Budget) -> Extracted:

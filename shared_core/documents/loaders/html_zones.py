@@ -24,31 +24,23 @@ _TAGS = {"main": "main", "nav": "nav", "header": "header", "footer": "footer", "
 # Class names in the themes of documentation generators, wikis and content systems; compared as whole words.
 _NAMES = {
     **dict.fromkeys(
-        (
-            "nav", "navbar", "navigation", "navbox", "nav-links", "sidebar", "sphinxsidebar", "side-bar", "breadcrumb",
-            "breadcrumbs", "related", "pagination", "pager", "menu", "toolbar", "topbar", "skip-link", "skiplink",
-            "skip-to-content", "mw-jump-link", "mw-editsection", "mw-navigation", "prev-next",
-            "navheader", "navfooter", "catlinks", "printfooter", "wy-nav-side", "md-sidebar",
-            "toc", "toctree-wrapper", "table-of-contents", "tableofcontents", "table_of_contents", "contents",
-            "localtoc", "page-toc", "minitoc", "list-of-tables", "list-of-figures", "indextable", "genindextable",
-        ),
+        """nav navbar navigation navbox nav-links sidebar sphinxsidebar side-bar breadcrumb breadcrumbs related
+        pagination pager menu toolbar topbar skip-link skiplink skip-to-content mw-jump-link mw-editsection
+        mw-navigation prev-next navheader navfooter catlinks printfooter wy-nav-side md-sidebar toc toctree-wrapper
+        table-of-contents tableofcontents table_of_contents contents localtoc page-toc minitoc list-of-tables
+        list-of-figures indextable genindextable""".split(),
         "box",
     ),
-    "site-footer": "footer", "page-footer": "footer",
-    **dict.fromkeys(
-        ("linenos", "lineno", "linenodiv", "line-numbers", "gutter", "headerlink", "header-anchor"), "marks"
-    ),
-}  # fmt: skip
+    **dict.fromkeys("site-footer page-footer".split(), "footer"),
+    **dict.fromkeys("linenos lineno linenodiv line-numbers gutter headerlink header-anchor".split(), "marks"),
+}
 # Of what asks for cookies: classes only, because generators make ids of headings ("Cookie banner").
 _CONSENT = frozenset(
-    (
-        "cookie-banner", "cookie-bar", "cookie-consent", "cookie-notice", "cookie-popup", "cookiebanner",
-        "cookieconsent", "cookie-law-info-bar", "cc-window", "gdpr-banner", "consent-banner", "otFlat",
-        "CybotCookiebotDialog",
-    )
-)  # fmt: skip
-_NOTES = frozenset(("footnote", "footnotes", "endnote", "endnotes", "rearnote", "rearnotes"))  # of books
-_NEVER_BOXES = frozenset(("html", "body", "main", "article", "h1", "h2", "h3", "h4", "h5", "h6"))
+    """cookie-banner cookie-bar cookie-consent cookie-notice cookie-popup cookiebanner cookieconsent
+    cookie-law-info-bar cc-window gdpr-banner consent-banner otFlat CybotCookiebotDialog""".split()
+)
+_NOTES = frozenset("footnote footnotes endnote endnotes rearnote rearnotes".split())  # of books
+_NEVER_BOXES = frozenset("html body main article h1 h2 h3 h4 h5 h6".split())
 _MOSTLY_LINKS = 0.5
 _MANY_LINKS = 0.3
 _ALL_LINKS = 0.85

@@ -34,17 +34,15 @@ _CHARACTERS = {
 _SINGLE = {"-": "-", " ": " ", "~": " ", "0": " ", "e": "\\", "'": "'", "`": "`", "t": "\t", ".": ".", "\\": "\\"}
 _ARGUMENT = re.compile(r'"((?:[^"]|"")*)"?|((?:\\ |[^\s"])\S*)')
 _TERM = 300  # characters of the longest term
-_ALTERNATING = frozenset(("BR", "RB", "BI", "IB", "IR", "RI"))
-_FONTS = frozenset(("B", "I", "SB", "SM", "R", "MT", "UR"))
-_VERBATIM, _FILLED = frozenset(("nf", "EX", "Vb", "Bd")), frozenset(("fi", "EE", "Ve", "Ed"))
-_ENDS_DEFINITION = frozenset(("PP", "P", "LP", "HP", "SH", "SS", "Sh", "Ss", "El"))
-_PARAGRAPHS = frozenset(("PP", "P", "LP", "HP", "Pp", "sp", "RE", "Bl", "El", "YS")) | _VERBATIM | _FILLED
+_ALTERNATING = frozenset("BR RB BI IB IR RI".split())
+_FONTS = frozenset("B I SB SM R MT UR".split())
+_VERBATIM, _FILLED = frozenset("nf EX Vb Bd".split()), frozenset("fi EE Ve Ed".split())
+_ENDS_DEFINITION = frozenset("PP P LP HP SH SS Sh Ss El".split())
+_PARAGRAPHS = _VERBATIM | _FILLED | frozenset("PP P LP HP Pp sp RE Bl El YS".split())
 _IGNORED = frozenset(
-    (
-        "ad", "hy", "nh", "na", "ne", "in", "ti", "ds", "nr", "rr", "rm", "tr", "ft", "ps", "vs", "ll", "PD", "lf",
-        "so", "UE", "ME", "DT", "UC", "AT", "IX", "Dd", "Os", "Bk", "Ek", "bp", "pl", "mk", "rt", "fam", "ss", "cs",
-    )
-)  # fmt: skip
+    """ad hy nh na ne in ti ds nr rr rm tr ft ps vs ll PD lf so UE ME DT UC AT IX Dd Os Bk Ek bp pl mk rt fam ss
+    cs""".split()
+)
 _CALLABLE = "Ar|Op|Oo|Oc|Nm|Pa|Xr|Cm|Ic|Ev|Dv|Va|Vt|Fa|Fn|Ft|Em|Sy|Li|Ql|Dq|Sq|Pq|Ns|Ad|An|Er|No|Tn|Aq|Bq|Brq|Qq|Fl"
 _MDOC = re.compile(rf"(?:^|(?<= ))(?:{_CALLABLE})(?: |$)")  # macros of mdoc within a line
 

@@ -24,16 +24,14 @@ from shared_core.documents.loaders.limits import Budget, too_much
 from shared_core.errors import DocumentError
 from shared_core.types import MetadataValue
 
-TEXT_COLUMNS = (
-    "text", "content", "body", "passage", "paragraph", "document", "context", "article", "page_content",
-    "description", "abstract", "summary", "answer", "message", "comment", "review",
-)  # fmt: skip
+TEXT_COLUMNS = tuple(
+    """text content body passage paragraph document context article page_content description abstract summary answer
+    message comment review""".split()
+)
 """Names of columns that hold the text; the first one present is used (case does not matter)."""
 
 TITLE_COLUMNS = ("title", "name", "heading", "headline", "subject", "question")
-RESERVED = frozenset(
-    ("source", "start", "end", "page", "page_end", "page_label", "page_end_label", "page_break", "row", "section")
-)
+RESERVED = frozenset("source start end page page_end page_label page_end_label page_break row section".split())
 """Metadata names of our own: a column of that name becomes ``column_NAME``."""
 
 MAX_CELLS = 5_000_000
