@@ -209,17 +209,15 @@ class _Cutter:
         """
         current: Range | None = None
         for first, last in self._paragraphs(start, end, body):
-            if skip is not None and skip(max(first, body), last):
-                if current is not None:
-                    yield current
-                current = None
+            skipped = skip is not None and skip(max(first, body), last)
+            if current is not None and not skipped and last - current[0] <= self.max:
+                current = (current[0], last)
                 continue
             if current is not None:
-                if last - current[0] <= self.max:
-                    current = (current[0], last)
-                    continue
                 yield current
-            if last - first <= self.max:
+            if skipped:
+                current = None
+            elif last - first <= self.max:
                 current = (first, last)
             else:
                 *full, current = self._cut_paragraph(first, last)
@@ -242,16 +240,14 @@ class _Cutter:
     def _paragraphs(self, start: int, end: int, body: int) -> Iterator[Range]:
         """Yield paragraphs without the white space around them; the first one begins with the headings."""
         start, position = self._strip(start, end)[0], body
-        for gap in _PARAGRAPH_BREAK.finditer(self.text, body, end):
-            first, last = self._strip(position, gap.start())
-            position = gap.end()
+        gaps = (gap.span() for gap in _PARAGRAPH_BREAK.finditer(self.text, body, end))
+        for stop, following in itertools.chain(gaps, [(end, end)]):
+            first, last = self._strip(position, stop)
+            position = following
             if first < last:
                 yield min(first, start), last
                 start = end
-        first, last = self._strip(position, end)
-        if first < last:
-            yield min(first, start), last
-        elif start < body:
+        if start < body:
             yield self._strip(start, body)
 
     def _cut_paragraph(self, start: int, end: int) -> list[Range]:

@@ -28,7 +28,6 @@ from shared_core.documents.manifest_file import (
     RESTORE,
     FileRecord,
     _connect,
-    _dump,
     _kept,
     _prepared,
     _record,
@@ -222,7 +221,10 @@ class Manifest:
                 row = connection.execute(
                     "INSERT INTO passages (row, id, file_id, start, stop, title, metadata, words) "
                     "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                    (row, p.id, file_id, p.metadata["start"], p.metadata["end"], p.title, _dump(p), count),
+                    (
+                        *(row, p.id, file_id, p.metadata["start"], p.metadata["end"], p.title),
+                        *(json.dumps(dict(p.metadata), ensure_ascii=False), count),
+                    ),
                 ).lastrowid
                 if p.id in words:
                     connection.execute("INSERT INTO words (rowid, word) VALUES (?, ?)", (row, " ".join(words[p.id])))

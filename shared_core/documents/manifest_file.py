@@ -21,7 +21,6 @@ from shared_core.documents.loaders.extracted import Problem
 from shared_core.documents.scan import INDEX_MARK
 from shared_core.errors import IndexCorruptedError, SelfReflectError, StoreError
 from shared_core.retrieval.tokenizer import Tokenizer
-from shared_core.types import Passage
 
 APPLICATION_ID = 0x53524658
 SCHEMA_VERSION = 4
@@ -53,7 +52,25 @@ _SCHEMA = """
     CREATE VIRTUAL TABLE places USING fts5vocab(words, 'instance');
 """
 _CHECKED = ("meta", "files", "passages")  # read in full by every reader
-_UNAVAILABLE = ("locked", "busy", "readonly", "read-only", "unable to open", "full", "interrupted", "disk i/o error")
+_HELD = "Check permissions, and that no other program holds the file."
+_UNUSABLE = (  # signs in SQLite's message of a file that is not damaged; what is wrong; what to do about it
+    (
+        ("full", "disk i/o"),
+        "cannot be written: {}",
+        "Free some disk space, then run the same command again. Finished work is kept.",
+    ),
+    (
+        ("readonly", "read-only"),
+        "cannot be written: {}",
+        "Check permissions. It can still be searched; to change it, copy it.",
+    ),
+    (
+        ("no such module",),
+        "cannot be used: this Python's SQLite was built without FTS5",
+        "Use a Python whose sqlite3 has FTS5, such as the builds of python.org, conda or uv.",
+    ),
+    (("locked", "busy", "unable to open", "interrupted"), "cannot be used: {}", _HELD),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +116,6 @@ def _retire(connection: sqlite3.Connection, source: str) -> None:
         (source,),
     )
     connection.execute("DELETE FROM files WHERE source = ?", (source,))  # cascades to texts, passages and vectors
-
-
-def _dump(passage: Passage) -> str:
-    return json.dumps(dict(passage.metadata), ensure_ascii=False)
 
 
 def _record(row: tuple[Any, ...], where: str) -> FileRecord:
@@ -209,26 +222,9 @@ def translated(where: str) -> Iterator[None]:
         raise
     except sqlite3.DatabaseError as error:
         message = str(error).lower()
-        if "full" in message or "disk i/o" in message:
-            raise StoreError(
-                f"The index {where} cannot be written: {error}.",
-                hint="Free some disk space, then run the same command again. Finished work is kept.",
-            ) from error
-        if "readonly" in message or "read-only" in message:
-            raise StoreError(
-                f"The index {where} cannot be written: {error}.",
-                hint="Check permissions. It can still be searched; to change it, copy it.",
-            ) from error
-        if "no such module" in message:
-            raise StoreError(
-                f"The index {where} cannot be used: this Python's SQLite was built without FTS5.",
-                hint="Use a Python whose sqlite3 has FTS5, such as the builds of python.org, conda or uv.",
-            ) from error
-        if isinstance(error, (sqlite3.ProgrammingError, sqlite3.IntegrityError)) or any(
-            word in message for word in _UNAVAILABLE
-        ):
-            raise StoreError(
-                f"The index {where} cannot be used: {error}.",
-                hint="Check permissions, and that no other program holds the file.",
-            ) from error
+        for signs, problem, hint in _UNUSABLE:
+            if any(sign in message for sign in signs):
+                raise StoreError(f"The index {where} {problem.format(error)}.", hint=hint) from error
+        if isinstance(error, (sqlite3.ProgrammingError, sqlite3.IntegrityError)):
+            raise StoreError(f"The index {where} cannot be used: {error}.", hint=_HELD) from error
         raise IndexCorruptedError(f"The index {where} is damaged: {error}.", hint=RESTORE) from error

@@ -7,7 +7,6 @@ it.
 
 from __future__ import annotations
 
-import itertools
 import re
 
 _WORD = re.compile(r"\w+")
@@ -55,11 +54,11 @@ def is_listing(paragraph: str, *, titled: bool) -> bool:
 
 def directives(text: str) -> list[tuple[int, int]]:
     """Return the ranges of reStructuredText directives that generate tables of contents and indexes."""
-    return [(match.start(), match.end()) for match in _DIRECTIVE.finditer(text)]
+    return [match.span() for match in _DIRECTIVE.finditer(text)]
 
 
 def is_single_word(text: str) -> bool:
     """Return whether a passage has fewer than two words; never in scripts that may not separate words by spaces."""
     if any(letter > _LAST_LATIN and letter.isalpha() for letter in text):
         return False
-    return len(list(itertools.islice(_WORD.finditer(text), _LEAST_WORDS))) < _LEAST_WORDS
+    return len(_WORD.findall(text)) < _LEAST_WORDS

@@ -9,14 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from shared_core.documents.load import (
-    MAX_FILE_BYTES,
-    Document,
-    Failure,
-    LoadOptions,
-    parse_document,
-    read_bytes,
-)
+from shared_core.documents.load import MAX_FILE_BYTES, Document, Failure, LoadOptions, parse_document, read_bytes
 from shared_core.documents.loaders.formats import ending, file_format, is_generated, way_out
 from shared_core.documents.loaders.limits import MAX_SECONDS
 from shared_core.errors import DocumentError, SelfReflectError
@@ -146,18 +139,15 @@ def iter_documents(
 def _scan_folder(root: Path, found: ScanResult, excluded: Collection[str], seen: set[str]) -> None:
     walk = _Walk(root, found, set(excluded))
     walk.run()
-    new = 0
+    real_root = os.path.realpath(root)
     # Real entries before links, so that a file keeps its own name when a link leads to it as well.
     for _, source, path in sorted(walk.entries):
         location = os.path.realpath(path)
-        if location in seen:
-            new += 1
-            continue
-        seen.add(location)
-        found.files.append(FoundFile(path, source, location, Path(os.path.realpath(root)).name))
-        new += 1
-    if new:
-        found.complete.append(os.path.realpath(root))
+        if location not in seen:
+            seen.add(location)
+            found.files.append(FoundFile(path, source, location, Path(real_root).name))
+    if walk.entries:
+        found.complete.append(real_root)
     elif not walk.failed:
         # More likely an unmounted disk than the wish to drop all documents, so nothing counts as deleted.
         found.failures.append(Failure(str(root), "The folder contains no documents.", _hint_for_none(found)))
@@ -188,12 +178,13 @@ class _Walk:
         self.root, self.found, self.entered = root, found, entered
         self.entries: list[tuple[bool, str, Path]] = []
         self.failed = False
+        self._pending: list[tuple[Path, bool]] = [(root, False)]  # folders to enter, and whether behind a link
+        self._linked: list[Path] = []
 
     def run(self) -> None:
         """Collect entries and failures."""
-        pending, linked = [(self.root, False)], list[Path]()
-        while pending or linked:
-            folder, behind_link = pending.pop() if pending else (linked.pop(0), True)
+        while self._pending or self._linked:
+            folder, behind_link = self._pending.pop() if self._pending else (self._linked.pop(0), True)
             location = os.path.realpath(folder)
             if location in self.entered or os.path.exists(os.path.join(location, INDEX_MARK)):
                 continue
@@ -209,16 +200,10 @@ class _Walk:
                 continue
             for entry in entries:
                 if not entry.name.startswith((".", "~$")):
-                    self._entry(entry, Path(entry.path), behind_link, pending, linked)
+                    self._entry(entry, behind_link)
 
-    def _entry(
-        self,
-        entry: os.DirEntry[str],
-        path: Path,
-        behind_link: bool,
-        pending: list[tuple[Path, bool]],
-        linked: list[Path],
-    ) -> None:
+    def _entry(self, entry: os.DirEntry[str], behind_link: bool) -> None:
+        path = Path(entry.path)
         try:
             is_link, is_folder = entry.is_symlink(), entry.is_dir()
         except OSError as error:  # a link to itself, or through a folder without permission
@@ -234,9 +219,9 @@ class _Walk:
         elif path.name in _FOREIGN_FOLDERS:
             self.found.skipped_endings[f"{path.name}/"] += 1
         elif is_link:
-            linked.append(path)
+            self._linked.append(path)
         else:
-            pending.append((path, behind_link))
+            self._pending.append((path, behind_link))
 
     def _file(self, path: Path, behind_link: bool) -> None:
         source = path.relative_to(self.root)

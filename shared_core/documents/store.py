@@ -28,22 +28,10 @@ from shared_core.documents.chunking import Splitter, default_splitter
 from shared_core.documents.load import Failure
 from shared_core.documents.manifest import Manifest, writable
 from shared_core.documents.scan import INDEX_MARK, scan
-from shared_core.documents.store_types import (
-    IndexProgress,
-    IndexReport,
-    IndexSettings,
-    IndexStats,
-    VectorStore,
-)
+from shared_core.documents.store_types import IndexProgress, IndexReport, IndexSettings, IndexStats, VectorStore
 from shared_core.documents.update import read_files
 from shared_core.documents.vector_places import VectorPlaces
-from shared_core.errors import (
-    IndexCorruptedError,
-    IndexMissingError,
-    InputError,
-    SettingsError,
-    StoreError,
-)
+from shared_core.errors import IndexCorruptedError, IndexMissingError, InputError, SettingsError, StoreError
 from shared_core.support.pickling import Remade
 from shared_core.types import Passage
 
@@ -171,7 +159,8 @@ class DocumentIndex(Remade):
         with self._writing():
             manifest = self._opened(update=True)
             before = self._remembered(manifest).vectors
-            settings = self._configure(manifest)
+            settings = self._settings(manifest)
+            manifest.store("settings", settings.model_dump_json())
             splitter = self._split or default_splitter()
             manifest.store(_READING, "1")
             report = read_files(manifest, found, settings, splitter, prune=prune, progress=progress)
@@ -227,12 +216,6 @@ class DocumentIndex(Remade):
                 f"{path} is not an index and holds other files ({foreign[0]}, …).",
                 hint="Name a folder that is empty or does not exist yet.",
             )
-
-    def _configure(self, manifest: Manifest) -> IndexSettings:
-        """Store the current settings in the index and return them."""
-        settings = self._settings(manifest)
-        manifest.store("settings", settings.model_dump_json())
-        return settings
 
     def _settings(self, manifest: Manifest) -> IndexSettings:
         """Remembered settings, replaced where new ones were given."""

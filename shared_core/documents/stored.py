@@ -11,8 +11,9 @@ places differ by one, so pairs need no index.
 from __future__ import annotations
 
 import math
+import operator
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -95,11 +96,7 @@ class IndexRetriever(HybridRetriever):
         self._index = index
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _open_again, (self._index,)
-
-
-def _open_again(index: OpensRetriever) -> HybridRetriever:
-    return index.retriever()
+        return operator.methodcaller("retriever"), (self._index,)
 
 
 class StoredBM25(_Stored):
@@ -176,10 +173,10 @@ class StoredVectors(_Stored):
 
     Args:
         manifest: a snapshot.
-        embedder: returns the embedder of queries; called at the first query.
+        embedder: of queries.
     """
 
-    def __init__(self, manifest: Manifest, embedder: Callable[[], Embedder]) -> None:
+    def __init__(self, manifest: Manifest, embedder: Embedder) -> None:
         super().__init__(manifest)
         self._embedder = embedder
         self._lock = threading.Lock()
@@ -190,7 +187,7 @@ class StoredVectors(_Stored):
         k, keep = check_k(k), compile_filter(where)
 
         def nearest(texts: list[str]) -> list[Ranking]:
-            vectors = embed_checked(self._embedder(), texts)  # (queries, d)
+            vectors = embed_checked(self._embedder, texts)  # (queries, d)
             found = self._loaded(vectors.shape[1]).nearest(vectors, k if keep is None else None)
             return [self._first(ranked, k, keep) for ranked in found]
 
@@ -199,11 +196,11 @@ class StoredVectors(_Stored):
     def _loaded(self, dimension: int) -> VectorTable[int]:
         with self._lock:
             if self._table is None:
-                self._table = read_vectors(self._manifest, dimension)
+                self._table = _read_vectors(self._manifest, dimension)
             return self._table
 
 
-def read_vectors(manifest: Manifest, dimension: int) -> VectorTable[int]:
+def _read_vectors(manifest: Manifest, dimension: int) -> VectorTable[int]:
     """Read all vectors of a manifest, by row.
 
     Raises:

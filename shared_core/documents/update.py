@@ -8,14 +8,7 @@ import os
 from collections.abc import Callable, Mapping
 
 from shared_core.documents.chunking import CHUNKING_VERSION, Splitter, chunk_document
-from shared_core.documents.load import (
-    LOADER_VERSION,
-    Document,
-    Failure,
-    LoadOptions,
-    parse_document,
-    read_bytes,
-)
+from shared_core.documents.load import LOADER_VERSION, Document, Failure, LoadOptions, parse_document, read_bytes
 from shared_core.documents.loaders.formats import BINARY, TABLES, file_format
 from shared_core.documents.manifest import FileRecord, Manifest
 from shared_core.documents.scan import FoundFile, ScanResult
@@ -36,14 +29,14 @@ def read_files(
     """Read changed files, each in a transaction of its own, then delete missing ones. A file that fails fails alone."""
     records = manifest.files()
     reader = _Reader(manifest, settings, splitter)
-    gone = _gone(records, found) if prune else []
+    gone = _gone(records, found) if prune else set()
     named = name_files(found, records)
     for done, (source, file) in enumerate(named, 1):
         reader.read(source, file, records.get(source))
         if progress:
             progress(IndexProgress("reading", done, len(found.files), source))
-    gone = [source for source in gone if source not in dict(named)]
-    deleted = sorted([*gone, *reader.drop_empty({*gone} if prune else None)])
+    gone -= {source for source, _ in named}
+    deleted = sorted([*gone, *reader.drop_empty(gone if prune else None)])
     for source in deleted:
         manifest.remove(source)
     return IndexReport(
@@ -95,11 +88,9 @@ def _occupied(record: FileRecord | None, found: ScanResult) -> bool:
     return record is not None and not found.covers(record.location) and os.path.lexists(record.location)
 
 
-def _gone(records: Mapping[str, FileRecord], found: ScanResult) -> list[str]:
+def _gone(records: Mapping[str, FileRecord], found: ScanResult) -> set[str]:
     present = {file.location for file in found.files}
-    return [
-        source for source, record in records.items() if record.location not in present and found.covers(record.location)
-    ]
+    return {name for name, file in records.items() if file.location not in present and found.covers(file.location)}
 
 
 class _Reader:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,10 +61,10 @@ class VectorPlaces:
 
     def open_set(self, manifest: Manifest, place: str) -> PassageSet | None:
         """Open the vectors for an update; ``None`` if there are to be none."""
-        if self.given is None and place == "none":
-            return None
         if self.given is None:
-            embedder = self.bound(manifest)()
+            if place == "none":
+                return None
+            embedder = self.bound(manifest)
             manifest.store("embedder", embedder.name)
             if place == "index":
                 return ManifestVectors(manifest, embedder)
@@ -77,7 +77,7 @@ class VectorPlaces:
             return self.given
         from shared_core.retrieval.chroma import ChromaRetriever
 
-        embedder, name = self.bound(manifest)(), self._collection(manifest)
+        embedder, name = self.bound(manifest), self._collection(manifest)
         folder, url = _chroma_at(self.path, place)
         with self._explained():
             if folder is not None:
@@ -110,8 +110,8 @@ class VectorPlaces:
             except StoreError as error:
                 _log.warning("The index's former collection on %s was not deleted: %s", url, error.message)
 
-    def bound(self, manifest: Manifest) -> Callable[[], Embedder]:
-        """Check that the embedder is the index's, and return a function that returns it.
+    def bound(self, manifest: Manifest) -> Embedder:
+        """Return the embedder, checked to be the index's.
 
         Raises:
             StoreError: the index was made with another embedder.
@@ -126,7 +126,7 @@ class VectorPlaces:
                 f"The index {self.path or 'in memory'} was made with the embedder {bound!r}, not {embedder.name!r}.",
                 hint="Use that embedder, or index the documents into another folder.",
             )
-        return lambda: embedder
+        return embedder
 
     def _shared_collection(self, manifest: Manifest) -> str | None:
         return self.collection or manifest.get("collection")

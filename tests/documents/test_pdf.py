@@ -296,7 +296,7 @@ ECHO = "tests.documents.echo_helper"
 
 
 def test_the_helper_starts_again_after_it_died_and_after_it_was_idle() -> None:
-    helper = Helper(ECHO, idle_seconds=30)
+    helper = Helper(ECHO)
     assert helper.ask(b"hello", Budget(20))["length"] == 5
     first = helper.ask(b"", Budget(20))["process"]
     assert helper.ask(b"", Budget(20))["process"] == first  # one process for many files

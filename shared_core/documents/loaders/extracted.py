@@ -29,6 +29,10 @@ class Heading(NamedTuple):
     level: int
     label: str
 
+    def moved(self, by: int) -> Heading:
+        """Return the heading in a text with so many code points more before it."""
+        return self._replace(start=self.start + by, end=self.end + by)
+
 
 class Page(NamedTuple):
     """The start of a page in the text; its number counts from 1, its label (``iv``) is empty if that is its number."""
@@ -92,7 +96,7 @@ def join_parts(parts: Iterable[Extracted]) -> Extracted:
     for number, part in enumerate(parts, 1):
         if part.text.strip():
             pages.append(Page(length, number))
-            headings += [Heading(h.start + length, h.end + length, h.level, h.label) for h in part.headings]
+            headings += [heading.moved(length) for heading in part.headings]
             pieces.append(part.text)
             length += len(part.text) + len(_PARTED)
     return Extracted(_PARTED.join(pieces), "", tuple(headings), pages=tuple(pages))
@@ -170,15 +174,15 @@ def decode(data: bytes, *, declared: str | None = None, fallback: str | None = N
                 continue
             if _is_prose(text):
                 return text
-    if binary or b"\x00" in data or _decodes(data, "utf-8"):
+    if binary or b"\x00" in data or _is_utf8(data):
         what = f"It looks like {binary}." if binary else "If it is UTF-16 text, save it with a byte-order mark."
         raise DocumentError("The file is binary, not text.", hint=f"{what} Rename or convert it, or leave it out.")
     return _strict(data, "utf-8", 0)
 
 
-def _decodes(data: bytes, encoding: str) -> bool:
+def _is_utf8(data: bytes) -> bool:
     try:
-        data.decode(encoding)
+        data.decode()
     except UnicodeError:
         return False
     return True

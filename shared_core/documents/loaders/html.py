@@ -347,7 +347,7 @@ class _PageReader:
                 self.runs[-1].text = self.runs[-1].text.rstrip("\r\n")
         elif tag in CELLS:
             has_rows = bool(self._tables) and self._tables[-1].inner >= element.first
-            if not has_rows and flatten_cell(self.runs, element.first, element.gap, SPACE_GAP):
+            if not has_rows and flatten_cell(self.runs, element.first, element.gap):
                 self._gap = min(self._gap, CELL_GAP)
             if self._tables:
                 self._tables[-1].end_cell(len(self.runs))

@@ -1,8 +1,8 @@
 """Read PDFs, office documents and books in a helper process, where time and memory can be bounded.
 
-``read_isolated`` runs in the calling process. The helper runs
-``python -m shared_core.documents.loaders.isolated MEMORY_BYTES IDLE_SECONDS``: it takes files on standard input and
-answers on standard output (``process.py`` defines the messages) until its input ends or it has been idle for a while.
+``read_isolated`` runs in the calling process. The helper runs ``python -m shared_core.documents.loaders.isolated``: it
+takes files on standard input and answers on standard output (``process.py`` defines the messages) until its input ends
+or it has been idle for a while.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 from shared_core.documents.loaders.extracted import Extracted, Heading, Page, Problem
 from shared_core.documents.loaders.limits import Budget
-from shared_core.documents.loaders.process import Helper, receive, send
+from shared_core.documents.loaders.process import IDLE_SECONDS, MEMORY_BYTES, Helper, receive, send
 from shared_core.errors import DocumentError, MissingDependencyError, SelfReflectError
 
 _PACKAGES = {
@@ -71,12 +71,11 @@ def _reader(kind: str) -> Callable[[bytes, Budget], Extracted]:
 
 
 def _serve() -> None:
-    _limit_memory(int(sys.argv[1]))
-    idle = float(sys.argv[2])
+    _limit_memory()
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # a library that prints must not corrupt the answers
     while True:
-        watch = threading.Timer(idle, os._exit, (0,))
+        watch = threading.Timer(IDLE_SECONDS, os._exit, (0,))
         watch.daemon = True
         watch.start()
         received = receive(sys.stdin.buffer)
@@ -101,13 +100,13 @@ def _answer(kind: str, data: bytes, budget: Budget) -> dict[str, Any]:
     return {name: getattr(found, name) for name in ("text", "title", "headings", "problems", "pages")}
 
 
-def _limit_memory(limit: int) -> None:
+def _limit_memory() -> None:
     try:
         import resource
     except ImportError:  # not on Windows
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    bound = min(value for value in (limit, soft, hard) if value != resource.RLIM_INFINITY)
+    bound = min(value for value in (MEMORY_BYTES, soft, hard) if value != resource.RLIM_INFINITY)
     try:
         resource.setrlimit(resource.RLIMIT_AS, (bound, hard))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash is expected here and needs no dump

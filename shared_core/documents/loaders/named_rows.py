@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from shared_core.documents.loaders.extracted import TERM_LEVEL, Heading, one_line
-from shared_core.documents.loaders.runs import CELL_GAP, LINE_GAP, TextRun, join_runs
+from shared_core.documents.loaders.runs import CELL_GAP, LINE_GAP, SPACE_GAP, TextRun, join_runs
 
 CELLS = frozenset(("td", "th"))
 _CELL_LETTERS = 600  # a longer cell belongs to the page's layout rather than to a table
@@ -26,20 +26,19 @@ _SENTENCE = re.compile(r"[.!?](?:\s|$)")
 _DIGIT = re.compile(r"\d")
 
 
-def flatten_cell(runs: Sequence[TextRun], first: int, gap: int, within: int) -> bool:
+def flatten_cell(runs: Sequence[TextRun], first: int, gap: int) -> bool:
     """Put a short cell on one line, whatever blocks are in it; a long one is layout and keeps them.
 
     Args:
         runs: those from ``first`` on are the cell's.
         first: see ``runs``.
         gap: the separator due before it; 0 if there is none.
-        within: the strongest separator within it.
     """
     if first == len(runs) or not _is_plain(runs, first, len(runs)):
         return False
     runs[first].gap = min(runs[first].gap, gap) if gap else runs[first].gap
     for run in runs[first + 1 :]:
-        run.gap = min(run.gap, within)
+        run.gap = min(run.gap, SPACE_GAP)
     return True
 
 
@@ -256,7 +255,7 @@ def replace_tables(
         title = match.groupdict().get("title")
         before += f"{title.strip()}\n\n" if title and title.strip() else ""
         length += len(before)
-        terms += [h._replace(start=h.start + length, end=h.end + length) for h in headings]
+        terms += [heading.moved(length) for heading in headings]
         named += "\n" * match[0].endswith("\n")
         length, last = length + len(named), match.end()
         terms += [Heading(length, length, TERM_LEVEL, "")] if headings else []

@@ -224,7 +224,7 @@ class _Level:
             found = chr(ord("a") + (number - 1) % 26) * (1 + (number - 1) // 26)
         elif kind.endswith("Roman"):
             found = ""
-            for letters, value in _ROMAN:
+            for letters, value in _ROMAN.items():
                 found += letters * (number // value)
                 number %= value
         else:
@@ -232,13 +232,10 @@ class _Level:
         return found.upper() if kind.startswith("upper") else found
 
 
-_ROMAN = tuple(
-    zip(
-        ["m", "cm", "d", "cd", "c", "xc", "l", "xl", "x", "ix", "v", "iv", "i"],
-        (1000, 900, 500, 400, 100, 90, 50, 40, 10, 9, 5, 4, 1),
-        strict=True,
-    )
-)
+_ROMAN = {
+    "m": 1000, "cm": 900, "d": 500, "cd": 400, "c": 100, "xc": 90, "l": 50, "xl": 40, "x": 10, "ix": 9, "v": 5, "iv": 4,
+    "i": 1,
+}  # fmt: skip
 
 
 class _Numbering:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shared_core.documents.loaders.extracted import (
@@ -95,7 +96,7 @@ def _read(document: pypdfium2.PdfDocument, budget: Budget) -> Extracted:
             )
         )
     found = assemble(pages, labels, _bookmarks(document, budget), _title(document))
-    return Extracted(found.text, found.title, found.headings, problems=tuple(problems), pages=found.pages)
+    return replace(found, problems=tuple(problems))
 
 
 def _has_picture(page: pypdfium2.PdfPage) -> bool:
@@ -108,9 +109,8 @@ def _is_unreadable(lines: list[Line]) -> bool:
     """Return whether the letters come from a font that the file does not map to characters."""
     text = "".join(line.text for line in lines)
     odd = sum(
-        1
+        letter < " " or "\x7f" <= letter < "\xa0" or "\ue000" <= letter <= "\uf8ff" or letter == "\ufffd"
         for letter in text
-        if letter < " " or "\x7f" <= letter < "\xa0" or "\ue000" <= letter <= "\uf8ff" or letter == "\ufffd"
     )
     return odd > _UNREADABLE_SHARE * len(text)
 

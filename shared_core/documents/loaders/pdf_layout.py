@@ -53,12 +53,8 @@ def page_rows(lines: Sequence[Line]) -> list[Line]:
     i = 0
     while i < len(rows):
         end, columns = _columns(rows, i)
-        if columns:
-            ordered += columns
-            i = end
-        else:
-            ordered.append(_row(rows[i]))
-            i += 1
+        ordered += columns or [_row(rows[i])]
+        i = end if columns else i + 1
     return ordered
 
 

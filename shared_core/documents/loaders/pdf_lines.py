@@ -101,11 +101,8 @@ class _Reader:
         """Yield lines, cut at wide gaps."""
         start = 0
         for i, letter in enumerate(self._text):
-            if letter in _BROKEN_WORD:
-                yield from self._cut(start, i, broken=True)
-                start = i + 1
-            elif letter in "\r\n\u2028\u2029":
-                yield from self._cut(start, i, broken=False)
+            if letter in _BROKEN_WORD or letter in "\r\n\u2028\u2029":
+                yield from self._cut(start, i, broken=letter in _BROKEN_WORD)
                 start = i + 1
         yield from self._cut(start, len(self._text), broken=False)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 import statistics
 from collections import Counter
@@ -59,9 +58,14 @@ class _Paragraph:
     bold: bool
     lines: int
 
+    @property
+    def rank(self) -> float:
+        """Its font size to the half point."""
+        return round(self.size * 2) / 2
+
 
 def assemble(
-    pages: Sequence[Sequence[Line]], labels: Sequence[str], bookmarks: Sequence[Bookmark] = (), title: str = ""
+    pages: Sequence[Sequence[Line]], labels: Sequence[str], bookmarks: Sequence[Bookmark], title: str
 ) -> Extracted:
     """Assemble the text of a PDF.
 
@@ -76,12 +80,12 @@ def assemble(
     pitch = line_pitch(rows)
     writer = _Writer(_Dehyphenator(without_running_heads(rows, pitch)), pitch)
     starts = [
-        Page(writer.page(number, lines), number + 1, labels[number] if number < len(labels) else "")
+        Page(writer.page(number, lines), number + 1, labels[number])
         for number, lines in enumerate(writer.words.pages)
         if lines
     ]
     text, paragraphs = writer.finish()
-    headings = find_headings(text, paragraphs, bookmarks)
+    headings = _headings(text, paragraphs, bookmarks)
     first = starts[1].start if len(starts) > 1 else len(text)
     title = title or _largest(text[:first], paragraphs) or first_line_title(text)
     return Extracted(text, title, headings, pages=tuple(starts))
@@ -94,9 +98,7 @@ def _goes_on(last: str, first: str) -> bool:
 
 def _cleaned(line: Line) -> Line:
     cleaned = line.text.translate(_CLEAN).strip()
-    if cleaned == line.text:
-        return line
-    return replace(line, text=cleaned)
+    return line if cleaned == line.text else replace(line, text=cleaned)
 
 
 class _Dehyphenator:
@@ -208,7 +210,7 @@ class _Writer:
 # --- headings ------------------------------------------------------------------------------------------------------
 
 
-def find_headings(text: str, paragraphs: Sequence[_Paragraph], bookmarks: Sequence[Bookmark]) -> tuple[Heading, ...]:
+def _headings(text: str, paragraphs: Sequence[_Paragraph], bookmarks: Sequence[Bookmark]) -> tuple[Heading, ...]:
     """Find headings: paragraphs that the outline names, and those in larger or bolder letters than the text."""
     if not paragraphs:
         return ()
@@ -218,11 +220,10 @@ def find_headings(text: str, paragraphs: Sequence[_Paragraph], bookmarks: Sequen
     looks = [p for p in paragraphs if p not in named and _looks_like_heading(text, p, body, bold=not outlined)]
     titles = {one_line(text[p.start : p.end]) for p in looks}
     looks = [p for p in looks if not _is_entry(one_line(text[p.start : p.end]), titles)]
-    letters = sum(p.end - p.start for p in looks)
-    if letters > _MOST_HEADINGS * len(text):
+    if sum(p.end - p.start for p in looks) > _MOST_HEADINGS * len(text):
         looks = []
     levels = _levels(named, looks)
-    found = [(p, named[p] if p in named else levels[_rank(p)]) for p in {*named, *looks}]
+    found = [(p, named[p] if p in named else levels[p.rank]) for p in {*named, *looks}]
     return tuple(
         Heading(p.start, p.end, level, one_line(text[p.start : p.end]))
         for p, level in sorted(found, key=lambda pair: pair[0].start)
@@ -238,7 +239,7 @@ def _is_entry(shown: str, titles: set[str]) -> bool:
 def _body_size(paragraphs: Iterable[_Paragraph]) -> float:
     letters: Counter[float] = Counter()
     for p in paragraphs:
-        letters[round(p.size * 2) / 2] += p.end - p.start
+        letters[p.rank] += p.end - p.start
     return letters.most_common(1)[0][0]
 
 
@@ -274,20 +275,15 @@ def _keys(title: str) -> list[str]:
     return list(dict.fromkeys(key for key in (whole, _NUMBERING.sub("", one_line(title)).casefold()) if key))
 
 
-def _rank(p: _Paragraph) -> float:
-    return round(p.size * 2) / 2
-
-
 def _levels(named: dict[_Paragraph, int], looks: Iterable[_Paragraph]) -> dict[float, int]:
     """Assign a level to each font size: the outline's if it has that size, the others by their order."""
     known: dict[float, int] = {}
     for p, level in named.items():
-        known[_rank(p)] = max(level, known.get(_rank(p), 0))
-    sizes = sorted({*known, *map(_rank, looks)}, reverse=True)
+        known[p.rank] = max(level, known.get(p.rank, 0))
     levels: dict[float, int] = {}
-    for size, above in itertools.zip_longest(sizes, [None, *sizes[:-1]]):
-        if size is not None:
-            levels[size] = known.get(size, levels[above] + 1 if above is not None else 1)
+    above = 0
+    for size in sorted({*known, *(p.rank for p in looks)}, reverse=True):
+        above = levels[size] = known.get(size, above + 1)
     return levels
 
 

@@ -24,6 +24,8 @@ MEMORY_BYTES = 2**30
 """Address space of the helper process (on Linux; other systems have no such limit)."""
 
 IDLE_SECONDS = 30.0
+"""Without a request for so long, the helper process exits."""
+
 _LENGTH = struct.Struct(">Q")
 
 
@@ -32,12 +34,10 @@ class Helper:
 
     Args:
         module: to run; it reads requests with ``receive`` and answers with ``send``.
-        memory_bytes: its first argument: the address space it may take.
-        idle_seconds: its second argument: it exits after so long without a request.
     """
 
-    def __init__(self, module: str, *, memory_bytes: int = MEMORY_BYTES, idle_seconds: float = IDLE_SECONDS) -> None:
-        self._module, self._memory, self._idle = module, memory_bytes, idle_seconds
+    def __init__(self, module: str) -> None:
+        self._module = module
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._owner = os.getpid()
@@ -63,7 +63,7 @@ class Helper:
                 if code != 0:  # 0: it was idle and exited just as the request was sent, so ask again
                     break
             raise DocumentError(
-                f"Reading it needed more than {self._memory // 2**20:,} MB of memory, or crashed the parser.",
+                f"Reading it needed more than {MEMORY_BYTES // 2**20:,} MB of memory, or crashed the parser.",
                 hint="Save it again from the program that made it, export it to text or PDF, or split it.",
             )
 
@@ -80,7 +80,7 @@ class Helper:
         root = str(Path(__file__).resolve().parents[3])
         places = [root, *(os.path.abspath(place) for place in sys.path if place)]
         # -P: the helper must not import modules from the folder it is started in.
-        command = [sys.executable, "-P", "-m", self._module, str(self._memory), str(self._idle)]
+        command = [sys.executable, "-P", "-m", self._module]
         try:
             self._process = subprocess.Popen(
                 command,

@@ -161,7 +161,6 @@ def load_jsonl(text: str, text_column: str | None, budget: Budget) -> Extracted:
     """
     rows: list[Row] = []
     problems: list[Problem] = []
-    columns: dict[str, None] = {}
     cells = 0
     for number, line in enumerate(io.StringIO(text), 1):
         if number % 1000 == 0:
@@ -177,11 +176,10 @@ def load_jsonl(text: str, text_column: str | None, budget: Budget) -> Extracted:
             cells += len(value)
             if cells > MAX_CELLS:
                 raise too_much("values", cells, MAX_CELLS)
-            columns.update(dict.fromkeys(value))
             rows.append((number, value))
     if not rows and problems:
         raise DocumentError(f"No line can be used; {problems[0].message}.", hint=problems[0].hint)
-    return _as_text(rows, list(columns), text_column, problems, "line")
+    return _as_text(rows, _columns(rows), text_column, problems, "line")
 
 
 def load_json(text: str, text_column: str | None) -> Extracted | None:
@@ -196,12 +194,16 @@ def load_json(text: str, text_column: str | None) -> Extracted | None:
     value, beside = _listed(_json(text)[0])
     if not isinstance(value, list) or not value or not all(isinstance(entry, dict) for entry in value):
         return None
-    columns = list(dict.fromkeys(name for entry in value for name in entry))
     rows = list(enumerate(value, 1))
+    columns = _columns(rows)
     has_texts = text_column is not None or not {name.lower() for name in columns}.isdisjoint(TEXT_COLUMNS)
     if not has_texts and (len(rows) < 2 or not _has_no_texts(rows, columns)):
         return None
     return _below(_row_text(beside), _as_text(rows, columns, text_column, [], "entry"))
+
+
+def _columns(rows: Sequence[Row]) -> list[str]:
+    return list(dict.fromkeys(name for _, values in rows for name in values))
 
 
 def _listed(value: object) -> tuple[object, dict[str, Any]]:
@@ -294,7 +296,7 @@ def _delimiter(text: str) -> str:
     lines = list(itertools.islice((line for line in io.StringIO(text) if line.strip()), _SAMPLE_LINES))
     scores: dict[str, tuple[int, int]] = {}
     for delimiter in _DELIMITERS:
-        counts = [len(next(csv.reader([line], delimiter=delimiter), [])) for line in lines] or [0]
+        counts = [len(_fields(line, delimiter)) for line in lines] or [0]
         scores[delimiter] = (sum(count == counts[0] for count in counts), counts[0]) if counts[0] > 1 else (0, 0)
     return max(_DELIMITERS, key=lambda delimiter: scores[delimiter])
 
@@ -309,11 +311,11 @@ def _above_header(text: str, text_column: str | None, delimiters: Sequence[str])
     lines = [(line, not below.strip()) for line, below in itertools.pairwise(given) if line.strip()]
     names = {*TEXT_COLUMNS, (text_column or "text").lower()}
     for delimiter in delimiters:  # each line has as many fields, the first one no empty ones: decimal commas are none
-        rows = [next(csv.reader([line], delimiter=delimiter), []) for line, _ in lines]
+        rows = [_fields(line, delimiter) for line, _ in lines]
         if rows and len(rows[0]) > 1 and all(rows[0]) and all(len(row) == len(rows[0]) for row in rows):
             return None
     for delimiter in delimiters:
-        rows = [next(csv.reader([line], delimiter=delimiter), []) for line, _ in lines]
+        rows = [_fields(line, delimiter) for line, _ in lines]
         filled = [[cell.strip().lower() for cell in row if cell.strip()] for row in rows]
         for above in range(1, min(_MAX_ABOVE, len(rows) - 2) + 1):
             line, apart = lines[above - 1]
@@ -323,6 +325,10 @@ def _above_header(text: str, text_column: str | None, delimiters: Sequence[str])
             if width > 1 and apart and short and all(len(row) == width for row in rows[above:]):
                 return above, delimiter
     return None
+
+
+def _fields(line: str, delimiter: str) -> list[str]:
+    return next(csv.reader([line], delimiter=delimiter), [])
 
 
 def _allow_long_fields(characters: int) -> None:
@@ -359,7 +365,7 @@ def _as_text(
         raise DocumentError("The table holds no rows.", hint="It needs a header with a text column, and rows.")
     whole_rows = text_column is None and _has_no_texts(rows, columns)
     column = None if whole_rows else _find_text_column(columns, text_column)
-    title_column = next((c for name in TITLE_COLUMNS for c in columns if c.lower() == name and c != column), None)
+    title_column = _first_named([c for c in columns if c != column], TITLE_COLUMNS)
     pieces: list[str] = []
     segments: list[Segment] = []
     without: list[int] = []
@@ -389,7 +395,7 @@ def _as_text(
 
 def _has_no_texts(rows: Sequence[Row], columns: Sequence[str]) -> bool:
     """Return whether no column holds texts but some hold words, so that a row makes sense only as a whole."""
-    known = next((c for name in TEXT_COLUMNS for c in columns if c.lower() == name), None)
+    known = _first_named(columns, TEXT_COLUMNS)
     if known is None:
         return any(any(map(str.isalpha, v)) for _, row in rows for v in row.values() if isinstance(v, str))
     if known.lower() not in _OFTEN_A_CELL or len(columns) == 1:
@@ -398,13 +404,16 @@ def _has_no_texts(rows: Sequence[Row], columns: Sequence[str]) -> bool:
     return bool(lengths) and lengths[len(lengths) // 2] < _SHORT
 
 
+def _first_named(columns: Sequence[str], names: Sequence[str]) -> str | None:
+    """Return the column with the first of these names that one has; case does not matter."""
+    return next((column for name in names for column in columns if column.lower() == name), None)
+
+
 def _find_text_column(columns: Sequence[str], wanted: str | None) -> str:
     if wanted is not None and wanted in columns:
         return wanted
-    for name in (wanted.lower(),) if wanted else TEXT_COLUMNS:
-        for column in columns:
-            if column.lower() == name:
-                return column
+    if (found := _first_named(columns, (wanted.lower(),) if wanted else TEXT_COLUMNS)) is not None:
+        return found
     shown = ", ".join(repr(c) for c in columns[:20]) or "none"
     raise DocumentError(
         f"There is no text column{f' {wanted!r}' if wanted else ''}; the columns are: {shown}.",

@@ -414,7 +414,7 @@ def load_notebook(text: str) -> Extracted | None:
         found: list[Heading] = []
         if kind == "markdown":
             source, found = read_markdown(source)
-        headings += [Heading(h.start + length, h.end + length, h.level, h.label) for h in found]
+        headings += [heading.moved(length) for heading in found]
         pieces.append(source)
         length += len(source)
     return Extracted("\n\n".join(pieces), headings[0].label if headings else "", tuple(headings))
