@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import os
 import socket
 from pathlib import Path
@@ -144,34 +143,6 @@ def test_other_texts(name: str) -> None:
     assert read("Some text.\n", name).format == "text"
 
 
-RST_TABLES = {
-    "simple": "=====  =====\nMode   Watts\n=====  =====\neco    40\nboost  900,\n       loud\n=====  =====\n",
-    "grid": (
-        "+-------+-------+\n| Mode  | Watts |\n+=======+=======+\n| eco   | 40    |\n+-------+-------+\n"
-        "| boost | 900,  |\n|       | loud  |\n+-------+-------+\n"
-    ),
-    "list": (
-        ".. list-table::\n   :header-rows: 1\n\n   * - Mode\n     - Watts\n   * - eco\n     - 40\n"
-        "   * - boost\n     - 900,\n       loud\n"
-    ),
-    "csv": '.. csv-table::\n   :header: "Mode", "Watts"\n\n   eco, 40\n   boost, "900, loud"\n',
-}
-
-
-@pytest.mark.parametrize("kind", RST_TABLES)
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_rst_tables_name_the_columns_in_each_row(kind: str, end: str) -> None:
-    text = f"Use\n===\n\n{RST_TABLES[kind]}\nAfter it.\n"
-    document = read(text.replace("\n", end).encode(), "a.rst")
-    assert [line.strip() for line in document.text.splitlines() if line.strip()] == [
-        "Use",
-        "===",
-        "Mode: eco; Watts: 40",
-        "Mode: boost; Watts: 900, loud",
-        "After it.",
-    ]
-
-
 @pytest.mark.parametrize(
     "table",
     [
@@ -191,54 +162,6 @@ def test_the_title_of_an_rst_table_is_kept() -> None:
     assert document.text == "Power by mode\n\nMode: eco; Watts: 40\n\nMore.\n"
 
 
-def test_sentences_of_subtitles_are_whole() -> None:
-    srt = (
-        "1\n00:00:01,000 --> 00:00:04,000\nThe lighthouse was built\n\n2\n00:00:04,000 --> 00:00:07,000\n"
-        "in 1871 by <i>Mr. Hale</i>.\n\n3\n00:00:12,000 --> 00:00:14,000\nIt burned oil.\n"
-    )
-    for text in (srt, srt.replace("\n", "\r\n")):
-        assert read(text.encode(), "a.srt").text == "The lighthouse was built in 1871 by Mr. Hale.\n\nIt burned oil."
-
-
-def test_a_transcript_names_its_speakers() -> None:
-    vtt = (
-        "WEBVTT\n\n00:01.000 --> 00:04.000 align:start\n<v Ann Lee>The budget is\ntwo million.\n\n"
-        "00:04.000 --> 00:05.000\n<v Ann Lee>Any questions?\n\nNOTE not said\n\n"
-        "end\n01:00:05.000 --> 01:00:09.000\n<v Bo>No.\n"
-    )
-    assert read(vtt.encode(), "a.vtt").text == "Ann Lee: The budget is two million. Any questions?\n\nBo: No."
-    assert read(b"WEBVTT without a cue", "b.vtt").text == "WEBVTT without a cue"
-
-
-def test_rst_sections(tmp_path: Path) -> None:
-    text = (
-        "=====\nTitle\n=====\n\nText.\n\nOne\n---\n\nText\nmore text\n-----\n\n::\n\n    indented\n    --------\n\n"
-        "Two\n---\n\n-----\n\nSub\n~~~~\n"
-    )
-    document = read(text, "a.rst")
-    assert document.text == text
-    assert [(h.level, h.label) for h in document.headings] == [(1, "Title"), (2, "One"), (2, "Two"), (3, "Sub")]
-    assert document.title == "Title"
-
-
-def test_notebooks_are_their_cells_with_what_code_printed() -> None:
-    notebook = {
-        "cells": [
-            {"cell_type": "markdown", "source": ["# Tides\n", "They come and go."]},
-            {"cell_type": "code", "source": "print(1)", "outputs": [{"text": ["\x1b[1m1\x1b[0m\n"]}]},
-            {"cell_type": "code", "source": "f", "outputs": [
-                {"data": {"text/plain": ["port\n", "Ellum  412.5"], "text/html": "<table>"}},
-                {"data": {"text/plain": "<Figure size 640x480 with 1 Axes>", "image/png": "iVBO"}},
-                {"output_type": "error", "evalue": "not read", "traceback": ["not read"]},
-            ]},
-        ]
-    }  # fmt: skip
-    document = read(json.dumps(notebook), "a.ipynb")
-    assert document.text == "# Tides\nThey come and go.\n\nprint(1)\n\n1\n\nf\n\nport\nEllum  412.5"
-    assert [h.label for h in document.headings] == ["Tides"]
-    assert read("{}", "b.ipynb").format == "code"
-
-
 def test_time_has_a_bound(tmp_path: Path) -> None:
     for wrong in (0, -1, float("inf"), float("nan")):
         with pytest.raises(InputError, match="max_seconds"):
@@ -256,19 +179,6 @@ def test_the_title_of_markdown_is_no_section_of_it(tmp_path: Path) -> None:
     ):
         (tmp_path / "notes.md").write_text(content)
         assert load_document(tmp_path / "notes.md").title == title
-
-
-def test_markdown_headings(tmp_path: Path) -> None:
-    text = (
-        "---\ntitle: 'The Ferry'\n---\n# One #\n\ntext\n\nTwo\n---\n\n```\n# no heading\n```\n\n"
-        "- item\n---\n\n###### Six C#\na\nb\n===\n#hashtag\n"
-    )
-    document = load_document(write(tmp_path, "a.md", text))
-    assert document.text == text
-    assert document.title == "The Ferry"
-    assert [(h.level, h.label) for h in document.headings] == [(1, "One"), (2, "Two"), (6, "Six C#")]
-    assert [text[h.start : h.end] for h in document.headings] == ["# One #", "Two\n---", "###### Six C#"]
-    assert [text[p.start : p.end][:5] for p in document.segments] == ["# One"]
 
 
 def test_folders_are_walked_safely(tmp_path: Path) -> None:

@@ -1,83 +1,15 @@
-"""Manual pages: sections, options with their definitions, no markup."""
+"""Manual pages (``files/whole`` has whole ones): an option stays with its definition; what only looks like a page."""
 
 from __future__ import annotations
 
 import bz2
 import gzip
+from collections.abc import Callable
 
 import pytest
 
 from shared_core.documents.chunking import chunk_document
-from tests.documents.reading import headings, read
-
-PAGE = r"""'\" t
-.\" Written by hand
-.de Vb
-.ft CW
-..
-.if n \{\
-.    ds #H 0
-.\}
-.TH FERRY 1 2026-01-05 "Lindmouth 2.1" "User Commands"
-.SH NAME
-ferry \- print the timetable of the ferry
-.SH "OPTIONS FOR ALL"
-Mandatory arguments to long options are
-mandatory for \fIshort\fR options too \(em see
-.BR ferry.conf (5).
-.TP
-\fB\-a\fR, \fB\-\-all\fR
-also print crossings
-on Sundays
-.TP
-.BI \-\-pier= NAME
-print one pier; the default is \(lqnorth\(rq
-.PP
-.B \-n
-.RS 4
-Print nothing.\" a comment
-.RE
-.IP \(bu 2
-a point
-.SS Examples
-.nf
-ferry --all \e
-    --pier=north
-.fi
-"""
-
-
-def test_sections_options_and_examples() -> None:
-    document = read(gzip.compress(PAGE.encode()), "ferry.1.gz")
-    assert document.text.split("\n\n") == [
-        "NAME",
-        "ferry - print the timetable of the ferry",
-        "OPTIONS FOR ALL",
-        "Mandatory arguments to long options are mandatory for short options too — see ferry.conf(5).",
-        "-a, --all\nalso print crossings on Sundays",
-        "--pier=NAME\nprint one pier; the default is “north”",
-        "-n\nPrint nothing.",
-        "• a point",
-        "Examples",
-        "ferry --all \\\n    --pier=north",
-    ]
-    assert (document.title, document.format) == ("ferry(1)", "man")
-    assert headings(document) == [
-        (1, "NAME"),
-        (1, "OPTIONS FOR ALL"),
-        *((10, term) for term in ("-a, --all", "--pier=NAME", "-n")),
-        (2, "Examples"),
-    ]
-
-
-def test_a_term_holds_until_its_list_ends() -> None:
-    page = ".TH A 1\n.SH OPTIONS\n.TP\n.B \\-a\nAll.\n.sp\nOf the first day.\n.PP\nSee also the log.\n.SH FILES\nNone."
-    sections = {p.text.split("\n")[-1]: p.metadata["section"] for p in chunk_document(read(page, "a.man"))}
-    assert sections == {
-        "Of the first day.": "OPTIONS > -a",
-        "See also the log.": "OPTIONS",
-        "None.": "FILES",
-    }
+from tests.documents.reading import FILES, read
 
 
 def test_an_option_and_its_definition_are_one_passage() -> None:
@@ -89,19 +21,10 @@ def test_an_option_and_its_definition_are_one_passage() -> None:
         assert sum(f"--option{i}\nDo the thing number {i} " in passage.text for passage in passages) == 1
 
 
-def test_mdoc_pages() -> None:
-    page = (
-        ".Dd May 1, 2026\n.Dt BUOY 1\n.Os\n.Sh NAME\n.Nm buoy\n.Nd ring a bell\n.Sh DESCRIPTION\n.Nm\nrings.\n"
-        ".Bl -tag\n.It Fl q Ar minutes\nRing once and wait.\n.El\n"
-    )
-    document = read(bz2.compress(page.encode()), "buoy.1.bz2")
-    assert document.text.split("\n\n")[1:] == [
-        "buoy - ring a bell",
-        "DESCRIPTION",
-        "buoy rings.",
-        "-q minutes\nRing once and wait.",
-    ]
-    assert document.title == "buoy(1)"
+@pytest.mark.parametrize(("name", "pack"), [("buoy.1.gz", gzip.compress), ("buoy.3pm.bz2", bz2.compress)])
+def test_manuals_are_packed(name: str, pack: Callable[[bytes], bytes]) -> None:
+    page = (FILES / "whole" / "buoy.man").read_bytes()
+    assert (read(pack(page), name).text, read(pack(page), name).format) == (read(page, "buoy.man").text, "man")
 
 
 @pytest.mark.parametrize("name", ["messages.1.gz", "a.3pm.gz", "b.man"])
