@@ -132,7 +132,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _SENTENCE_ENDS = tuple(".?!;:,。？！؟")
 _TITLE_CHARACTERS = 120
 _NO_BREAK = re.compile(r"[^\r\n]")
-_FIRST_LINE = re.compile(r"\s*(\S[^\r\n]*)(?:\r\n|\r|\n)[^\S\r\n]*[\r\n]")  # and an empty line below it
+_FIRST_LINE = re.compile(r"\s*(\S[^\r\n]*)(?>\r\n|\r|\n)[^\S\r\n]*[\r\n]")  # and an empty line below it
 
 
 def check_encoding(name: str) -> str:

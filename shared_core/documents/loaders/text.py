@@ -43,7 +43,7 @@ _OLDER = re.compile(
 )
 _QUOTED = re.compile(r"\n[> ]*")
 _QUESTION = re.compile(
-    r"(?:\A|\n[ \t]*\n)([ \t]*)(\d{1,3}[.)][ \t][^\n]*\S|(?:Q\d*[:.][ \t]+)?[A-Z][^\n]*\?)[ \t]*(?=\n)"
+    r"(?:\A|\n[ \t]*\r?\n)([ \t]*)(\d{1,3}[.)][ \t][^\n]*\S|(?:Q\d*[:.][ \t]+)?[A-Z][^\n]*\?)[ \t]*(?=\r?\n)"
 )
 _LEAST_QUESTIONS = 3
 # "3.6.1  Chunked Coding" at the margin, with an empty line above and below.
@@ -57,7 +57,7 @@ _PAGE_END = re.compile(
     r"(?<=\S)[ \t\r]*+\n[ \t\r\n]*+[^\n]*[ \t]{2}\[Page \d{1,4}\][ \t\r]*+(?:\Z|\n"
     r"(?:[ \t\r\n]*+\f[ \t\r\n]*+[^\n]*+|\s*+(?:RFC \d|Internet-Draft)[^\n]*+|\s*+\Z))\s*+"
 )
-_OPTION = re.compile(r"([ \t]*)(--?[A-Za-z?](?:[^\s]| (?! ))*)(?:(?: {2,}|\t)[^\s-]|[ \t]*\n\1[ \t]+[^\s-])")
+_OPTION = re.compile(r"([ \t]*)(--?[A-Za-z?](?:[^\s]| (?! ))*)(?:(?: {2,}|\t)[^\s-]|[ \t]*\r?\n\1[ \t]+[^\s-])")
 _CELLS = re.compile(r"\S(?:\t| {3,})\S")  # side by side: the head of a table rather than a title
 _RST_RULE = re.compile(r"([=\-`:.'\"~^_*+#])\1{2,}")
 # What begins with two dots and is no note, citation, target, substitution or directive, and the indented lines below.
@@ -84,7 +84,8 @@ _STYLE = re.compile(r"<[^<>\n]*>|\{\\[^}\n]*\}")
 _SPEAKER = re.compile(r"(?:- ?|>> ?|[A-Z][\w.'’ -]{0,40}: )")
 _PAUSE = 3  # seconds after a sentence that begin a paragraph
 MARKUP = {  # blocks that are shown as they are, to the end if nothing closes them; else headings and their level's mark
-    "adoc": r"""(?:\A|(?<=\n\n)|(?<=\]\n)|(?<=\n\+\n))(?P<rule>([-.+/])\2{3,})[ \t]*\n(?:.*?^(?P=rule)[ \t]*$|.*+)
+    "adoc": r"""(?:\A|(?<=\n\n)|(?<=\n[ ]\n)|(?<=\]\n)|(?<=\][ ]\n)|(?<=\n\+\n)|(?<=\n\+[ ]\n))
+          (?P<rule>([-.+/])\2{3,})[ \t]*\n(?:.*?^(?P=rule)[ \t]*$|.*+)
         | ^(?P<mark>={1,6})[ \t]+(?P<label>\S[^\n]*+)""",
     "org": r"""^[ \t]*+\#\+begin_(?P<block>\w+)(?:.*?^[ \t]*+\#\+end_(?P=block)|.*+)
         | ^(?P<mark>\*+)[ \t]+(?:(?:TODO|DONE)[ \t]+)?(?:\[\#\w\][ \t]+)?(?P<label>\S[^\n]*+)""",
