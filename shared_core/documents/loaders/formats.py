@@ -3,57 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from importlib import resources
 from pathlib import PurePath
 from typing import NamedTuple
 
 
-def _inverted(words: Mapping[str, str]) -> dict[str, str]:
-    """Return a mapping from each word of the values to its key."""
-    return {word: key for key, listed in words.items() for word in listed.split()}
+def _keys(table: str) -> dict[str, str]:
+    """Map each word of a table to the key of its line: ``key: word word``; indented lines go on."""
+    lines = [line for line in re.sub(r"\n  ", " ", table).splitlines() if not line.startswith("#")]
+    return {word: key for key, _, words in (line.rpartition(":") for line in lines) for word in words.split()}
 
 
-SUFFIXES = _inverted(
-    {
-        "text": ".txt .text .eml",
-        "tex": ".tex",
-        "adoc": ".adoc .asciidoc",
-        "org": ".org",
-        "textile": ".textile",
-        "wiki": ".wiki",
-        "man": ".man",
-        "markdown": ".md .markdown",
-        "mdx": ".mdx",
-        "rst": ".rst",
-        "subtitles": ".srt .vtt",
-        "html": ".html .htm .xhtml",
-        "pdf": ".pdf",
-        "docx": ".docx .docm",
-        "pptx": ".pptx",
-        "epub": ".epub",
-        "csv": ".csv",
-        "tsv": ".tsv",
-        "jsonl": ".jsonl .ndjson",
-        "json": ".json",
-        "notebook": ".ipynb",
-        "config": ".yaml .yml .toml .ini .cfg .conf .properties .env .service .timer",
-        "code": """.log .tf .proto
-            .py .pyi .js .mjs .jsx .ts .tsx .java .kt .scala .groovy .c .h .cc .cpp .cxx .hpp .cs .m .swift .go .rs .rb
-            .php .pl .pm .lua .r .jl .hs .ml .ex .exs .erl .clj .el .lisp .dart .zig .f90 .sh .bash .zsh .fish .ps1 .bat
-            .sql .graphql .css .scss .less .vue .svelte .cmake .mk .gradle .dockerfile .xml .xsd .diff .patch .bib
-            .po""",
-    }
-)
-"""File name endings (lower case) and the format each stands for."""
-
-NAMES = _inverted(
-    {
-        "text": "readme license licence copying notice authors contributors changelog changes news todo install faq "
-        "history thanks copyright",
-        "code": "makefile dockerfile jenkinsfile gemfile rakefile procfile",
-    }
-)
-"""File names (lower case) without an ending that are documents."""
+_LISTS = resources.files("shared_core.documents.loaders").joinpath("formats.txt").read_text("utf-8")
+# Formats by endings, and by names without one; what to do with other files, by their endings.
+SUFFIXES, NAMES, _SAVE_AS = map(_keys, _LISTS.split("\n\n"))
 
 PACKED = {".gz": "gzip", ".bz2": "bzip2"}
 """Endings of compressed files: ``notes.md.gz`` is read as ``notes.md``."""
@@ -66,21 +29,6 @@ TABLES = frozenset(("csv", "tsv", "jsonl", "json"))
 _MANUAL = re.compile(r"\.[1-9][a-z]{0,4}")  # section of a manual
 _KEPT = frozenset((".debian", ".old", ".orig"))
 _GENERATED = frozenset(("searchindex.js", "search_index.js", "search_index.json", "package-lock.json"))
-
-_SAVE_AS = _inverted(
-    {
-        "save them as .docx": ".doc .dot .rtf .odt .wps .pages",
-        "save each sheet as .csv": ".xls .xlsx .xlsm .ods .numbers",
-        "save them as .pptx or .pdf": ".ppt .pps .odp .key",
-        "convert them to .pdf": ".ps .eps .djvu .xps",
-        "convert them to .epub": ".mobi .azw .azw3",
-        "unpack them": ".zip .tar .tgz .7z .rar .xz .zst .tar.gz .tar.bz2",
-        "save each message as .eml": ".msg .mbox",
-        "pictures hold no text; scans need OCR (for example ocrmypdf)": ".png .jpg .jpeg .tif .tiff .bmp .gif .webp "
-        ".heic",
-        "transcribe them to .txt": ".mp3 .wav .m4a .flac .mp4 .mkv .mov .avi",
-    }
-)
 
 
 class Format(NamedTuple):
