@@ -14,10 +14,9 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Protocol
 
+from shared_core.support.files import read_lists
+
 __all__ = ["SentenceSplitter", "ends_sentence", "split_sentences"]
-
-
-_DAY = re.compile(r"0?[1-9]|[12]\d|3[01]")
 
 
 class SentenceSplitter(Protocol):
@@ -35,73 +34,10 @@ class SentenceSplitter(Protocol):
         ...
 
 
-# Lists of words that tell an abbreviation's full stop from a sentence's, all in lower case.
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-NEVER = _words(
-    """
-    mr mrs ms mx messrs dr drs mme mlle vs cf viz eg ie e.g i.e approx ca circa fl nr esp resp incl abbr aka a.k.a
-    née bzgl bzw vgl usw ggf sra srta dña doña avda
-    """
-)
-"""Need a word after them: never the end of a sentence."""
-
-TITLES = _words(
-    """
-    prof profs rev revd fr sr hon st ste mt ft gen col lt maj capt cpt cmdr comdr cdr adm sgt cpl pvt pfc brig gov sen
-    rep reps pres supt det insp ald amb sec treas atty mgr msgr mons dipl hr lic ing arq vda sta av
-    """
-)
-"""The same, where written with a capital."""
-
-BEFORE_NUMBER = _words(
-    """
-    no nos nr núm num vol vols p pp pg pgs fig figs eq eqs sec secs ch chap chaps art arts para par ref refs ver op bk
-    pt pts app ex ext extn tel fax rm apt ste sect tab lot b d c r s ss cap jan feb mar apr jun jul aug sep sept oct nov
-    dec
-    """
-)
-"""Go on where a number follows."""
-
-AFTER_DAY = _words("januar jänner februar feber märz april mai juni juli august september oktober november dezember")
-"""German months: "am 15. Mai" goes on."""
-
-_ANY_CASE = _words(
-    """
-    inc ltd corp bros llc plc cos jr snr esq etc al ed eds dept univ assn assoc mfg bldg blvd ave rd hwy jct jan feb apr
-    jun jul aug sept oct nov dec tue tues thu thur thurs avg tel phd tex conn intl govt isl kan ky neb nev okla vt wis
-    wyo ont sask ariz ark calif colo fla mich minn penn tenn hrs mins secs yrs lbs cu oz sq
-    """
-)
-_CAPITAL = _words(
-    """
-    co mar sep mon wed fri sat sun est ext fax min max ala del ga ill ind la mass md miss mo mont ore pa tex va wash que
-    alta man nat int admin mil no
-    """
-)
-SUSPECT: dict[bool, frozenset[str]] = {False: _ANY_CASE, True: _ANY_CASE | _CAPITAL}
-"""May end a sentence, and do where a sentence starter follows; by whether they are written with a capital."""
-
-STARTERS = _words(
-    """
-    the a an this that these those there here it he she they we i you his her its their our my your one some many most
-    several all each every both other another such no none not in on at by for from with without within during before
-    after since until under over among between through throughout despite although though while when where what who whom
-    whose which why how if because as so but and or yet nor however moreover furthermore therefore thus hence then also
-    meanwhile instead nevertheless nonetheless additionally according following upon once later today now currently
-    formerly originally initially eventually subsequently recently is are was were has have had do does did can could
-    will would may might must shall should let please see to together unlike like along unfortunately finally first
-    der die das ein eine es er sie wir ich im am als und aber wenn dieser diese dieses nach bei mit
-    le les un une il elle ils elles nous ce cette ces dans en mais et pour par el los las una ella ellos este esta estos
-    pero y por para
-    """
-)
-"""Capitalised after an abbreviation or an initial, these nearly always start a new sentence."""
-
+_LISTS = {name: frozenset(words.split()) for name, words in read_lists("shared_core.citation", "sentences.txt").items()}
+_NEVER_LAST, _TITLES, _STARTERS = _LISTS["never last"], _LISTS["titles"], _LISTS["starters"]
+_MAYBE_LAST = {False: _LISTS["maybe last"], True: _LISTS["maybe last"] | _LISTS["maybe last, capitalised"]}
+"""By whether they are written with a capital."""
 
 # Unicode's Sentence_Terminal without the marks that need white space after them: those are _SPACED.
 _UNSPACED = frozenset(
@@ -134,6 +70,7 @@ _HARD_BREAK = re.compile(r"[\f\u2029]")
 _LINE_END = re.compile(r"\r\n?|[\n\v\x1c-\x1e\x85\u2028]")
 _NEXT = re.compile(rf"[{_OPENERS}]{{0,12}}+(\w{{0,20}})")
 _WORD_BEFORE = re.compile(r"[^\s\"'“”‘’«»(\[{（「『<>/|–—]*\Z")
+_DAY = re.compile(r"0?[1-9]|[12]\d|3[01]")
 _DOTTED = re.compile(r"(?:[^\W\d_]{1,2}\.-?)+[^\W\d_]{1,2}\Z")  # U.S, e.g, Ph.D, a.m, J.-P
 _LABEL = re.compile(r"(?:\d{1,3}(?:\.\d{1,3})*|[A-Za-z]|[ivxlcIVXLC]{1,6})\Z")  # of a list item or a section
 _BLOCK_START = re.compile(
@@ -283,7 +220,7 @@ def _glued(text: str, match: re.Match[str], after: str) -> bool:
     if run != "." or not after.isupper() or len(before) < 3 or not (before.isalpha() and before.islower()):
         return False
     found = _NEXT.match(text, match.end())
-    return found is not None and found.group(1).istitle() and found.group(1).lower() in STARTERS
+    return found is not None and found.group(1).istitle() and found.group(1).lower() in _STARTERS
 
 
 def _full_stop_ends(text: str, match: re.Match[str], start: int, word: str) -> bool:
@@ -297,22 +234,22 @@ def _full_stop_ends(text: str, match: re.Match[str], start: int, word: str) -> b
     if _LABEL.match(token) and _opens_line(text[low : at - len(token)], low == start):
         return False  # "1. First", "A. Second"
     lowered = token.lower().lstrip("-.,;:*_~#")
-    if lowered in NEVER or (lowered in TITLES and token[0].isupper()):
+    if lowered in _NEVER_LAST or (lowered in _TITLES and token[0].isupper()):
         return False
-    if lowered in BEFORE_NUMBER and word[:1].isdigit():
+    if lowered in _LISTS["before number"] and word[:1].isdigit():
         return False
-    if word.lower() in AFTER_DAY and _DAY.fullmatch(token):
+    if word.lower() in _LISTS["after day"] and _DAY.fullmatch(token):
         return False
     if lowered == "s" and text[at - 2 : at - 1] in ("'", "’"):
         return True  # "St. John's.": no initial
-    starts = word.lower() in STARTERS
+    starts = word.lower() in _STARTERS
     if len(token) == 1 and token.islower() and not word[:1].isdigit() and _UNIT.search(text[low:at]):
         return True
     if len(token) == 1 and (token.isupper() or token.islower()):  # an initial, or "vitamin C."
         return starts and word not in ("A", "I")
     if _DOTTED.match(lowered):
         return starts
-    return starts or match.group(2)[:1] in _QUOTE_ENDS or lowered not in SUSPECT[token[0].isupper()]
+    return starts or match.group(2)[:1] in _QUOTE_ENDS or lowered not in _MAYBE_LAST[token[0].isupper()]
 
 
 def _opens_line(before: str, at_start: bool) -> bool:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from shared_core.conversation.condense import condense_request, read_rewriting, refusal
-from shared_core.conversation.phrases import phrases_of, words_of
+from shared_core.conversation.phrases import LISTS, WORDS, phrases_of, words_of
 from shared_core.conversation.recognise import FollowUp, recognise
 from shared_core.conversation.rules import Exchange, Rewriting, exchanges_of, rewrite
 from shared_core.conversation.turns import Asked, Turn
@@ -242,33 +242,9 @@ _HABIT = re.compile(r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)days\b|\b(?:daily
 _PRICE = re.compile(r"\bhow much\b.*\b(?:costs?|pay|price|charged?|fees?)\b|\bwhat\b.*\b(?:price|cost|fee)\b", re.I)
 _COUNTED = re.compile(r"\bhow many (?:of the |more |other |such )?([a-z][\w-]*)(?:\s+([a-z][\w-]*))?", re.I)
 _PRONOUN = re.compile(r"\W*(?:it|its|he|his|she|her|they|their|this|these|there)\b", re.I)
-_VAGUE = frozenset(
-    """do did does have had has take took taken come came go went gone get got make made give gave say said tell
-    told know happen happened use used want need mean meant think thought work worked ask asked let put set keep
-    kept please exactly really actually now today still ever also too there here then first last thing things
-    kind sort type way ways lot bit some any many much more most other others another one ones something anything
-    anyone someone everyone person people time times year years day number name called example possible
-    different specific certain able""".split()
-)
-_PLAIN = frozenset(
-    """a an the of in on at to for from by with about and or but not no nor so if than as is are was were be been
-    being am i me my we us our you your he him his she her it its they them their this that these those who whom
-    whose what which when where why how can could will would shall should may might must up out off over into onto
-    under between during before after since until while because through across against within without around long
-    high old far large big tall deep wide fast often heavy isn't aren't wasn't don't doesn't didn't can't""".split()
-)
-_FORMS = {
-    form: forms.split()[0]
-    for forms in """die died death dead killed, build built building, sell sold sale sales, lay laid, buy bought
-    purchase, write wrote written author, begin began begun beginning, lead led leader, run ran runs, win won winner,
-    hold held, pay paid payment, leave left, speak spoke spoken, meet met meeting, lose lost loss losses, grow grew
-    grown growth, choose chose chosen choice, draw drew drawn, drive drove driven driver, eat ate eaten, fall fell
-    fallen, fight fought, fly flew flown, rise rose risen, sing sang sung, sink sank sunk, spend spent, steal stole
-    stolen, stand stood, swim swam, wear wore worn, bear born birth, marry married marriage husband wife, live lived
-    life inhabitants residents, see saw seen, find found, teach taught teacher, receive received receipt, apply
-    application, succeed success successor""".split(",")
-    for form in forms.split()
-}
+_VAGUE = WORDS["vague"]
+_PLAIN = WORDS["plain"]
+_FORMS = {form: forms[0] for forms in map(str.split, LISTS["forms"].splitlines()) for form in forms}
 
 
 def is_about(answer: Answer, topics: Sequence[frozenset[str]]) -> bool:

@@ -6,7 +6,7 @@ import re
 import string
 from collections.abc import Sequence
 
-from shared_core.conversation.phrases import MARKERS, WORD, is_identifier, words_of
+from shared_core.conversation.phrases import MARKERS, WORD, WORDS, is_identifier, words_of
 from shared_core.conversation.recognise import recognise
 from shared_core.conversation.rules import Exchange
 from shared_core.errors import SettingsError
@@ -31,12 +31,7 @@ _QUOTES = "\"'“”‘’`*_ "
 _OWN_WORDS = 0.5
 """Share of the follow-up's own content words that a rewriting must keep."""
 _LONGER = 20  # words that a rewriting may add
-_PLAIN = frozenset(
-    """the a an of in on at to for from by with about and or but not is are was were be been do does did has
-    have had can could will would shall should may might must who what which when where why how whose whom that
-    this these those it its he she they his her their him them there then i you we one ones also so please tell
-    me more""".split()
-)
+_PLAIN = WORDS["not kept"]
 
 
 def check_template(template: str) -> str:

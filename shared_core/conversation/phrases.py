@@ -6,33 +6,18 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from shared_core.support.files import read_lists
+
 WORD = re.compile(r"[^\W_]+(?:[-'’_.&][^\W_]+)*|&")
+LISTS = read_lists("shared_core.conversation", "words.txt")
+WORDS = {name: frozenset(words.split()) for name, words in LISTS.items()}
+"""Lists of words by name, in lower case."""
 MARKERS = re.compile(r"\s*\[(?:[^\[\]\n]{1,200}:)?\d+\]|\s*\(unsupported\)")
 
 _JOINS = frozenset("of the & de von van".split())
 _BEFORE_PLACES = frozenset("in at on near from to between across under over inside outside around".split())
-_THINGS = frozenset(
-    """abbey act agency airport archive army association award bank barrage bay beach board bridge building cape
-    canal castle cathedral cave channel charter church city clock club coast college committee company
-    constitution corporation council county court cup department district expedition federation festival fever
-    field foundation fund gallery garden government gut hall harbour harbor hill hospital hotel house institute
-    institution island islands isle journal lake law league library light lighthouse line market ministry
-    monument mount mountain museum navy ocean office palace park party peninsula plan plant point police pool
-    port project province railway range reef region republic review river road rock school sea service sound
-    square stadium station strait street survey system team temple theatre theater tower town treaty trial union
-    university valley village voyage war works year""".split()
-)
-_OPENERS = frozenset(
-    """a about according after all also an and any are as at be because before both but by can compare could
-    define describe did do does during each every explain few find for from give had has have he her his how i
-    if in is it its list many may me might more most much must my name no nor not now of on one or our please
-    say she should show since so some state still summarise summarize tell than that the their then there these
-    they this those though to under until was we were what when where whether which while who whom whose why
-    will with would yes yet you your there's what's who's it's that's he's she's i'm i've i'd okay ok sorry
-    unfortunately however therefore moreover only today it'll we've you're don't didn't doesn't isn't wasn't
-    can't cannot let let's thanks thank hello hi""".split()
-)
-"""Words that do not begin a name when a sentence capitalises them."""
+_THINGS = WORDS["things"]
+_OPENERS = WORDS["openers"]
 _DATES = frozenset(
     """january february march april may june july august september october november december monday tuesday
     wednesday thursday friday saturday sunday""".split()

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from shared_core.conversation.phrases import phrases_of, words_of
+from shared_core.conversation.phrases import WORDS, phrases_of, words_of
 from shared_core.reading.questions import asks_nothing
 
 Kind = Literal["full", "open", "reference", "ellipsis", "about_answer", "nothing"]
@@ -40,13 +40,7 @@ class FollowUp:
         return self.kind not in ("full", "open")
 
 
-_REPLIES = frozenset(
-    """yes yep yeah yup no nope nah sure exactly right correct true false maybe perhaps indeed agreed absolutely
-    definitely helpful useful was this good great nice cool fine perfect wonderful excellent interesting wow
-    really hm hmm ah oh i see got it understood that's that is makes sense never mind nevermind please do go
-    ahead on continue alright all okay ok very much thank thanks you not of course what a pity well done awesome
-    amazing""".split()
-)
+_REPLIES = WORDS["replies"]
 _REPLY_CORE = _REPLIES - frozenset(
     "that was this is i it you all on very much a not of what do go well that's please".split()
 )

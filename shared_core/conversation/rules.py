@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shared_core.conversation.phrases import Phrase, new_in, phrases_of, thing_in_small, words_of
+from shared_core.conversation.phrases import WORDS, Phrase, new_in, phrases_of, thing_in_small, words_of
 from shared_core.conversation.recognise import FollowUp, names_only, recognise
 from shared_core.conversation.turns import Turn
 
@@ -44,14 +44,7 @@ _KIND_OF = {
     **dict.fromkeys(("she", "her", "hers", "herself"), "woman"),
     **dict.fromkeys(("they", "them", "their", "theirs"), "any"),
 }
-_NOT_NOUNS = frozenset(
-    """is are was were be been am do does did has have had can could will would shall should may might must in
-    on at of to for from by with about after before since until during and or but not so as than when where why
-    how what who which that the a an i you he she it we they happen happens happened mean means work works
-    worked really actually exactly still also ever now then there too cost costs take takes took begin began
-    start starts end ended come came go went look looks sound sounds change changed include includes require
-    requires need needs apply applies help lead led""".split()
-)
+_NOT_NOUNS = WORDS["not nouns"]
 _ORDINALS = {"first": 0, "former": 0, "second": 1, "latter": -1, "third": 2, "fourth": 3, "fifth": 4, "last": -1}
 _ORDINAL = re.compile(rf"\b(?:{'|'.join(_ORDINALS)})\b", re.I)
 _SUBJECT = re.compile(
@@ -65,12 +58,7 @@ _NOUN_PHRASE = re.compile(
     r"(?<!\bin )(?<!\bat )(?<!\bon )\bthe\s+([a-z-]+\s+[a-z-]+)(?=\s+(?:in|at|on|of|by|to|for)\b)"
 )
 _NUMBER = re.compile(r"\b\d[\d,.]*\b")
-_STOP = frozenset(
-    """a an the of in on at to for from by with about and or but not is are was were be been do does did has
-    have had can could will would shall should may might must i me my we our you your he she it they what which
-    who whom whose when where why how there this that these those one some any please tell give know want need
-    get help like think much many long old first last name mean explain describe list show""".split()
-)
+_STOP = WORDS["stop"]
 
 
 @dataclass(frozen=True, slots=True)

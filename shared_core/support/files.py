@@ -1,11 +1,13 @@
-"""Files written as a whole: a reader sees the old one or the new one, never a part of it."""
+"""Files written as a whole (a reader sees the old one or the new one, never a part), and lists of a package."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import uuid
 from collections.abc import Iterator
+from importlib import resources
 from pathlib import Path
 from typing import TextIO
 
@@ -35,3 +37,10 @@ def replace_file(path: str | Path) -> Iterator[TextIO]:
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+
+
+def read_lists(package: str, name: str) -> dict[str, str]:
+    """Read a package's file of lists: the text below each line ``[heading]``, without lines that begin with ``#``."""
+    text = resources.files(package).joinpath(name).read_text("utf-8")
+    _, *parts = re.split(r"^\[(.+)\]\n", re.sub(r"^#.*\n", "", text, flags=re.MULTILINE), flags=re.MULTILINE)
+    return dict(zip(parts[::2], map(str.strip, parts[1::2]), strict=True))
