@@ -14,7 +14,17 @@ from typing import NamedTuple
 
 from shared_core.citation.facts.dates import dates_of
 from shared_core.citation.facts.quantities import UNITS, Quantity, quantities_of
-from shared_core.citation.facts.tokens import Sentence, Token, clauses_of, fold, is_denied, stem, tokens_of
+from shared_core.citation.facts.tokens import (
+    Sentence,
+    Token,
+    clauses_of,
+    content_keys,
+    fold,
+    is_denied,
+    stem,
+    telling_keys,
+    tokens_of,
+)
 
 _CLOSE, _BOUND, _SAME_MEASURE = 0.06, 2.0, 0.02
 _BINARY = 0.08  # a gigabyte is 1000³ bytes or 1024³
@@ -359,7 +369,7 @@ def _predicated(tokens: Sequence[Token]) -> tuple[set[str], set[str]] | None:
     at = [i for i, t in enumerate(tokens) if fold(t.text) in ("is", "are", "was", "were")]
     if len(at) != 1:
         return None
-    subject, said = ({t.key for t in part if t.is_content} for part in (tokens[: at[0]], tokens[at[0] + 1 :]))
+    subject, said = (content_keys(part) for part in (tokens[: at[0]], tokens[at[0] + 1 :]))
     return (subject, said) if subject and said else None
 
 
@@ -390,7 +400,7 @@ def other_row(claim: Sentence, held: Sequence[Sentence]) -> tuple[str, str] | No
 
 
 def _value(text: str) -> set[str]:
-    return {t.key for t in tokens_of(text) if t.is_content or t.is_number}
+    return telling_keys(tokens_of(text))
 
 
 def placed_otherwise(claim: Sentence, held: Sentence) -> tuple[str, str] | None:

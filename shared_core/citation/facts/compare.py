@@ -28,13 +28,14 @@ from shared_core.citation.facts.arithmetic import (
     same_quantity,
 )
 from shared_core.citation.facts.dates import dates_of, is_every_day, same_date, weekdays_of
-from shared_core.citation.facts.quantities import Quantity, quantities_of
+from shared_core.citation.facts.quantities import Quantity, measured, quantities_of
 from shared_core.citation.facts.tokens import (
     Sentence,
     Token,
     align,
     all_tokens,
     contradicts,
+    cut_tokens,
     fold,
     is_denied,
     sentences_of,
@@ -217,31 +218,37 @@ class _Scope:
             claim, nearest, self.held, self.context, alike=alike >= _ALIKE, worded_alike=worded >= _WORDED_ALIKE
         ):
             yield Mismatch("name", name, instead)
-        if alike >= _ALIKE and not self._is_complement(claim, nearest) and (words := contradicts(claim, nearest)):
-            yield Mismatch("negation", *words)
-        if alike >= _ALIKE and (words := placed_otherwise(claim, nearest)):
-            yield Mismatch("role", *words)
+        for kind, words in self._turned(claim, nearest, alike, worded):
+            if words is not None:
+                yield Mismatch(kind, *words)
+        yield from self._additions(claim)
+
+    def _turned(
+        self, claim: Sentence, nearest: Sentence, alike: float, worded: float
+    ) -> Iterator[tuple[Kind, tuple[str, str] | None]]:
+        """What each rule finds that the claim turns round, leaves out or adds: its words and the evidence's."""
+        close, whole = alike >= _ALIKE, (claim.text.strip(), nearest.text.strip())
+        if close:
+            yield "negation", None if self._is_complement(claim, nearest) else contradicts(claim, nearest)
+            yield "role", placed_otherwise(claim, nearest)
         ordered, compared = (f(claim, nearest) for f in (opposites.order_turned, opposites.compared_otherwise))
         agreed = ordered is False or compared is False
-        words = opposites.opposed(claim, self.held, self.keys)
-        if words and not (agreed and _COMPARES.search(words[0])):
-            yield Mismatch("opposite", *words)
-        if words := opposites.other_side(claim, self.held, self.keys):
-            yield Mismatch("opposite", *words)
-        for find in (opposites.in_place, opposites.denied_by_prefix):
-            if (words := find(claim, nearest)) and not (agreed and _COMPARES.search(words[0])):
-                yield Mismatch("opposite", *words)
-        if (ordered or compared) and alike >= _ALIKE:
-            yield Mismatch("opposite", claim.text.strip(), nearest.text.strip())
-        for words in self._stronger(claim, nearest) if alike >= _ALIKE else ():
-            yield Mismatch("opposite", *words)
-        for leave in (scope.left_out, scope.without_exception):
-            if alike >= _ALIKE and (exception := leave(claim, nearest)):
-                yield Mismatch("exception", exception)
-        added = [scope.only_added(claim, self.held), scope.other_reason(claim, self.keys)] if alike >= _SAME else []
-        yield from (Mismatch("addition", words) for words in added if words)
-        if row := other_row(claim, self.held):
-            yield Mismatch("role", *row)
+        for words in (
+            opposites.opposed(claim, self.held, self.keys),
+            opposites.other_side(claim, self.held, self.keys),
+            opposites.in_place(claim, nearest),
+            opposites.denied_by_prefix(claim, nearest),
+        ):
+            yield "opposite", None if words and agreed and _COMPARES.search(words[0]) else words
+        if close:
+            yield "opposite", whole if ordered or compared else None
+            yield from (("opposite", find(claim, nearest)) for find in _STRONGER)
+            yield from (("opposite", find(claim, nearest, self.held)) for find in (scope.done, scope.certain))
+            yield from (("exception", find(claim, nearest)) for find in (scope.left_out, scope.without_exception))
+        if alike >= _SAME:
+            yield "addition", scope.only_added(claim, self.held)
+            yield "addition", scope.other_reason(claim, self.keys)
+        yield "role", other_row(claim, self.held)
         swaps = (
             alike >= _SAME
             and ordered is None
@@ -250,26 +257,18 @@ class _Scope:
             and not _is_row(nearest)
         )
         roles = naming.swapped(claim, nearest) if swaps else None
-        for find in (opposites.conversed, opposites.exchanged_things, opposites.changed_voice):
-            # Where names are left out, the verb may be all that remains of a claim
-            roles = roles or (find(claim, nearest) if max(alike, worded) >= _ALIKE else None)
-        if roles:
-            yield Mismatch("role", *roles)
-        yield from self._additions(claim)
+        if max(alike, worded) >= _ALIKE:  # where names are left out, the verb may be all that remains of a claim
+            for find in (opposites.conversed, opposites.exchanged_things, opposites.changed_voice):
+                roles = roles or find(claim, nearest)
+        yield "role", roles
 
     def _is_complement(self, claim: Sentence, nearest: Sentence) -> bool:
         return _is_complement(claim, nearest) or scope.denies_others(claim, nearest)
 
-    def _stronger(self, claim: Sentence, nearest: Sentence) -> list[tuple[str, str]]:
-        """Words by which a claim says more than evidence that otherwise says the same, with the evidence's."""
-        found = [find(claim, nearest) for find in _STRONGER]
-        found += [find(claim, nearest, self.held) for find in (scope.done, scope.certain)]
-        return [words for words in found if words is not None]
-
     def _share(self, claim: Sentence, keys: frozenset[str]) -> float:
         """Share of the claim's content words (names and numbers left out where there are others) among the keys."""
-        measured = [range(q.start, q.end) for q in quantities_of(claim.text)]  # units are compared with their numbers
-        content = [t for t in claim.tokens if t.is_content and not any(t.start in r for r in measured)]
+        numbers = measured(claim.text)  # units are compared with their numbers
+        content = [t for t in claim.tokens if t.is_content and t.start not in numbers]
         followed = {a for a, b in pairwise(claim.tokens) if b.is_capitalised}  # "Rufus" of "Rufus Hathe" is a name
         plain = [t for t in content if not t.is_capitalised or (t.first and t not in followed)] or content
         if not plain:
@@ -289,13 +288,15 @@ class _Scope:
         yield from self._attached(claim, claimed)
         swaps = _in_place(claim, nearest) if alike >= _SAME else frozenset()
         for quantity in left:
-            if is_share(quantity, near) or in_named_unit(quantity, nearest):
-                continue
-            if is_sum(quantity, self.quantities) or (worded < _ALIKE and self._follows(quantity, nearest)):
-                continue
-            if _CHANGE.search(claim.text[: quantity.start]) and is_difference(quantity, near, change=True):
-                continue
-            if quantity.last and any(same_quantity(quantity, q) for q in self.quantities):
+            same = any(same_quantity(quantity, q) for q in self.quantities)
+            if (
+                is_share(quantity, near)
+                or in_named_unit(quantity, nearest)
+                or is_sum(quantity, self.quantities)
+                or (worded < _ALIKE and self._follows(quantity, nearest))
+                or (_CHANGE.search(claim.text[: quantity.start]) and is_difference(quantity, near, change=True))
+                or (quantity.last and same)
+            ):
                 continue
             spare = unclaimed if _is_dated(quantity, claim) else [q for q in unclaimed if not _is_dated(q, nearest)]
             instead = next((q for q in spare if _crossed(swaps, claim, quantity, nearest, q)), None)
@@ -304,9 +305,7 @@ class _Scope:
                 yield Mismatch(kind, _shown(claim.text, quantity), _shown(nearest.text, instead))
                 continue
             vague = quantity.values == {1.0} and not quantity.text[0].isdigit()  # "one", "first"
-            if vague or any(same_quantity(quantity, q) for q in self.quantities):
-                continue
-            if not self._follows(quantity, nearest):
+            if not (vague or same or self._follows(quantity, nearest)):
                 yield self._unsaid(quantity, claim, nearest, spare if alike >= _ALIKE else [], worded >= _WORDED_ALIKE)
 
     def _attached(self, claim: Sentence, claimed: Sequence[Quantity]) -> Iterator[Mismatch]:
@@ -361,11 +360,12 @@ class _Scope:
 
     def _additions(self, claim: Sentence) -> Iterator[Mismatch]:
         """Clauses whose words the evidence does not hold, in a sentence whose other words it does."""
-        clauses = [c for c in _clauses(claim) if c]
+        parts = cut_tokens(claim, _SPLIT)
+        clauses = [c for part in parts if (c := [t for t in part if t.is_content and not _is_unspaced(t)])]
         if len(clauses) < 2:
             return
-        measured = {i for q in quantities_of(claim.text) for i in range(q.start, q.end)}  # compared as numbers
-        known = [[t.start in measured or self._knows(t) for t in tokens] for tokens in clauses]
+        numbers = measured(claim.text)  # compared as numbers
+        known = [[t.start in numbers or self._knows(t) for t in tokens] for tokens in clauses]
         for i, (tokens, flags) in enumerate(zip(clauses, known, strict=True)):
             others = [f for j, row in enumerate(known) if j != i for f in row]
             if len(flags) - sum(flags) < 1 + (not _is_apposition(claim, tokens)) or sum(flags) > _UNSAID * len(flags):
@@ -375,16 +375,6 @@ class _Scope:
 
     def _knows(self, token: Token) -> bool:
         return token.key in self.keys or (len(token.key) >= 5 and token.key[:5] in self.prefixes)
-
-
-def _clauses(claim: Sentence) -> list[list[Token]]:
-    """Content words of the sentence, cut at commas and conjunctions."""
-    cuts = [m.start() for m in _SPLIT.finditer(claim.text)]
-    clauses: list[list[Token]] = [[] for _ in range(len(cuts) + 1)]
-    for token in claim.tokens:
-        if token.is_content and not _is_unspaced(token):
-            clauses[sum(c <= token.start for c in cuts)].append(token)
-    return clauses
 
 
 def _is_apposition(claim: Sentence, tokens: Sequence[Token]) -> bool:

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from difflib import SequenceMatcher
-from itertools import islice
+from itertools import islice, takewhile
 
 from shared_core.citation.facts.dates import dates_of
-from shared_core.citation.facts.quantities import quantities_of
-from shared_core.citation.facts.tokens import Sentence, Token, align, all_tokens, capitalises_nouns, fold, stem
+from shared_core.citation.facts.quantities import measured
+from shared_core.citation.facts.tokens import (
+    BE,
+    Sentence,
+    Token,
+    align,
+    all_tokens,
+    capitalises_nouns,
+    content_keys,
+    fold,
+    stem,
+)
 
 _DEMONYM = ("ian", "ish", "ese", "an", "ic", "i", "er", "ine")
 _PLACES = {
@@ -56,14 +66,13 @@ def compare_names(
     """
     everywhere = [*all_tokens(held), *all_tokens(context)]
     keys = {t.key for t in everywhere}
-    near = {t.key for t in nearest.tokens}
-    own = {t.key for t in claim.tokens}
+    near = nearest.keys
     names = names_of(claim, held, context)
     short = [t.text for t in claim.tokens if len(t.text) > 1 and t.text.isupper() and t.key not in near]
     participle = len(nearest.tokens) > 1 and fold(nearest.tokens[1].text) in ("as", "by", "in", "to", "with", "from")
     there = [t for t in _capitals(nearest) if not any(t.text[0] in initials for initials in short)]
     there = [t for t in there if not (t.first and participle)]  # "Known as …", "According to …"
-    spare = [t for t in there if t.key not in own]
+    spare = [t for t in there if t.key not in claim.keys]
     by_pronoun = fold(nearest.tokens[0].text) in _PRONOUNS if nearest.tokens else False
     replaced = _replacements(claim, nearest) if alike and worded_alike else set()
     for token in [t for t in _capitals(claim) if t in names or (alike and not t.first)]:
@@ -94,7 +103,7 @@ def _is_relative(token: Token, held: Sequence[Sentence]) -> bool:
 _RELATIONS = frozenset("brother sister son daughter father mother husband wife child twin".split())
 
 
-def _is_spelling(token: Token, keys: set[str]) -> bool:
+def _is_spelling(token: Token, keys: Set[str]) -> bool:
     """Whether one of the keys is another spelling of the name ("Saurabh", "Sourabh")."""
     if len(token.key) < 4:
         return False
@@ -118,7 +127,7 @@ def _run(token: Token, claim: Sentence) -> list[Token]:
     run = [token]
     for step in (-1, 1):
         beside = _beside(token, claim, step)
-        while beside is not None and beside.is_capitalised and beside.is_content:
+        while beside is not None and beside.can_name:
             run.append(beside)
             beside = _beside(beside, claim, step)
     return sorted(run, key=lambda t: t.start)
@@ -134,14 +143,14 @@ def _has_initials(token: Token, claim: Sentence, everywhere: Sequence[Token]) ->
 def _no_names(sentence: Sentence) -> set[int]:
     """Find the words that are parts of dates, numbers and their units; return where they begin."""
     dated = {fold(w) for d in dates_of(sentence.text) for w in _WORD.findall(d.text)}
-    measured = {i for q in quantities_of(sentence.text) for i in range(q.start, q.end)}
-    return {t.start for t in sentence.tokens if fold(t.text) in dated or t.start in measured}
+    numbers = measured(sentence.text)
+    return {t.start for t in sentence.tokens if fold(t.text) in dated or t.start in numbers}
 
 
 def _capitals(sentence: Sentence) -> list[Token]:
     """Capitalised words that are no part of a date or number, the first of the sentence among them."""
     others = _no_names(sentence)
-    return [t for t in sentence.tokens if t.is_capitalised and t.is_content and t.start not in others]
+    return [t for t in sentence.tokens if t.can_name and t.start not in others]
 
 
 def names_of(sentence: Sentence, held: Sequence[Sentence], context: Sequence[Sentence]) -> list[Token]:
@@ -152,16 +161,16 @@ def names_of(sentence: Sentence, held: Sequence[Sentence], context: Sequence[Sen
     """
     tokens = sentence.tokens
     others = _no_names(sentence)
-    inner = {t.key for s in (*held, *context) for t in s.tokens if t.is_capitalised and not t.first}
-    lower = {t.key for s in (*held, *context) for t in s.tokens if not t.is_capitalised}
+    known = all_tokens([*held, *context])
+    inner = {t.key for t in known if t.is_capitalised and not t.first}
+    lower = {t.key for t in known if not t.is_capitalised}
     german = capitalises_nouns([*held, sentence])
     found = []
     for i, token in enumerate(tokens):
-        follows = i + 1 < len(tokens) and tokens[i + 1].is_capitalised and tokens[i + 1].is_content
-        after = i > 0 and tokens[i - 1].is_capitalised and tokens[i - 1].is_content
-        plain = not (token.is_capitalised and token.is_content)
-        if plain or token.start in others or fold(token.text) in _TITLES:
+        if not token.can_name or token.start in others or fold(token.text) in _TITLES:
             continue
+        follows = i + 1 < len(tokens) and tokens[i + 1].can_name
+        after = i > 0 and tokens[i - 1].can_name
         if token.first and not follows and (token.key not in inner or token.key in lower):
             continue
         if german and not (follows or (after and not tokens[i - 1].first)):
@@ -211,11 +220,7 @@ def _same_origin(key: str, keys: set[str]) -> bool:
     if _ALIAS.get(key) in keys or any(_ALIAS.get(k) == key for k in keys if k in _ALIAS):
         return True
     for other in keys:
-        common = 0
-        for x, y in zip(key, other, strict=False):
-            if x != y:
-                break
-            common += 1
+        common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(key, other, strict=False)))
         if (
             common >= 4
             and (key.endswith(_DEMONYM) or other.endswith(_DEMONYM))
@@ -260,12 +265,12 @@ def swapped(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
             here, there = claim.tokens[a1:a2], nearest.tokens[b1:b2]
             next_here, next_there = claim.tokens[c1:c2], nearest.tokens[d1:d2]
             across = sum(t.is_content for t in claim.tokens[a2:c1])
-            named = _has_name(here, next_there) + _has_name(next_here, there)
+            named = bool(_shared_names(here, next_there)) + bool(_shared_names(next_here, there))
             if named and _crossing(here, next_there, across + named) and _crossing(next_here, there, across + named):
                 return _said(claim, here, next_here), _said(nearest, there, next_there)
             moved, gone = (here, next_there) if here and not there else (next_here, there)
             if moved and gone and _is_rotation([t.key for t in moved], [t.key for t in gone]):
-                names = [t for t in moved if t.is_capitalised and t.is_content]
+                names = [t for t in moved if t.can_name]
                 if names:
                     return _said(claim, moved), _said(nearest, gone)
     return None
@@ -283,11 +288,8 @@ def _copula_turned(claim: Sentence, nearest: Sentence) -> bool | None:
     if left <= held_right and right <= held_left and not right <= held_right:
         return False
     relation = held_left - left
-    return (
-        True
-        if left and relation and left < held_left and held_right < right and right - held_right == relation
-        else None
-    )
+    turned = left and relation and left < held_left and held_right < right and right - held_right == relation
+    return True if turned else None
 
 
 def _sides(sentence: Sentence) -> tuple[set[str], set[str]] | None:
@@ -296,7 +298,7 @@ def _sides(sentence: Sentence) -> tuple[set[str], set[str]] | None:
     if at is None:
         return None
     left, right = sentence.tokens[:at], sentence.tokens[at + 1 :]
-    return {t.key for t in left if t.is_content}, {t.key for t in right if t.is_content}
+    return content_keys(left), content_keys(right)
 
 
 def _turned_round(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
@@ -304,7 +306,7 @@ def _turned_round(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
     places: dict[str, list[int]] = {}
     for j, held in enumerate(nearest.tokens):
         places.setdefault(held.key, []).append(j)
-    named = _names(claim) & _names(nearest)
+    named = _shared_names(claim.tokens, nearest.tokens)
     for i, token in enumerate(claim.tokens):
         order = token.text in ("before", "after")
         at = places.get(token.key, ())
@@ -321,11 +323,7 @@ def _turned_round(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
 
 
 def _is_passive(sentence: Sentence, at: int) -> bool:
-    return at > 0 and sentence.tokens[at - 1].text in _BE
-
-
-def _names(sentence: Sentence) -> set[str]:
-    return {t.key for t in sentence.tokens if t.is_capitalised and t.is_content}
+    return at > 0 and sentence.tokens[at - 1].text in BE
 
 
 def _beside_words(sentence: Sentence, at: int) -> tuple[set[str], set[str]]:
@@ -336,14 +334,16 @@ def _beside_words(sentence: Sentence, at: int) -> tuple[set[str], set[str]]:
     return set(islice(before, _NEAR)), set(islice(behind, _NEAR))
 
 
-_BE = ("is", "are", "was", "were", "be", "been", "being")
 _NEAR = 4
 _MUCH = 2  # content words, or names
 
 
-def _has_name(tokens: Sequence[Token], others: Sequence[Token]) -> bool:
-    capitals = {t.key for t in others if t.is_capitalised and t.is_content}
-    return any(t.is_capitalised and t.is_content and t.key in capitals for t in tokens)
+def _names(tokens: Sequence[Token]) -> set[str]:
+    return {t.key for t in tokens if t.can_name}
+
+
+def _shared_names(tokens: Sequence[Token], others: Sequence[Token]) -> set[str]:
+    return _names(tokens) & _names(others)
 
 
 def _crossing(tokens: Sequence[Token], others: Sequence[Token], across: int) -> bool:
@@ -352,11 +352,11 @@ def _crossing(tokens: Sequence[Token], others: Sequence[Token], across: int) -> 
     These count where much is said between the stretches ("sold the lighthouse to"), or the other one has a name: in
     "pears and apples" nothing is said.
     """
-    names = {t.key for t in tokens if t.is_capitalised and t.is_content}
-    if names and _has_name(tokens, others):
-        return names <= {t.key for t in others}
-    words = {t.key for t in tokens if t.is_content}
-    return bool(words) and words <= {t.key for t in others} and across >= _MUCH
+    keys = {t.key for t in others}
+    if _shared_names(tokens, others):
+        return _names(tokens) <= keys
+    words = content_keys(tokens)
+    return bool(words) and words <= keys and across >= _MUCH
 
 
 def _is_rotation(one: list[str], other: list[str]) -> bool:

@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
-import bisect
 import itertools
 import re
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
-from importlib import resources
 
-from shared_core.citation.facts.tokens import Sentence, Token, align, clauses_of, fold, is_denied, stem
+from shared_core.citation.facts.tokens import (
+    BE,
+    Sentence,
+    Token,
+    align,
+    clauses_of,
+    content_keys,
+    cut_tokens,
+    fold,
+    is_denied,
+    stem,
+    telling_keys,
+)
+from shared_core.support.files import read_lists
 
 
 def _pairs(text: str) -> dict[str, tuple[int, int]]:
     """Map each stem to (number of its pair, side)."""
-    joined = re.sub(r"\n  ", " ", text)
-    lines = [line for line in joined.splitlines() if not line.startswith("#")]
     return {
         stem(word): (number, side)
-        for number, line in enumerate(lines)
+        for number, line in enumerate(re.sub(r"\n  ", " ", text).splitlines())
         for side, words in enumerate(line.split("/"))
         for word in words.split()
     }
 
 
-_LISTS = resources.files("shared_core.citation.facts").joinpath("opposites.txt").read_text("utf-8")
-_OPPOSITES, _CONVERSES = map(_pairs, _LISTS.split("\n\n"))
+_OPPOSITES, _CONVERSES = map(_pairs, read_lists("shared_core.citation.facts", "opposites.txt").values())
 
 
 def side_of(word: str) -> tuple[int, int] | None:
@@ -43,7 +51,6 @@ _JOINS = frozenset("and but while whereas".split())
 _CUT = re.compile(r"[,;:](?!\d)|\b(?:and|but|while|whereas)\b")
 _ORDERS = ("before", "after", "above", "below")
 _ARTICLES = ("a", "an", "the")
-_BE = ("is", "are", "was", "were", "be", "been", "being")
 _NO_ORDER = frozenset(
     """and or nor with between both beside near alongside like unlike per versus equal equals meet meets met border
     borders bordering adjoin adjoins match matches resemble resembles differ differs same together either each other
@@ -72,13 +79,13 @@ def opposed(claim: Sentence, held: Sequence[Sentence], known: Set[str]) -> tuple
         The word and its opposite; ``None`` if there is none, or another sentence says as much with the claim's word.
     """
     turning = [t for t in claim.tokens if t.key in _OPPOSITES]
-    if not turning or any(t.is_negation for t in claim.tokens):
+    if not turning or claim.is_negated:
         return None
     parts = [(part, sentence) for sentence in held for part in _clauses(sentence)]
     for token in turning:
         if any(_is_opposite(token, t) for t in turning):
             continue
-        rest = [t.key for t in claim.tokens if t is not token and (t.is_content or t.is_number)]
+        rest = [t.key for t in claim.tokens if t is not token and t.is_telling]
         alike = {id(part): part for part, _ in parts if any(_is_same(token, t) for t in part.tokens)}
         # What its pronoun stands for counts as held, too.
         most = max((part.holds(rest) + part.refers(rest, known) for part in alike.values()), default=-1)
@@ -107,8 +114,8 @@ def _is_converse(claim: Sentence, token: Token, held: Sentence, other: Token) ->
 
 def _content_around(sentence: Sentence, token: Token) -> tuple[set[str], set[str]]:
     """Return the keys of the words with content before a token and behind it."""
-    words = [t for t in sentence.tokens if t.is_content and t is not token]
-    return {t.key for t in words if t.start < token.start}, {t.key for t in words if t.start > token.start}
+    at = sentence.tokens.index(token)
+    return content_keys(sentence.tokens[:at]), content_keys(sentence.tokens[at + 1 :])
 
 
 def _next_word(sentence: Sentence, token: Token) -> str:
@@ -141,12 +148,12 @@ class _Clause:
     inherited: frozenset[str] = frozenset()
 
     @property
-    def own(self) -> frozenset[str]:
-        return frozenset(t.key for t in self.tokens)
+    def keys(self) -> frozenset[str]:
+        return frozenset(t.key for t in self.tokens) | self.inherited
 
     def holds(self, rest: Sequence[str]) -> int:
-        held = self.own | self.inherited
-        return sum(key in held for key in rest)
+        keys = self.keys
+        return sum(key in keys for key in rest)
 
     def says(self, rest: Sequence[str], known: Set[str]) -> bool:
         """Whether it holds most of these words without a negation, or some behind a pronoun for the others."""
@@ -160,16 +167,13 @@ class _Clause:
 
 
 def _clauses(sentence: Sentence) -> list[_Clause]:
-    cuts = [m.start() for m in _CUT.finditer(sentence.text)]
     found: list[_Clause] = []
-    for _, group in itertools.groupby(sentence.tokens, key=lambda t: bisect.bisect_right(cuts, t.start)):
-        tokens = tuple(group)
+    for tokens in cut_tokens(sentence, _CUT):
         inherited: frozenset[str] = frozenset()
         first = fold(tokens[0].text)
         if found and (first in _RELATIVE or tokens[first in _JOINS and len(tokens) > 1].key in _OPPOSITES):
-            before = found[-1]
-            turned = {t.key for t in before.tokens if any(_is_opposite(t, own) for own in tokens)}
-            inherited = (before.own | before.inherited) - turned
+            turned = {t.key for t in found[-1].tokens if any(_is_opposite(t, own) for own in tokens)}
+            inherited = found[-1].keys - turned
         found.append(_Clause(tokens, inherited))
     return found
 
@@ -197,10 +201,9 @@ def conversed(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
         at = next((j for j, t in enumerate(nearest.tokens) if _is_opposite(token, t, _CONVERSES)), None)
         if at is None:
             continue
-        doing = {t.key for t in claim.tokens[:i] if t.is_content}
-        did = {t.key for t in nearest.tokens[:at] if t.is_content}
-        if doing and doing <= did:
-            return _until(claim, token), _until(nearest, nearest.tokens[at])
+        doing = content_keys(claim.tokens[:i])
+        if doing and doing <= content_keys(nearest.tokens[:at]):
+            return claim.text[: token.end].strip(), nearest.text[: nearest.tokens[at].end].strip()
     return None
 
 
@@ -210,7 +213,7 @@ def other_side(claim: Sentence, held: Sequence[Sentence], known: Set[str]) -> tu
     Arguments and result as for ``opposed``.
     """
     own = _SIDE_TAKEN.search(claim.text)
-    if own is None or any(t.is_negation for t in claim.tokens):
+    if own is None or claim.is_negated:
         return None
     doing, matter = _subjects(claim, 0, own.start()), _subjects(claim, own.end(), len(claim.text))
     found = None
@@ -224,7 +227,7 @@ def other_side(claim: Sentence, held: Sequence[Sentence], known: Set[str]) -> tu
                 continue
             if (own[2].lower() == "against") == (side[2].lower() == "against"):
                 return None
-            if not any(t.is_negation for t in sentence.tokens):
+            if not sentence.is_negated:
                 found = own.group(), side.group()
     return found
 
@@ -232,7 +235,7 @@ def other_side(claim: Sentence, held: Sequence[Sentence], known: Set[str]) -> tu
 def _subjects(sentence: Sentence, start: int, end: int) -> set[str]:
     """Return the keys of the words with content, and pronouns, in a range of a sentence."""
     within = [t for t in sentence.tokens if start <= t.start < end]
-    return {t.key for t in within if t.is_content} | ({fold(t.text) for t in within} & _PRONOUNS)
+    return content_keys(within) | ({fold(t.text) for t in within} & _PRONOUNS)
 
 
 def exchanged_things(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
@@ -252,7 +255,7 @@ def exchanged_things(claim: Sentence, nearest: Sentence) -> tuple[str, str] | No
         between = a[first + one : end - two]
         turned = [t.key for t in (*right, *between, *left)]
         if between and turned == held[first:end] and all(t.is_content for t in (*left, *right)):
-            says = any(fold(t.text) not in _BE for t in between)
+            says = any(fold(t.text) not in BE for t in between)
             # "in the garden in the morning", but not "by the maker, not by the owner"
             alike = first > 0 and a[first - 1].is_function_word and a[first - 1].key == between[-1].key
             alike = alike and not any(t.is_negation for t in between)
@@ -271,9 +274,9 @@ def changed_voice(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
     by = next(i for i, t in enumerate(acted_on.tokens) if i > at and fold(t.text) == "by")
     if verb is None or any(fold(t.text) == "by" for t in active.tokens):
         return None
-    subject, own = ({t.key for t in tokens if t.is_content} for tokens in (acted_on.tokens[:at], active.tokens[:verb]))
-    agent = {t.key for t in itertools.takewhile(_names_thing, acted_on.tokens[by + 1 :]) if t.is_content}
-    thing = {t.key for t in itertools.takewhile(_names_thing, active.tokens[verb + 1 :]) if t.is_content}
+    subject, own = (content_keys(tokens) for tokens in (acted_on.tokens[:at], active.tokens[:verb]))
+    agent = content_keys(itertools.takewhile(_names_thing, acted_on.tokens[by + 1 :]))
+    thing = content_keys(itertools.takewhile(_names_thing, active.tokens[verb + 1 :]))
     if subject and subject == own and agent and agent == thing and not agent & own:
         return claim.text.strip(), nearest.text.strip()
     return None
@@ -282,16 +285,12 @@ def changed_voice(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
 def _passive_at(sentence: Sentence) -> int | None:
     """Return the place of the participle in "was bought … by"; ``None`` if there is none."""
     words = [fold(t.text) for t in sentence.tokens]
-    found = (i for i in range(1, len(words)) if words[i - 1] in _BE and "by" in words[i + 1 :])
+    found = (i for i in range(1, len(words)) if words[i - 1] in BE and "by" in words[i + 1 :])
     return next((i for i in found if sentence.tokens[i].is_content), None)
 
 
 def _names_thing(token: Token) -> bool:
     return token.is_content or fold(token.text) in _ARTICLES
-
-
-def _until(sentence: Sentence, token: Token) -> str:
-    return sentence.text[: token.end].strip()
 
 
 # --- in the same place, before and after, more than -------------------------------------------------------------------
@@ -315,19 +314,17 @@ def in_place(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
     if same < _VERBATIM * (len(own) - 1):
         return None
     for tag, a1, a2, b1, b2 in blocks:
-        if (
-            tag != "replace"
-            or (a2 - a1, b2 - b1) != (1, 1)
-            or held[b1].key in claim.keys
-            or own[a1].key in nearest.keys
-        ):
+        if tag != "replace" or (a2 - a1, b2 - b1) != (1, 1):
             continue
-        if _is_opposite(own[a1], held[b1]) or denies_word(own[a1], held[b1]) or denies_word(held[b1], own[a1]):
-            return own[a1].text, held[b1].text
+        one, other = own[a1], held[b1]
+        if other.key in claim.keys or one.key in nearest.keys:
+            continue
+        if _is_opposite(one, other) or _denies(one, other) or _denies(other, one):
+            return one.text, other.text
     return None
 
 
-def denies_word(one: Token, other: Token) -> bool:
+def _denies(one: Token, other: Token) -> bool:
     """Whether the one word is the other with a prefix that denies it: "uncomfortable", "comfortable"."""
     word = fold(one.text)
     return any(
@@ -338,15 +335,15 @@ def denies_word(one: Token, other: Token) -> bool:
 
 def denied_by_prefix(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
     """Find "is uncomfortable" where the clause that says the rest has "is comfortable", or the other way round."""
-    if any(t.is_negation for t in claim.tokens):
+    if claim.is_negated:
         return None
     for token in claim.tokens:
         if not token.is_content or token.key in nearest.keys:
             continue
-        rest = {t.key for t in claim.tokens if t.is_content and t is not token}
+        rest = content_keys(t for t in claim.tokens if t is not token)
         for clause in clauses_of(nearest):
-            other = next((t for t in clause if denies_word(token, t) or denies_word(t, token)), None)
-            said = {t.key for t in clause if t.is_content}
+            other = next((t for t in clause if _denies(token, t) or _denies(t, token)), None)
+            said = content_keys(clause)
             if other and rest and len(rest & said) >= _ALIKE * len(rest) and not any(t.is_negation for t in clause):
                 return token.text, other.text
     return None
@@ -374,9 +371,9 @@ def _ordered(sentence: Sentence) -> tuple[set[str], set[str]] | None:
     start = sentence.tokens[at[0]].end
     cut = _END.search(sentence.text, start)
     end = cut.start() if cut else len(sentence.text)
-    thing = {t.key for t in sentence.tokens if start <= t.start < end and (t.is_content or t.is_number)}
-    rest = [t for t in sentence.tokens if (t.start < start or t.start >= end) and (t.is_content or t.is_number)]
-    other = {t.key for t in rest if fold(t.text) not in (*_BEFORE, *_AFTER)} - thing
+    thing = telling_keys(t for t in sentence.tokens if start <= t.start < end)
+    rest = [t for t in sentence.tokens if not start <= t.start < end and fold(t.text) not in (*_BEFORE, *_AFTER)]
+    other = telling_keys(rest) - thing
     if not thing or not other:
         return None
     return (other, thing) if words[at[0]] in _BEFORE else (thing, other)
@@ -399,7 +396,7 @@ def compared_otherwise(claim: Sentence, nearest: Sentence) -> bool | None:
             continue
         compared = [(named, s) for named, w, s in _compared(claim) if w is own]
         subject, standard = compared[0] if compared else (set(), set())
-        subject |= {t.key for t in claim.tokens if t.start < own.start and (t.is_content or t.is_number)} - standard
+        subject |= telling_keys(t for t in claim.tokens if t.start < own.start) - standard
         subject |= {t.key for t in claim.tokens if t.start > own.end and t.is_number and t.key not in standard}
         mine = subject - held_subject
         if mine and mine <= held_standard and not standard & held_standard:
@@ -419,7 +416,7 @@ def _compared(sentence: Sentence) -> list[tuple[set[str], Token, set[str]]]:
     found = []
     for match in _THAN.finditer(sentence.text):
         before = [t for t in sentence.tokens if t.end <= match.end(0) - len("than")]
-        words = [t for t in before if fold(t.text) not in ("as",)]
+        words = [t for t in before if fold(t.text) != "as"]
         word = next((t for t in reversed(words) if fold(t.text).endswith("er") or fold(t.text) in _MORE | _LESS), None)
         word = words[-1] if match[1] and words else word
         if word is None:
@@ -427,7 +424,7 @@ def _compared(sentence: Sentence) -> list[tuple[set[str], Token, set[str]]]:
         cuts = [m.end() for m in _END.finditer(sentence.text, 0, word.start)]
         begin = cuts[-1] if cuts and not match[1] and any(cuts[-1] <= t.start < word.start for t in words) else 0
         end = next((m.start() for m in _END.finditer(sentence.text, match.end())), len(sentence.text))
-        subject = {t.key for t in words if t.start >= begin and t is not word and (t.is_content or t.is_number)}
-        behind = [t for t in sentence.tokens if match.end() <= t.start < end]
-        found.append((subject, word, {t.key for t in behind if t.is_content or t.is_number} - subject))
+        subject = telling_keys(t for t in words if t.start >= begin and t is not word)
+        behind = telling_keys(t for t in sentence.tokens if match.end() <= t.start < end)
+        found.append((subject, word, behind - subject))
     return found

@@ -6,9 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from shared_core.citation.facts.tokens import fold
+from shared_core.support.files import read_lists
 
 
 class Unit(NamedTuple):
@@ -27,95 +28,14 @@ class Unit(NamedTuple):
         return value * self.factor + self.offset
 
 
-_TABLE = {
-    "length": {
-        0.001: "mm millimetre millimetres millimeter millimeters",
-        0.01: "cm centimetre centimetres centimeter centimeters",
-        1.0: "m metre metres meter meters",
-        1000.0: "km kilometre kilometres kilometer kilometers kilometro kilometros chilometri",
-        0.0254: "inch inches",
-        0.3048: "ft foot feet",
-        0.9144: "yd yard yards",
-        1609.344: "mi mile miles",
-        1852.0: "nmi",
-        1.8288: "fathom fathoms",
-    },
-    "mass": {
-        1e-06: "mg milligram milligrams",
-        0.001: "g gram grams gramme grammes",
-        1.0: "kg kilo kilos kilogram kilograms kilogramme kilogrammes",
-        1000.0: "tonne tonnes",
-        907.18: "ton tons",
-        0.45359: "lb lbs pound pounds",
-        0.02835: "oz ounce ounces",
-    },
-    "time": {
-        0.001: "ms millisecond milliseconds",
-        1.0: "s sec secs second seconds sekunde sekunden segundo segundos",
-        60.0: "min mins minute minutes minuten minuto minutos minuti",
-        3600.0: "h hr hrs hour hours stunde stunden heure heures hora horas ore",
-        86400.0: "day days tag tage tagen jour jours dia dias giorno giorni",
-        604800.0: "week weeks woche wochen semaine semaines semana semanas",
-        2629800.0: "month months monat monate monaten mois mes meses mese mesi",
-        31557600.0: "year years jahr jahre jahren an ans ano anos anni",
-        315576000.0: "decade decades",
-        3155760000.0: "century centuries jahrhundert jahrhunderte siecle siecles siglo siglos",
-    },
-    "area": {
-        1.0: "m2 m² sqm",
-        10000.0: "ha hectare hectares",
-        1000000.0: "km2 km²",
-        4046.86: "acre acres",
-    },
-    "volume": {
-        1.0: "l litre litres liter liters",
-        0.001: "ml millilitre millilitres milliliter milliliters",
-        3.7854: "gallon gallons",
-    },
-    "speed": {
-        1 / 3.6: "km/h kph",
-        0.44704: "mph",
-        0.514444: "knot knots kn",
-    },
-    "percent": {
-        1.0: "% percent percentage prozent pct",
-    },
-    "points": {
-        1.0: "pp point points",
-    },
-    "clock": {
-        1.0: "o'clock",
-    },
-    "dollar": {
-        1.0: "$ usd dollar dollars",
-    },
-    "euro": {
-        1.0: "€ eur euro euros",
-    },
-    "sterling": {
-        1.0: "£ gbp",
-    },
-    "yen": {
-        1.0: "¥ jpy yen",
-    },
-    "power": {
-        1.0: "w watt watts",
-        1000.0: "kw kilowatt kilowatts",
-        1000000.0: "mw megawatt megawatts",
-    },
-    "data": {
-        1.0: "byte bytes",
-        1000.0: "kb kilobyte kilobytes kib",
-        1000000.0: "mb megabyte megabytes mib",
-        1000000000.0: "gb gigabyte gigabytes gib",
-    },
-}
-UNITS = {
-    name: Unit(dimension, factor)
-    for dimension, rows in _TABLE.items()
-    for factor, names in rows.items()
-    for name in names.split()
-} | {
+def _values(rows: str) -> dict[str, float]:
+    """Map each word of rows such as "1000 thousand mil" to its row's value."""
+    return {word: float(value) for value, *words in map(str.split, rows.splitlines()) for word in words}
+
+
+_LISTS = read_lists("shared_core.citation.facts", "quantities.txt")
+_FOREIGN, _SCALE = _values(_LISTS.pop("foreign")), _values(_LISTS.pop("scale"))
+UNITS = {name: Unit(kind, factor) for kind, rows in _LISTS.items() for name, factor in _values(rows).items()} | {
     "°c": Unit("temperature", 1.0), "celsius": Unit("temperature", 1.0),
     "°f": Unit("temperature", 5 / 9, -160 / 9), "fahrenheit": Unit("temperature", 5 / 9, -160 / 9),
     "kelvin": Unit("temperature", 1.0, -273.15),
@@ -134,26 +54,9 @@ _ORDINALS = (
 _SMALL: dict[str, float] = {w: i for i, w in enumerate(_ONES)}
 _SMALL |= {w: 10.0 * (i + 2) for i, w in enumerate(_TENS)}
 _SMALL |= {"half": 0.5, "dozen": 12, "couple": 2, "once": 1, "twice": 2, "thrice": 3, "double": 2, "triple": 3}
-_FOREIGN: dict[str, float] = {
-    word: value
-    for value, words in {
-        2: "zwei deux dos due dois twee", 3: "drei trois tres tre drie", 4: "vier quatre cuatro quattro quatro",
-        5: "funf cinq cinco cinque vijf", 6: "sechs six seis sei zes", 7: "sieben sept siete sette sete zeven",
-        8: "acht huit ocho otto oito", 9: "neun neuf nueve nove negen", 10: "zehn dix diez dieci dez tien",
-        11: "elf onze undici", 12: "zwolf douze doce dodici doze twaalf", 20: "zwanzig vingt veinte venti vinte",
-        100: "hundert cien cento honderd",
-    }.items()
-    for word in words.split()
-}  # fmt: skip
 _PARTS = {"half": 50.0, "third": 100 / 3, "quarter": 25.0, "fifth": 20.0, "tenth": 10.0}
 _ROMAN = {"I": 1, "V": 5, "X": 10}
 _ORDINAL = {w: i + 1.0 for i, w in enumerate(_ORDINALS)} | {"thirtieth": 30.0}
-_SCALE = {
-    "hundred": 1e2, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12, "k": 1e3, "m": 1e6, "bn": 1e9,
-    "mn": 1e6, "millionen": 1e6, "milliarden": 1e9, "millions": 1e6, "milliards": 1e9, "millones": 1e6, "tausend": 1e3,
-    "mille": 1e3, "mil": 1e3, "milioni": 1e6, "miliardi": 1e9, "lakh": 1e5, "crore": 1e7, "thousands": 1e3,
-    "dozens": 12.0, "万": 1e4, "亿": 1e8, "億": 1e8, "萬": 1e4,
-}  # fmt: skip
 
 _AMBIGUOUS = {"m": 1e6, "k": 1e3}  # "$3m" is money, "3 m" a length
 
@@ -236,6 +139,10 @@ class Quantity:
         return not self.unit and written and any(1000 <= v <= 2100 for v in self.values)
 
 
+def _of_match(match: re.Match[str], *values: float, **more: Any) -> Quantity:
+    return Quantity(match.group(), match.start(), match.end(), frozenset(values), **more)
+
+
 @lru_cache(maxsize=512)
 def quantities_of(text: str) -> tuple[Quantity, ...]:
     """All numbers of a text, written in digits or in English words, in order."""
@@ -245,20 +152,21 @@ def quantities_of(text: str) -> tuple[Quantity, ...]:
     return tuple(sorted(found, key=lambda q: q.start))
 
 
+def measured(text: str) -> set[int]:
+    """Places in a text that its numbers and their units take."""
+    return {i for q in quantities_of(text) for i in range(q.start, q.end)}
+
+
 def _periods(text: str) -> list[Quantity]:
     """Decades and centuries."""
     found = []
     for match in _DECADE.finditer(text):
         first = float(match[1])
-        found.append(
-            Quantity(
-                match.group(), match.start(), match.end(), frozenset({first}), last=first + (9 if first % 100 else 100)
-            )
-        )
+        found.append(_of_match(match, first, last=first + (9 if first % 100 else 100)))
     for match in _CENTURY.finditer(text):
         number = float(match[1]) if match[1] else _ORDINAL.get(match[2].lower(), 21.0)
         first = 100 * (number - 1)
-        found.append(Quantity(match.group(), match.start(), match.end(), frozenset({first}), last=first + 100))
+        found.append(_of_match(match, first, last=first + 100))
     return found
 
 
@@ -273,7 +181,7 @@ def _clock_times(text: str) -> list[Quantity]:
         else:
             minutes = 60.0 * int(match[4]) + int(match[5])
             values = {minutes, minutes + 720} if 0 < int(match[4]) < 12 else {minutes}
-        found.append(Quantity(match.group(), match.start(), match.end(), frozenset(values), "o'clock", digits=4))
+        found.append(_of_match(match, *values, unit="o'clock", digits=4))
     return found
 
 
@@ -285,15 +193,7 @@ def _fractions(text: str) -> list[Quantity]:
         if match[1] is None and part != "half":
             continue  # "the third of May"
         share = _PARTS[part] / 100 * {"two": 2, "three": 3, "four": 4}.get((match[1] or "").lower(), 1)
-        found.append(
-            Quantity(
-                match.group(),
-                match.start(),
-                match.end(),
-                frozenset({share}),
-                hedge=_hedge(text, match.start(), match.end()),
-            )
-        )
+        found.append(_of_match(match, share, hedge=_hedge(text, match.start(), match.end())))
     return found
 
 
@@ -303,7 +203,7 @@ def _numerals(text: str) -> list[Quantity]:
     for match in _NUMERAL.finditer(text):
         digits = [_ROMAN[c] for c in match.group()]
         value = sum(-d if d < after else d for d, after in zip(digits, [*digits[1:], 0], strict=True))
-        found.append(Quantity(match.group(), match.start(), match.end(), frozenset({float(value)})))
+        found.append(_of_match(match, float(value)))
     return found
 
 
@@ -412,28 +312,30 @@ def _in_words(text: str) -> list[Quantity]:
     i = 0
     while i < len(words):
         word, start, end = words[i]
-        if word in _ORDINAL:
+        following = i + 1
+        unit, hedge, ordinal = "", "", word in _ORDINAL
+        tens, ones = _SMALL.get(word, 0.0), _ORDINAL.get(words[i + 1][0], 0.0) if i + 1 < len(words) else 0.0
+        if ordinal:
+            value = _ORDINAL[word]
             unit, _, _ = _unit_after(text, end, False)
-            found.append(Quantity(text[start:end], start, end, frozenset({_ORDINAL[word]}), unit, True))
-            i += 1
-        elif (tens := _SMALL.get(word, 0.0)) >= 20 and i + 1 < len(words) and 0 < _ORDINAL.get(words[i + 1][0], 0) < 10:
-            end = words[i + 1][2]  # "forty-fourth"
-            found.append(Quantity(text[start:end], start, end, frozenset({tens + _ORDINAL[words[i + 1][0]]}), "", True))
-            i += 2
+        elif tens >= 20 and 0 < ones < 10:  # "forty-fourth"
+            value, ordinal, end, following = tens + ones, True, words[i + 1][2], i + 2
         elif not english and word not in _SMALL and fold(word) in _FOREIGN:
             unit, scale, end = _unit_after(text, end, False)
-            found.append(Quantity(text[start:end], start, end, frozenset({_FOREIGN[fold(word)] * scale}), unit))
-            i += 1
-        elif word in _SMALL or (word in ("hundred", "thousand", "million", "billion") and _lone_scale(text, start)):
-            j, value, end = _spelled(words, text, i)
+            value = _FOREIGN[fold(word)] * scale
+        elif word in _SMALL or (word in _SCALES and _lone_scale(text, start)):
+            following, value, end = _spelled(words, text, i)
             unit, scale, end = _unit_after(text, end, False)
-            found.append(
-                Quantity(text[start:end], start, end, frozenset({value * scale}), unit, hedge=_hedge(text, start, end))
-            )
-            i = j
+            value, hedge = value * scale, _hedge(text, start, end)
         else:
-            i += 1
+            i = following
+            continue
+        found.append(Quantity(text[start:end], start, end, frozenset({value}), unit, ordinal, hedge))
+        i = following
     return found
+
+
+_SCALES = ("hundred", "thousand", "million", "billion")
 
 
 def _lone_scale(text: str, start: int) -> bool:
@@ -450,7 +352,7 @@ def _spelled(words: Sequence[tuple[str, int, int]], text: str, i: int) -> tuple[
         if word == "and" and group and i + 1 < len(words) and words[i + 1][0] in _SMALL and total + group >= 100:
             i, end = i + 1, stop
             continue
-        if not joined or (word not in _SMALL and word not in ("hundred", "thousand", "million", "billion")):
+        if not joined or (word not in _SMALL and word not in _SCALES):
             break
         if word == "hundred":
             group = (group or 1) * 100

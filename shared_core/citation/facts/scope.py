@@ -7,7 +7,17 @@ import re
 from collections.abc import Sequence, Set
 
 from shared_core.citation.facts.quantities import UNITS
-from shared_core.citation.facts.tokens import Sentence, Token, clauses_of, fold, stem, tokens_of
+from shared_core.citation.facts.tokens import (
+    Sentence,
+    Token,
+    clauses_of,
+    content_keys,
+    fold,
+    stem,
+    telling_keys,
+    tokens_of,
+    with_word_before,
+)
 
 _COUNT = "two|three|four|five|six|seven|eight|nine|ten"
 _SHARE = re.compile(
@@ -60,9 +70,9 @@ def overstated(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
             return every.text, part.group()
     rest = {t.key for t in claim.tokens if t.is_content and t is not every}
     clauses = clauses_of(nearest)
-    best = max(clauses, key=lambda c: len(rest & _content(c)))
+    best = max(clauses, key=lambda c: len(rest & content_keys(c)))
     held = _amounts(best)
-    if len(held) != 1 or not rest or len(rest & _content(best)) < _ALIKE * len(rest):
+    if len(held) != 1 or not rest or len(rest & content_keys(best)) < _ALIKE * len(rest):
         return None
     ((other, held_amount),) = held
     behind = [t.key for t in best if t.start > other.start and t.is_content][:_REACH]
@@ -74,14 +84,12 @@ def overstated(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
 
 def _amounts(tokens: Sequence[Token]) -> list[tuple[Token, int]]:
     """Return the words that say how many or how often, with their place on the scale from few to all."""
-    found = []
-    for before, token in itertools.pairwise((None, *tokens)):
-        last = fold(before.text) if before is not None else ""
-        idle = last in ("the", "at", "after", "above", "in", "how", "as", "not")  # "the most", "at all", "as many"
-        amount = _HOW_MANY.get(fold(token.text)) if token is not None else None
-        if token is not None and amount and not idle and not _time_behind(tokens, token):
-            found.append((token, amount))
-    return found
+    idle = ("the", "at", "after", "above", "in", "how", "as", "not")  # "the most", "at all", "as many"
+    return [
+        (token, amount)
+        for before, token in with_word_before(tokens)
+        if (amount := _HOW_MANY.get(fold(token.text))) and before not in idle and not _time_behind(tokens, token)
+    ]
 
 
 def _time_behind(tokens: Sequence[Token], token: Token) -> bool:
@@ -121,21 +129,21 @@ def widened(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
         narrowed = _NARROW.match(nearest.text, held.end) if held is not None else None
     if narrowed is None or _NARROW.search(claim.text) or _NARROWED.match(claim.text):
         return None
-    limits = {t.key for t in [t for t in tokens_of(narrowed[1]) if t.is_content or t.is_number][:1]}
+    limits = {t.key for t in [t for t in tokens_of(narrowed[1]) if t.is_telling][:1]}
     return (universal.text, narrowed.group().strip(" ,")) if limits and not limits & claim.keys else None
 
 
-def without_exception(claim: Sentence, nearest: Sentence) -> str | None:
-    """Return the exception ("except the studio") that a claim on all or none of them leaves out."""
+def without_exception(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
+    """Find an exception ("except the studio") that a claim on all or none of them leaves out."""
     exception = _EXCEPT.search(nearest.text)
     if exception is None or _EXCEPT.search(claim.text) or _LIMITS.search(claim.text):
         return None
     amounts = [fold(t.text) for t in claim.tokens if fold(t.text) in _WHOLE]
-    kept = _content(tokens_of(exception[1]))
-    plain = _content([t for t in nearest.tokens if not exception.start() <= t.start < exception.end()])
-    said = _content(claim.tokens)
+    kept = content_keys(tokens_of(exception[1]))
+    plain = content_keys([t for t in nearest.tokens if not exception.start() <= t.start < exception.end()])
+    said = content_keys(claim.tokens)
     if amounts and kept and not kept & said and said and len(said & plain) >= _ALIKE * len(said):
-        return exception.group().strip()
+        return exception.group().strip(), ""
     return None
 
 
@@ -144,12 +152,12 @@ def includes_exception(claim: Sentence, nearest: Sentence) -> tuple[str, str] | 
     own, held = _EVEN.search(claim.text), _EXCEPT.search(nearest.text)
     if own is None or held is None:
         return None
-    said = _content(tokens_of(own[1]))
-    return (own.group().strip(), held.group().strip()) if said and said <= _content(tokens_of(held[1])) else None
+    said = content_keys(tokens_of(own[1]))
+    return (own.group().strip(), held.group().strip()) if said and said <= content_keys(tokens_of(held[1])) else None
 
 
-def only_added(claim: Sentence, evidence: Sequence[Sentence]) -> str | None:
-    """Return "only" with its next word where no word of the evidence limits anything."""
+def only_added(claim: Sentence, evidence: Sequence[Sentence]) -> tuple[str, str] | None:
+    """Find "only" with its next word where no word of the evidence limits anything."""
     words = [fold(t.text) for t in claim.tokens]
     if re.search(r", only|\b(?:after|before|when|if|once|until)\b", claim.text):
         return None
@@ -161,9 +169,9 @@ def only_added(claim: Sentence, evidence: Sequence[Sentence]) -> str | None:
         or fold(claim.tokens[at + 1].text) in _NUMBERS
     ):
         return None
-    if any(_LIMITS.search(s.text) or _SOLELY.search(s.text) or any(t.is_negation for t in s.tokens) for s in evidence):
+    if any(_LIMITS.search(s.text) or _SOLELY.search(s.text) or s.is_negated for s in evidence):
         return None
-    return f"{claim.tokens[at].text} {claim.tokens[at + 1].text}"
+    return f"{claim.tokens[at].text} {claim.tokens[at + 1].text}", ""
 
 
 _SOLE = frozenset("only solely exclusively".split())
@@ -192,13 +200,13 @@ def presumed_cause(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None
     return None
 
 
-def other_reason(claim: Sentence, known: Set[str]) -> str | None:
-    """Return a reason ("because of drought") of which the evidence holds no word."""
+def other_reason(claim: Sentence, known: Set[str]) -> tuple[str, str] | None:
+    """Find a reason ("because of drought") of which the evidence holds no word."""
     own = _BECAUSE.search(claim.text)
-    said = _content(tokens_of(own[1])) if own is not None else set()
+    said = content_keys(tokens_of(own[1])) if own is not None else set()
     if own is None or not said or {k[:4] for k in said} & {k[:4] for k in known}:
         return None
-    return own.group().strip()
+    return own.group().strip(), ""
 
 
 # --- only these, and no others ---------------------------------------------------------------------------------------
@@ -216,7 +224,7 @@ def denies_others(claim: Sentence, nearest: Sentence) -> bool:
     for one, other in ((claim, nearest), (nearest, claim)):
         if (these := _only(one)) and not {t.key for t in these[0]} <= other.keys:
             return True
-        if (unlike := _UNLIKE.search(one.text)) and _content(tokens_of(unlike[1])) <= other.keys:
+        if (unlike := _UNLIKE.search(one.text)) and content_keys(tokens_of(unlike[1])) <= other.keys:
             return True
     words = {stem(fold(t.text)[len(p) :]) for t in claim.tokens for p in ("un", "non") if fold(t.text).startswith(p)}
     return bool(_ONLY & {fold(t.text) for t in nearest.tokens} and words & nearest.keys)
@@ -244,19 +252,15 @@ def given_to_others(claim: Sentence, nearest: Sentence) -> tuple[str, str] | Non
         return None
     these, rest = only
     content = [t for t in claim.tokens if t.is_content]
-    others = [t for t in claim.tokens if t.key not in _content(rest) and (t.is_content or fold(t.text) in _ANYONE)]
-    if not others or {t.key for t in these} & claim.keys or not _content(rest):
+    others = [t for t in claim.tokens if t.key not in content_keys(rest) and (t.is_content or fold(t.text) in _ANYONE)]
+    if not others or {t.key for t in these} & claim.keys or not content_keys(rest):
         return None
     open_to = fold(claim.tokens[0].text) in _ANYONE
     named = these[0].is_capitalised and others[0] is claim.tokens[0] and others[0].is_capitalised
-    told = {t.key for t in content} & _content(rest)
-    if (open_to or (named and not others[0].is_function_word)) and len(told) >= _ALIKE * len(_content(rest)):
+    told = {t.key for t in content} & content_keys(rest)
+    if (open_to or (named and not others[0].is_function_word)) and len(told) >= _ALIKE * len(content_keys(rest)):
         return others[0].text, f"only {' '.join(t.text for t in these)}"
     return None
-
-
-def _content(tokens: Sequence[Token]) -> set[str]:
-    return {t.key for t in tokens if t.is_content}
 
 
 # --- may and must, plans and deeds, conditions -----------------------------------------------------------------------
@@ -283,7 +287,7 @@ _LIMITS = re.compile(
 def obliged(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
     """Find "must" in the claim where the evidence has "may" before the same word."""
     must, may = _MUST.search(claim.text), _MAY.search(nearest.text)
-    if must is None or may is None or any(t.is_negation for t in claim.tokens):
+    if must is None or may is None or claim.is_negated:
         return None
     own, other = _word_behind(claim, must.end()), _word_behind(nearest, may.end())
     if own is None or other is None or own.key != other.key:
@@ -301,8 +305,8 @@ def done(claim: Sentence, nearest: Sentence, held: Sequence[Sentence]) -> tuple[
     verb = _word_behind(nearest, plan.end())
     if verb is None or sum(t.key == verb.key for s in held for t in s.tokens) > 1:
         return None  # said again: it may have come to pass
-    for before, token in itertools.pairwise(claim.tokens):
-        past = token.text.lower().endswith("ed") and fold(before.text) not in ("is", "are", "be", "being")
+    for before, token in with_word_before(claim.tokens):
+        past = token.text.lower().endswith("ed") and before not in ("", "is", "are", "be", "being")
         if token.key == verb.key and past:
             return token.text, nearest.text[plan.start() : verb.end]
     return None
@@ -320,31 +324,29 @@ _IF = re.compile(r"\b(?:if|provided that|in case)\b ([^,.;]*)", re.IGNORECASE)
 
 def certain(claim: Sentence, nearest: Sentence, held: Sequence[Sentence]) -> tuple[str, str] | None:
     """Find "opened" or "will open" in the claim where the evidence has "could open"."""
-    if _HEDGED.search(claim.text) or any(t.is_negation for t in claim.tokens):
+    if _HEDGED.search(claim.text) or claim.is_negated:
         return None
     for perhaps in _PERHAPS.finditer(nearest.text):
         verb = stem(perhaps[1])
         if sum(t.key == verb for s in held for t in s.tokens) > 1:
             continue
-        for before, token in itertools.pairwise((None, *claim.tokens)):
-            if token is None or token.key != verb or token.text.lower().endswith(("ing", "ion", "able", "er", "ers")):
+        for before, token in with_word_before(claim.tokens):
+            word = token.text.lower()
+            if token.key != verb or word.endswith(("ing", "ion", "able", "er", "ers")):
                 continue
-            ahead = fold(before.text) if before is not None else ""
-            if ahead == "will" or (
-                token.text.lower().endswith(("s", "ed")) and ahead not in ("the", "a", "an", "of", "its")
-            ):
-                return f"{ahead} {token.text}".strip(), perhaps.group()
+            if before == "will" or (word.endswith(("s", "ed")) and before not in ("the", "a", "an", "of", "its")):
+                return f"{before} {token.text}".strip(), perhaps.group()
     return None
 
 
 def unconditional(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
     """Find a claim that states as a fact what the evidence only has behind an "if"."""
-    if _HEDGED.search(claim.text) or any(t.is_negation for t in claim.tokens) or re.search(r"\bwhen\b", claim.text):
+    if _HEDGED.search(claim.text) or claim.is_negated or re.search(r"\bwhen\b", claim.text):
         return None
     said = [t for t in claim.tokens if t.is_content]
     for condition in _IF.finditer(nearest.text):
-        inside = _content(tokens_of(condition[1]))
-        outside = _content([t for t in nearest.tokens if not condition.start() <= t.start < condition.end()])
+        inside = content_keys(tokens_of(condition[1]))
+        outside = content_keys([t for t in nearest.tokens if not condition.start() <= t.start < condition.end()])
         keys = {t.key for t in said}
         finite = any(t.text.lower().endswith(("s", "ed")) for t in said[1:]) or {"is", "was", "are", "were"} & {
             fold(t.text) for t in claim.tokens
@@ -371,19 +373,19 @@ def turned_condition(claim: Sentence, nearest: Sentence) -> tuple[str, str] | No
 def _condition(match: re.Match[str]) -> frozenset[str]:
     """Return the keys of its words with content; none of one that is negated, which may say the same."""
     tokens = tokens_of(match[2])
-    return frozenset() if any(t.is_negation for t in tokens) else frozenset(t.key for t in tokens if t.is_content)
+    return frozenset() if any(t.is_negation for t in tokens) else frozenset(content_keys(tokens))
 
 
-def left_out(claim: Sentence, nearest: Sentence) -> str | None:
-    """Return the exception of the evidence ("unless …", "only with …") that a claim which says the rest leaves out."""
+def left_out(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
+    """Find the exception of the evidence ("unless …", "only with …") that a claim which says the rest leaves out."""
     exception = _EXCEPTION.search(nearest.text)
     if exception is None or _LIMITS.search(claim.text):
         return None
-    content = [t for t in nearest.tokens if t.is_content or t.is_number]
+    content = [t for t in nearest.tokens if t.is_telling]
     before, behind = ({t.key for t in content if (t.start < exception.start()) is side} for side in (True, False))
-    said = {t.key for t in claim.tokens if t.is_content or t.is_number}
+    said = telling_keys(claim.tokens)
     verb = max((t for t in content if t.start < exception.start()), key=lambda t: t.start, default=None)
     says_it = verb is not None and (verb.key in said or len(said & before) >= _ALIKE * len(before))
     if said and behind and says_it and said <= before and not said & (behind - before):
-        return nearest.text[exception.start() :].strip(" ,.")
+        return nearest.text[exception.start() :].strip(" ,."), ""
     return None

@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import lru_cache
+from itertools import groupby
 from typing import Any
 
 from shared_core.citation.sentences import split_sentences
+from shared_core.support.files import read_lists
 
 _WORD = re.compile(
     r"(?:[^\W\d_]\.){2,}"  # initials: U.S., J.R.R.
@@ -20,30 +23,12 @@ _WORD = re.compile(
 )
 _ELIDED = re.compile(r"^(?:l|d|dell|nell|dall|all|qu|j|s|n|m|t|c)['’](?=[^\W\d_]{2})", re.IGNORECASE)
 _POSSESSIVE = re.compile(r"['’]s?$")
-_FUNCTION = frozenset(
-    """a an the this that these those some any each every all both such another other i me my we us our you your he him
-    his she her hers it its they them their theirs who whom whose which what when where why how and or but nor so yet if
-    because although though while as than whether of in on at by for with about against between into through during
-    before after above below to from up down out off over under again further upon within along across via per am is
-    are was were be been being do does did doing have has had having can could may might must shall should will would
-    also just too very quite rather there here then thus only same own more most one ones
-    der die das den dem des ein eine einen einem einer und oder aber von zu zum zur im in am an auf mit bei nach aus ist
-    sind war waren wird wurde wurden hat haben als dass
-    le la les un une des du de et ou mais est sont était par pour dans sur avec au aux que qui
-    el los las unos unas del y o pero es son fue por para en con al que
-    il lo gli uno della dei delle e ma sono per con nel che het een van en op te met""".split()
+_FUNCTION, _NEGATIONS, _COUNTS = (
+    frozenset(words.split()) for words in read_lists("shared_core.citation.facts", "tokens.txt").values()
 )
 
-_NEGATIONS = frozenset(
-    """not no never none nobody nothing neither nor cannot without nicht kein keine keinen keiner keinem keines nie
-    niemals ohne ne pas jamais aucun aucune rien sans nunca ningun ninguna ninguno nada sin non mai nessun nessuna senza
-    nao nem nenhum sem niet geen nooit zonder""".split()
-)
 
-_COUNTS = frozenset(
-    """two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen
-    nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million billion""".split()
-)
+BE = ("is", "are", "was", "were", "be", "been", "being")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +76,16 @@ class Token:
         """Begins with a capital letter, or mixes letters with digits or capitals (``iPhone``, ``B52``)."""
         return self.text[:1].isupper() or (self.text[:1].isalpha() and any(c.isupper() for c in self.text))
 
+    @property
+    def can_name(self) -> bool:
+        """A capitalised word with content."""
+        return self.is_capitalised and self.is_content
+
+    @property
+    def is_telling(self) -> bool:
+        """A word with content or a number."""
+        return self.is_content or self.is_number
+
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
@@ -103,6 +98,26 @@ class Sentence:
     def keys(self) -> frozenset[str]:
         """Keys of all tokens."""
         return frozenset(t.key for t in self.tokens)
+
+    @property
+    def is_negated(self) -> bool:
+        """Whether any of its words negates."""
+        return any(t.is_negation for t in self.tokens)
+
+
+def content_keys(tokens: Iterable[Token]) -> set[str]:
+    """Keys of the words with content."""
+    return {t.key for t in tokens if t.is_content}
+
+
+def telling_keys(tokens: Iterable[Token]) -> set[str]:
+    """Keys of the words with content and of the numbers."""
+    return {t.key for t in tokens if t.is_telling}
+
+
+def with_word_before(tokens: Sequence[Token]) -> Iterable[tuple[str, Token]]:
+    """Each token behind the folded word before it; an empty one before the first."""
+    return zip(("", *(fold(t.text) for t in tokens)), tokens, strict=False)
 
 
 @lru_cache(maxsize=8192)
@@ -281,7 +296,7 @@ def _is_denied_elsewhere(nearest: Sentence, negator: Token, word: Token, claim: 
         return behind.key not in claim.keys
     clauses = clauses_of(nearest)
     denying = next(c for c in clauses if negator in c)
-    content = {t.key for t in claim.tokens if t.is_content}
+    content = content_keys(claim.tokens)
     held = len(content & {t.key for t in denying})
     return any(
         word.key in keys and len(content & keys) > held
@@ -291,13 +306,15 @@ def _is_denied_elsewhere(nearest: Sentence, negator: Token, word: Token, claim: 
     )
 
 
+def cut_tokens(sentence: Sentence, at: re.Pattern[str]) -> list[tuple[Token, ...]]:
+    """Tokens of a sentence, cut where a pattern begins."""
+    cuts = [m.start() for m in at.finditer(sentence.text)]
+    return [tuple(part) for _, part in groupby(sentence.tokens, key=lambda t: bisect_right(cuts, t.start))]
+
+
 def clauses_of(sentence: Sentence) -> list[tuple[Token, ...]]:
     """Tokens of a sentence, cut at commas, semicolons and the conjunctions that join clauses."""
-    cuts = [m.start() for m in _CLAUSE.finditer(sentence.text)]
-    groups: list[list[Token]] = [[] for _ in range(len(cuts) + 1)]
-    for token in sentence.tokens:
-        groups[sum(c <= token.start for c in cuts)].append(token)
-    return [tuple(g) for g in groups if g]
+    return cut_tokens(sentence, _CLAUSE)
 
 
 _CLAUSE = re.compile(r"[,;:](?!\d)|\b(?:and|but|while|whereas|although|though)\b")
