@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared_core.citation.index import find_all
-from shared_core.citation.sentences import split_sentences
+from shared_core.citation.sentences import split_sentences, trim
 from shared_core.errors import InputError
 from shared_core.types import Citation, MatchKind, MetadataValue, Passage, Span, check_passages
 
@@ -300,10 +300,7 @@ def _accept(
         high += 1
         end = hay.end(high)
     text = passage.text
-    while start < end and text[start].isspace():
-        start += 1
-    while start < end and text[end - 1].isspace():
-        end -= 1
+    start, end = trim(text, start, end)
     if similarity < threshold or start == end:
         return None
     left, right = start, end

@@ -9,7 +9,7 @@ from typing import Literal
 
 from shared_core.citation import grammar as rules
 from shared_core.citation.grammar import AnswerFormat, Run
-from shared_core.citation.sentences import SentenceSplitter, split_sentences
+from shared_core.citation.sentences import SentenceSplitter, split_sentences, trim
 from shared_core.errors import GrammarError, InputError
 from shared_core.lm.requests import Grammar
 from shared_core.types import Citation, Passage, Span, check_passages
@@ -298,10 +298,9 @@ def _spans(passage: Passage, splitter: SentenceSplitter) -> list[Span]:
                 hint="Ranges must be sorted, not empty, not overlap, and lie within the text.",
             )
         last = end
-        text = passage.text[start:end]
-        if text.strip():
-            start += len(text) - len(text.lstrip())
-            spans.append(passage.span(start, start + len(text.strip())))
+        left, right = trim(passage.text, start, end)
+        if left < right:
+            spans.append(passage.span(left, right))
     return spans
 
 

@@ -68,11 +68,6 @@ class Phrase:
         """Whether it can be the name of a ship, which may be a "she": an article, and no word of another thing."""
         return self.article and self.text[:1].isupper() and not self.words & (_THINGS | _JOINS)
 
-    @property
-    def is_thing(self) -> bool:
-        """Whether it can be the name of anything but a person."""
-        return not self.is_person
-
 
 def words_of(text: str) -> list[str]:
     """Words of a text in lower case, without possessive endings."""

@@ -351,7 +351,7 @@ def _in_order(question: str, kind: str, asked: list[Phrase], said: list[Phrase])
         others = [p for p in said if p.is_person] or (said[:1] if asks_who else [])
         ships = [p for p in asked if p.can_be_ship] if kind == "woman" and not asks_who else []
         return others if asks_who and others else fits or [*others[:1], *ships[:1]]
-    things = [p for p in asked if p.is_thing] or asked
+    things = [p for p in asked if not p.is_person] or asked
     if _ASKS_ABOUT.match(question):  # "What is X?", "What does X do?": about X, whatever names the reply has
         return things or _own_words(question)
     if asks_who and kind in ("thing", "place"):

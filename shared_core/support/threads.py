@@ -169,7 +169,7 @@ class _Batch(Generic[T]):
 
     def run(self, at_once: int) -> list[T | BaseException]:
         for _ in range(at_once):
-            self._start()
+            _start_daemon(self._work)
         try:
             with self._changed:
                 while len(self._results) < len(self._calls):
@@ -182,9 +182,6 @@ class _Batch(Generic[T]):
             if isinstance(result, FATAL):
                 raise result
         return [self._results[i] for i in range(len(self._calls))]
-
-    def _start(self) -> None:
-        _start_daemon(self._work)
 
     def _work(self) -> None:
         while True:
@@ -219,7 +216,7 @@ class _Batch(Generic[T]):
         for i in [i for i, end in self._ends.items() if end <= now]:
             del self._ends[i]
             self._results[i] = TimeoutError(f"no answer within {self._seconds:g} s")
-            self._start()
+            _start_daemon(self._work)
 
 
 # --- an event loop in its own thread ---------------------------------------------------------------------------------

@@ -36,13 +36,14 @@ def same_quantity(claimed: Quantity, held: Quantity) -> bool:
         return False
     if claimed.last or held.last:
         return _in_period(claimed, held)
-    if "percent" in (claimed.dimension, held.dimension) and "" in (claimed.dimension, held.dimension):
+    kinds = {claimed.dimension, held.dimension}
+    if kinds == {"percent", ""}:
         shares = [{v if v < 1 else v / 100 for v in q.values} for q in (claimed, held)]  # "a fifth" is 20%
         return any(abs(a - b) <= _SAME_MEASURE * b for a in shares[0] for b in shares[1])
-    if "clock" in (claimed.dimension, held.dimension) and "" in (claimed.dimension, held.dimension):
+    if kinds == {"clock", ""}:
         time, hour = (claimed, held) if claimed.dimension else (held, claimed)  # "from 10 to 5 pm"
         return any(t % 720 == 60 * h % 720 for t in time.values for h in hour.values)
-    if claimed.dimension and held.dimension and claimed.dimension != held.dimension:
+    if len(kinds - {""}) > 1:
         return False
     if min(claimed.text.count("."), held.text.count(".")) >= 1 < max(claimed.text.count("."), held.text.count(".")):
         return _version(claimed) == _version(held)
@@ -142,10 +143,10 @@ def is_sum(claimed: Quantity, held: Sequence[Quantity]) -> bool:
     same = [q for q in held if q.dimension == claimed.dimension and q.unit == held[0].unit and not q.is_year]
     if len(same) > 2 and max(claimed.values) >= 10 and sum(min(q.values) for q in same) in claimed.values:
         return True
-    fits = (a.dimension == claimed.dimension or not claimed.dimension for a, _ in _pairs(held))
     return any(
-        fit and not (a.is_year or b.is_year) and x + y in claimed.values and min(x, y) > 1 and x + y >= 10
-        for (a, b), fit in zip(_pairs(held), fits, strict=True)
+        x + y in claimed.values and min(x, y) > 1 and x + y >= 10
+        for a, b in _pairs(held)
+        if claimed.dimension in ("", a.dimension) and not (a.is_year or b.is_year)
         for x in a.values
         for y in b.values
     )
@@ -261,7 +262,7 @@ def other_rate(claim: Sentence, quantity: Quantity, held: Sentence) -> tuple[str
     same = [q for q in quantities_of(held.text) if equal_quantity(quantity, q)]
     if len(same) != 1:
         return None
-    (other,) = same
+    other = same[0]
     own_bound, bound = (_WITHIN.search(s.text[: q.start]) for s, q in ((claim, quantity), (held, other)))
     if own_bound and bound and own_bound[1].lower() != bound[1].lower() and is_denied(claim) == is_denied(held):
         return claim.text[own_bound.start() : quantity.end], held.text[bound.start() : other.end]
@@ -329,7 +330,7 @@ class _Placed(NamedTuple):
 def _by_value(sentence: Sentence) -> dict[float, _Placed]:
     """Map the values of the numbers that a sentence has once to them."""
     numbers = quantities_of(sentence.text)
-    content = [t for t in sentence.tokens if t.is_content and not t.is_number]
+    content = [t for t in sentence.tokens if t.is_content]
     found: dict[float, _Placed] = {}
     for last, q, following in zip([None, *numbers], numbers, [*numbers[1:], None], strict=False):
         before = [t.key for t in content if (last.end if last else 0) <= t.start < q.start]

@@ -181,8 +181,7 @@ class _Scope:
         self.held, self.context = held, context
         self.statements = statements_of(evidence)
         self.evidence, self.around = evidence, around
-        self.tokens = [*all_tokens(held), *all_tokens(context)]
-        self.keys = {t.key for t in self.tokens}
+        self.keys = {t.key for t in all_tokens([*held, *context])}
         self.prefixes = {k[:5] for k in self.keys if len(k) >= 5}
         self.quantities = [*quantities_of(evidence), *quantities_of(around)]
 
@@ -229,7 +228,8 @@ class _Scope:
         """What each rule finds that the claim turns round, leaves out or adds: its words and the evidence's."""
         close, whole = alike >= _ALIKE, (claim.text.strip(), nearest.text.strip())
         if close:
-            yield "negation", None if self._is_complement(claim, nearest) else contradicts(claim, nearest)
+            denied = _is_complement(claim, nearest) or scope.denies_others(claim, nearest)
+            yield "negation", None if denied else contradicts(claim, nearest)
             yield "role", placed_otherwise(claim, nearest)
         ordered, compared = (f(claim, nearest) for f in (opposites.order_turned, opposites.compared_otherwise))
         agreed = ordered is False or compared is False
@@ -261,9 +261,6 @@ class _Scope:
             for find in (opposites.conversed, opposites.exchanged_things, opposites.changed_voice):
                 roles = roles or find(claim, nearest)
         yield "role", roles
-
-    def _is_complement(self, claim: Sentence, nearest: Sentence) -> bool:
-        return _is_complement(claim, nearest) or scope.denies_others(claim, nearest)
 
     def _share(self, claim: Sentence, keys: frozenset[str]) -> float:
         """Share of the claim's content words (names and numbers left out where there are others) among the keys."""

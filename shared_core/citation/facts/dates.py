@@ -8,23 +8,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from shared_core.citation.facts.tokens import fold
+from shared_core.support.files import read_lists
 
 _WORDS = re.compile(r"[^\W\d_]+")
-_MONTHS = {
-    1: "january jan januar janvier enero gennaio janeiro januari",
-    2: "february feb februar fevrier febrero febbraio fevereiro februari",
-    3: "march mar marz maerz mars marzo marco maart",
-    4: "april apr avril abril aprile",
-    5: "may mai mayo maggio maio mei",
-    6: "june jun juni juin junio giugno junho",
-    7: "july jul juli juillet julio luglio julho",
-    8: "august aug aout agosto augustus",
-    9: "september sep sept septembre septiembre settembre setembro",
-    10: "october oct oktober octobre octubre ottobre outubro",
-    11: "november nov novembre noviembre novembro",
-    12: "december dec dezember decembre diciembre dicembre dezembro",
-}
-_MONTH = {name: number for number, names in _MONTHS.items() for name in names.split()}
+_MONTHS = read_lists("shared_core.citation.facts", "dates.txt")["months"].splitlines()
+_MONTH = {name: number for number, names in enumerate(_MONTHS, 1) for name in names.split()}
 _WEEKDAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
 _WEEKDAY = {w: i for i, w in enumerate(_WEEKDAYS)} | {f"{w}s": i for i, w in enumerate(_WEEKDAYS)}
 _DAYS = [w[:3] for w in _WEEKDAYS]

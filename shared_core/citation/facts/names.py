@@ -20,22 +20,11 @@ from shared_core.citation.facts.tokens import (
     fold,
     stem,
 )
+from shared_core.support.files import read_lists
 
 _DEMONYM = ("ian", "ish", "ese", "an", "ic", "i", "er", "ine")
-_PLACES = {
-    "french": "france", "dutch": "netherland", "british": "britain", "english": "england", "spanish": "spain",
-    "swiss": "switzerland", "danish": "denmark", "polish": "poland", "turkish": "turkey", "welsh": "wale",
-    "irish": "ireland", "finnish": "finland", "swedish": "sweden", "greek": "greece", "chinese": "china",
-    "thai": "thailand", "american": "america", "scottish": "scotland", "portuguese": "portug", "us": "america",
-    "uk": "britain", "mt": "mount", "ft": "fort",
-}  # fmt: skip
-_SHORT = (
-    "alex alexander andy andrew ben benjamin bill william bob robert chris christopher dan daniel dave david ed edward "
-    "fred frederick greg gregory jack john jeff jeffrey jim james joe joseph kate katherine ken kenneth larry lawrence "
-    "liz elizabeth matt matthew mike michael nick nicholas pete peter ron ronald sam samuel steve stephen ted theodore "
-    "tim timothy tom thomas tony anthony will william"
-).split()
-_ALIAS = {stem(a): stem(b) for a, b in [*_PLACES.items(), *zip(_SHORT[::2], _SHORT[1::2], strict=True)]}
+_ALIASES = map(str.split, read_lists("shared_core.citation.facts", "names.txt")["aliases"].splitlines())
+_ALIAS = {stem(other): stem(name) for name, *others in _ALIASES for other in others}
 _SYMMETRIC = frozenset(
     map(stem, "married marry met meet borders bordered siblings between wed partner partners twin cousins both".split())
 )
@@ -64,7 +53,7 @@ def compare_names(
         worded_alike: whether it does so in the same words; only then one of its names may contradict another one
             in the same place.
     """
-    everywhere = [*all_tokens(held), *all_tokens(context)]
+    everywhere = all_tokens([*held, *context])
     keys = {t.key for t in everywhere}
     near = nearest.keys
     names = names_of(claim, held, context)

@@ -34,7 +34,8 @@ def _values(rows: str) -> dict[str, float]:
 
 
 _LISTS = read_lists("shared_core.citation.facts", "quantities.txt")
-_FOREIGN, _SCALE = _values(_LISTS.pop("foreign")), _values(_LISTS.pop("scale"))
+_SMALL, _ORDINAL, _FOREIGN, _SCALE = (_values(_LISTS.pop(name)) for name in ("small", "ordinals", "foreign", "scale"))
+_ABOUT, _ABOVE, _BELOW, _LESS = (frozenset(_LISTS.pop(name).split()) for name in ("about", "above", "below", "less"))
 UNITS = {name: Unit(kind, factor) for kind, rows in _LISTS.items() for name, factor in _values(rows).items()} | {
     "°c": Unit("temperature", 1.0), "celsius": Unit("temperature", 1.0),
     "°f": Unit("temperature", 5 / 9, -160 / 9), "fahrenheit": Unit("temperature", 5 / 9, -160 / 9),
@@ -42,21 +43,8 @@ UNITS = {name: Unit(kind, factor) for kind, rows in _LISTS.items() for name, fac
 }  # fmt: skip
 """Units by their names and symbols, folded."""
 
-_ONES = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen"
-).split()
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
-_ORDINALS = (
-    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth fifteenth "
-    "sixteenth seventeenth eighteenth nineteenth twentieth"
-).split()
-_SMALL: dict[str, float] = {w: i for i, w in enumerate(_ONES)}
-_SMALL |= {w: 10.0 * (i + 2) for i, w in enumerate(_TENS)}
-_SMALL |= {"half": 0.5, "dozen": 12, "couple": 2, "once": 1, "twice": 2, "thrice": 3, "double": 2, "triple": 3}
 _PARTS = {"half": 50.0, "third": 100 / 3, "quarter": 25.0, "fifth": 20.0, "tenth": 10.0}
 _ROMAN = {"I": 1, "V": 5, "X": 10}
-_ORDINAL = {w: i + 1.0 for i, w in enumerate(_ORDINALS)} | {"thirtieth": 30.0}
 
 _AMBIGUOUS = {"m": 1e6, "k": 1e3}  # "$3m" is money, "3 m" a length
 
@@ -67,16 +55,6 @@ _NUMBER = re.compile(
 _BEHIND = UNITS.keys() | _SCALE.keys() | _AMBIGUOUS.keys()
 _WORDS = re.compile(r"[^\W\d_]+")
 _NEXT_UNIT = re.compile(r"\s?-?\s?(km/h|°\s?[CF]\b|[%$€£¥]|[^\W\d_]+[²2]?|[万亿億萬])")
-_ABOUT = frozenset(
-    "about around approximately roughly nearly almost circa ca some approx etwa rund ungefahr environ circa casi unos "
-    "quase cerca fast knapp".split()
-)
-_ABOVE = frozenset("over exceeding above exceeds exceeded least minimum uber plus mas oltre".split())
-_BELOW = frozenset("under below most maximum unter moins menos meno".split())
-_LESS = frozenset(
-    "less fewer lower smaller shorter younger earlier lighter slower narrower thinner cooler colder weaker cheaper "
-    "rather other".split()
-)
 _BOUND_BEHIND = re.compile(
     r"\s?(?:[^\W\d_]+\s)?(?:or|and)\s(?:(more|above|over|higher|longer|older|later|upwards)"
     r"|less|fewer|below|under|lower|shorter|younger|earlier)\b(?!\s[^\W\d_]*\s?\d)"
@@ -84,8 +62,9 @@ _BOUND_BEHIND = re.compile(
 _POINTS = re.compile(r"\s?(?:percentage|percent|per cent|%)[\s-]points?\b|\s?pp\b", re.IGNORECASE)
 _ENGLISH = re.compile(r"\b(?:the|of|and|to|not|for|with|by|are|were|has|have|its)\b", re.IGNORECASE)
 _DECADE = re.compile(r"(?<![\w.,])(\d{3}0)['’]?s\b")
+_CENTURIES = "|".join(word for word, number in _ORDINAL.items() if number <= 20)
 _CENTURY = re.compile(
-    rf"\b(?:(\d{{1,2}})(?:st|nd|rd|th|\.)|({'|'.join(_ORDINALS)}|twenty-first))[\s-](?:centur|jahrhundert)",
+    rf"\b(?:(\d{{1,2}})(?:st|nd|rd|th|\.)|({_CENTURIES}|twenty-first))[\s-](?:centur|jahrhundert)",
     re.IGNORECASE,
 )
 _CLOCK = re.compile(

@@ -162,12 +162,7 @@ def only_added(claim: Sentence, evidence: Sequence[Sentence]) -> tuple[str, str]
     if re.search(r", only|\b(?:after|before|when|if|once|until)\b", claim.text):
         return None
     at = next((i for i, w in enumerate(words) if w in _SOLE and (i == 0 or words[i - 1] not in ("not", "the"))), None)
-    if (
-        at is None
-        or at + 1 == len(words)
-        or claim.tokens[at + 1].is_number
-        or fold(claim.tokens[at + 1].text) in _NUMBERS
-    ):
+    if at is None or at + 1 == len(words) or claim.tokens[at + 1].is_number or words[at + 1] in _NUMBERS:
         return None
     if any(_LIMITS.search(s.text) or _SOLELY.search(s.text) or s.is_negated for s in evidence):
         return None

@@ -6,7 +6,7 @@ import re
 import threading
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import lru_cache
@@ -240,12 +240,11 @@ def contradicts(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
     own, other = _negated(claim), _negated(nearest)
     if _says_twice(own, other, nearest) or _says_twice(other, own, claim):
         return None
-    if own and other and other[-1][0] is nearest.tokens[-1] and other[-1][1].key in {t.key for t in claim.tokens}:
+    if own and other and other[-1][0] is nearest.tokens[-1] and other[-1][1].key in claim.keys:
         return None  # "dogs may enter; cats may not": of cats, the claim has it too
     if _forbids_without(claim, own, nearest, other) or _forbids_without(nearest, other, claim, own):
         return None
-    held = {t.key for t in nearest.tokens}
-    said = {t.key for t in claim.tokens}
+    held, said = nearest.keys, claim.keys
     if own and not other:
         negator, word = own[0]
         # "Not really, …", "No, …" speak to somebody
@@ -282,7 +281,7 @@ def _denies_rest(claim: Sentence, nearest: Sentence, negator: Token) -> bool:
     if at == 0 or fold(nearest.tokens[at - 1].text) not in ("but", "and", "though"):
         return False
     clause = next(c for c in clauses_of(nearest) if negator in c)
-    rest = {t.key for t in clause if t.start > negator.start and (t.is_content or t.is_number)}
+    rest = telling_keys(t for t in clause if t.start > negator.start)
     return bool(rest) and rest <= claim.keys
 
 
@@ -386,7 +385,7 @@ def _is_negation(sentence: Sentence, i: int) -> bool:
     return not (word in ("not", "nicht", "non") and follows in ("only", "nur", "solo", "just", "least"))
 
 
-def _says_no_otherwise(sentence: Sentence, words: set[str], near: Token) -> bool:
+def _says_no_otherwise(sentence: Sentence, words: Set[str], near: Token) -> bool:
     """Whether the sentence denies by a verb ("failed to") or a prefix ("unknown" where the other has "known").
 
     Looked for near the word that the other sentence negates; all over the sentence where it does not hold the word.
@@ -396,7 +395,7 @@ def _says_no_otherwise(sentence: Sentence, words: set[str], near: Token) -> bool
     return any(_denies(t, words) for t in tokens)
 
 
-def _denies(token: Token, words: set[str]) -> bool:
+def _denies(token: Token, words: Set[str]) -> bool:
     plain = fold(token.text)
     apart = [plain[len(p) :] for p in _APART if plain.startswith(p) and len(plain) > len(p) + 2]
     return (token.key in _LACK and token.key not in words) or any(
