@@ -370,22 +370,25 @@ def find_place(passage: Passage, span: Span | None = None, *, pages_from_zero: b
         first, last = (first if start < border else last), (last if end > border else first)
     page = f"{first}–{last}" if first and last and first != last else first
     base = metadata.get("start")
-    known = isinstance(base, int) and not isinstance(base, bool)
-    offset = base if known and isinstance(base, int) else 0
+    offset = base if isinstance(base, int) and not isinstance(base, bool) else None
     return Place(
         source=str(metadata.get("source") or passage.title or passage.id),
         page=page,
         section=str(metadata.get("section") or ""),
-        start=offset + start if known else None,
-        end=offset + end if known else None,
+        start=None if offset is None else offset + start,
+        end=None if offset is None else offset + end,
     )
 
 
 def _page(metadata: Mapping[str, MetadataValue], name: str, from_zero: bool) -> str:
-    label = metadata.get(f"{name}_label")
-    if isinstance(label, (str, int)) and not isinstance(label, bool) and str(label).strip():
-        return str(label).strip()
+    if label := _shown(metadata.get(f"{name}_label")):
+        return label
     number = metadata.get(name)
-    if not isinstance(number, (int, str)) or isinstance(number, bool) or not str(number).strip():
-        return ""
-    return str(number + 1) if from_zero and isinstance(number, int) else str(number).strip()
+    if from_zero and isinstance(number, int) and not isinstance(number, bool):
+        return str(number + 1)
+    return _shown(number)
+
+
+def _shown(value: object) -> str:
+    """A number or a text of the metadata, to show; empty for anything else."""
+    return str(value).strip() if isinstance(value, (int, str)) and not isinstance(value, bool) else ""

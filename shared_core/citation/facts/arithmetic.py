@@ -15,6 +15,7 @@ from typing import NamedTuple
 from shared_core.citation.facts.dates import dates_of
 from shared_core.citation.facts.quantities import UNITS, Quantity, quantities_of
 from shared_core.citation.facts.tokens import (
+    Found,
     Sentence,
     Token,
     clauses_of,
@@ -229,10 +230,8 @@ def attached_otherwise(claim: Sentence, quantity: Quantity, held: Sentence) -> Q
 def exchanged(claim: Sentence, held: Sentence) -> tuple[Quantity, Quantity] | None:
     """Find two numbers of both sentences that have changed places: each has the word beside it that the other had.
 
-    "Elected in 1817, served until 1809"; "2 euros for adults and 3 for children", where "euros" tells nothing.
-
-    Returns:
-        A number of the claim, and the one that the sentence has in its place; ``None`` if there are none.
+    "Elected in 1817, served until 1809"; "2 euros for adults and 3 for children", where "euros" tells nothing. Returns
+    a number of the claim, and the one that the sentence has in its place.
     """
     one, other = _by_value(claim), _by_value(held)
     for a, b in combinations(sorted(one.keys() & other.keys()), 2):
@@ -253,12 +252,8 @@ _RATE = re.compile(
 _WITHIN = re.compile(r"\b(within|after)\s\Z", re.IGNORECASE)
 
 
-def other_rate(claim: Sentence, quantity: Quantity, held: Sentence) -> tuple[str, str] | None:
-    """Find a number of both that is "per week" in the claim and "per night" in the sentence, or "after" and "within".
-
-    Returns:
-        The claim's words and the sentence's; ``None`` if there are none.
-    """
+def other_rate(claim: Sentence, quantity: Quantity, held: Sentence) -> Found:
+    """Find a number that is "per week" in the claim and "per night" in the sentence, or "after" and "within"."""
     same = [q for q in quantities_of(held.text) if equal_quantity(quantity, q)]
     if len(same) != 1:
         return None
@@ -298,7 +293,7 @@ _MOST_OF = re.compile(
 )
 
 
-def other_bound(claim: Sentence, quantity: Quantity, held: Sentence) -> tuple[str, str] | None:
+def other_bound(claim: Sentence, quantity: Quantity, held: Sentence) -> Found:
     """Find a number of both that is "at least" in the claim and "at most" in the sentence, or a bound of one only.
 
     "Up to 140" is not 140, and 140 is not more than 140; "about 140", and "at least" left out, are let pass.
@@ -340,18 +335,14 @@ def _by_value(sentence: Sentence) -> dict[float, _Placed]:
     return {v: found[v] for v in found if sum(v in q.values for q in numbers) == 1}
 
 
-def _telling(words: Sequence[str], others: Sequence[str]) -> tuple[str, str] | None:
+def _telling(words: Sequence[str], others: Sequence[str]) -> Found:
     """Return the nearest word of each that the other lacks; ``None`` if one has none."""
     mine, theirs = [w for w in words if w not in others], [w for w in others if w not in words]
     return (mine[0], theirs[0]) if mine and theirs else None
 
 
-def other_subject(claim: Sentence, held: Sentence) -> tuple[str, str] | None:
-    """Find "the case is poor" where a sentence has "the case is sturdy, but the cable is poor".
-
-    Returns:
-        The claim, and what the sentence says of its subject; ``None`` if nothing else.
-    """
+def other_subject(claim: Sentence, held: Sentence) -> Found:
+    """Find "the case is poor" where a sentence has "the case is sturdy, but the cable is poor"."""
     own = _predicated(claim.tokens)
     if own is None or is_denied(claim) or is_denied(held):
         return None
@@ -377,13 +368,10 @@ def _predicated(tokens: Sequence[Token]) -> tuple[set[str], set[str]] | None:
 _FIELD = re.compile(r"(?:^|[;|\n])\s*([^;:|\n]{1,40}): ([^;|\n]+)")
 
 
-def other_row(claim: Sentence, held: Sequence[Sentence]) -> tuple[str, str] | None:
+def other_row(claim: Sentence, held: Sequence[Sentence]) -> Found:
     """Find a value that a table has in another row than the claim: "Sales in the South were 120".
 
     Rows are written as fields ("Region: South; Sales: 95"); the claim must name the field, and the row by another one.
-
-    Returns:
-        The claim, and the row that it speaks of; ``None`` if there is none.
     """
     text = "\n".join(s.text for s in held)
     rows = [fields for line in text.splitlines() if len(fields := _FIELD.findall(line)) > 1]
@@ -404,14 +392,11 @@ def _value(text: str) -> set[str]:
     return telling_keys(tokens_of(text))
 
 
-def placed_otherwise(claim: Sentence, held: Sentence) -> tuple[str, str] | None:
+def placed_otherwise(claim: Sentence, held: Sentence) -> Found:
     """Find a name or year of the claim that a sentence gives for another of its statements.
 
     "She died in Skell" where the evidence has "She was born in Skell and died in Paris": the part that says most of the
     claim has another name behind the same preposition.
-
-    Returns:
-        The claim's words and the evidence's; ``None`` if there are none.
     """
     parts = [part for part in _PART.split(held.text) if part.strip()]
     if len(parts) < 2:

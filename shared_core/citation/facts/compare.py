@@ -30,6 +30,7 @@ from shared_core.citation.facts.arithmetic import (
 from shared_core.citation.facts.dates import dates_of, is_every_day, same_date, weekdays_of
 from shared_core.citation.facts.quantities import Quantity, measured, quantities_of
 from shared_core.citation.facts.tokens import (
+    Found,
     Sentence,
     Token,
     align,
@@ -222,9 +223,7 @@ class _Scope:
                 yield Mismatch(kind, *words)
         yield from self._additions(claim)
 
-    def _turned(
-        self, claim: Sentence, nearest: Sentence, alike: float, worded: float
-    ) -> Iterator[tuple[Kind, tuple[str, str] | None]]:
+    def _turned(self, claim: Sentence, nearest: Sentence, alike: float, worded: float) -> Iterator[tuple[Kind, Found]]:
         """What each rule finds that the claim turns round, leaves out or adds: its words and the evidence's."""
         close, whole = alike >= _ALIKE, (claim.text.strip(), nearest.text.strip())
         if close:

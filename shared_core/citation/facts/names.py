@@ -11,6 +11,7 @@ from shared_core.citation.facts.dates import dates_of
 from shared_core.citation.facts.quantities import measured
 from shared_core.citation.facts.tokens import (
     BE,
+    Found,
     Sentence,
     Token,
     align,
@@ -55,13 +56,13 @@ def compare_names(
     """
     everywhere = all_tokens([*held, *context])
     keys = {t.key for t in everywhere}
-    near = nearest.keys
+    near, own = nearest.keys, claim.keys
     names = names_of(claim, held, context)
     short = [t.text for t in claim.tokens if len(t.text) > 1 and t.text.isupper() and t.key not in near]
     participle = len(nearest.tokens) > 1 and fold(nearest.tokens[1].text) in ("as", "by", "in", "to", "with", "from")
     there = [t for t in _capitals(nearest) if not any(t.text[0] in initials for initials in short)]
     there = [t for t in there if not (t.first and participle)]  # "Known as …", "According to …"
-    spare = [t for t in there if t.key not in claim.keys]
+    spare = [t for t in there if t.key not in own]
     by_pronoun = fold(nearest.tokens[0].text) in _PRONOUNS if nearest.tokens else False
     replaced = _replacements(claim, nearest) if alike and worded_alike else set()
     for token in [t for t in _capitals(claim) if t in names or (alike and not t.first)]:
@@ -233,7 +234,7 @@ def _is_acronym(text: str, tokens: Sequence[Token]) -> bool:
 # --- roles ---------------------------------------------------------------------------------------------------------
 
 
-def swapped(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
+def swapped(claim: Sentence, nearest: Sentence) -> Found:
     """Two names that changed places between claim and evidence, as the two texts have them; ``None`` if none did.
 
     They change places where each stands between the other's neighbours; a phrase that moved with its preposition
@@ -290,7 +291,7 @@ def _sides(sentence: Sentence) -> tuple[set[str], set[str]] | None:
     return content_keys(left), content_keys(right)
 
 
-def _turned_round(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
+def _turned_round(claim: Sentence, nearest: Sentence) -> Found:
     """Find a word that both have once, in the claim with the things before it that the evidence has behind it."""
     places: dict[str, list[int]] = {}
     for j, held in enumerate(nearest.tokens):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from shared_core.citation.facts.tokens import (
     BE,
+    Found,
     Sentence,
     Token,
     align,
@@ -67,16 +68,13 @@ _SIDE_TAKEN = re.compile(
 _LONGEST = 3  # words that name a thing
 
 
-def opposed(claim: Sentence, held: Sequence[Sentence], known: Set[str]) -> tuple[str, str] | None:
+def opposed(claim: Sentence, held: Sequence[Sentence], known: Set[str]) -> Found:
     """Find a word of the claim whose opposite a sentence of the evidence has that says the rest.
 
-    Args:
-        claim: a sentence; one with a negation has no opposite here.
-        held: sentences of the evidence.
-        known: keys of all tokens of evidence and context: "It is closed" may speak of what an earlier sentence names.
+    None is found if the claim has a negation, or another sentence says as much with the claim's word.
 
-    Returns:
-        The word and its opposite; ``None`` if there is none, or another sentence says as much with the claim's word.
+    Args:
+        known: keys of all tokens of evidence and context: "It is closed" may speak of what an earlier sentence names.
     """
     turning = [t for t in claim.tokens if t.key in _OPPOSITES]
     if not turning or claim.is_negated:
@@ -188,7 +186,7 @@ def has_converse(claim: Sentence, nearest: Sentence) -> bool:
     return any(_is_opposite(one, other, _CONVERSES) for one in claim.tokens for other in nearest.tokens)
 
 
-def conversed(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
+def conversed(claim: Sentence, nearest: Sentence) -> Found:
     """Find "A bought it from B" where the evidence has "A sold it to B": the same one does the converse.
 
     Passives are left out; so are sentences with both words.
@@ -207,11 +205,8 @@ def conversed(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
     return None
 
 
-def other_side(claim: Sentence, held: Sequence[Sentence], known: Set[str]) -> tuple[str, str] | None:
-    """Find "A voted for the plan" where the evidence has "A voted against it", or the other way round.
-
-    Arguments and result as for ``opposed``.
-    """
+def other_side(claim: Sentence, held: Sequence[Sentence], known: Set[str]) -> Found:
+    """Find "A voted for the plan" where the evidence has "A voted against it", or the other way round."""
     own = _SIDE_TAKEN.search(claim.text)
     if own is None or claim.is_negated:
         return None
@@ -238,7 +233,7 @@ def _subjects(sentence: Sentence, start: int, end: int) -> set[str]:
     return content_keys(within) | ({fold(t.text) for t in within} & _PRONOUNS)
 
 
-def exchanged_things(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
+def exchanged_things(claim: Sentence, nearest: Sentence) -> Found:
     """Find "the pump feeds the boiler" where the evidence, in the same words, has "the boiler feeds the pump".
 
     Only these two things may have changed places, something must be said between them, and not in phrases that may
@@ -263,7 +258,7 @@ def exchanged_things(claim: Sentence, nearest: Sentence) -> tuple[str, str] | No
     return None
 
 
-def changed_voice(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
+def changed_voice(claim: Sentence, nearest: Sentence) -> Found:
     """Find "A bought B" where the evidence has "A was bought by B", or the other way round."""
     passive = [(s, i) for s in (claim, nearest) if (i := _passive_at(s)) is not None]
     if len(passive) != 1 or any(t.is_negation for t in (*claim.tokens, *nearest.tokens)):
@@ -304,7 +299,7 @@ _END = re.compile(r"[,;](?!\d)|\b(?:and|but|while|whereas|although)\b")
 _MORE, _LESS = frozenset("more better greater".split()), frozenset("less fewer worse".split())
 
 
-def in_place(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
+def in_place(claim: Sentence, nearest: Sentence) -> Found:
     """Find a word in the place of its opposite, or with another prefix ("unlimited"), in a claim of the same words."""
     if sum(t.is_negation for t in claim.tokens) % 2 != sum(t.is_negation for t in nearest.tokens) % 2:
         return None
@@ -333,7 +328,7 @@ def _denies(one: Token, other: Token) -> bool:
     )
 
 
-def denied_by_prefix(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
+def denied_by_prefix(claim: Sentence, nearest: Sentence) -> Found:
     """Find "is uncomfortable" where the clause that says the rest has "is comfortable", or the other way round."""
     if claim.is_negated:
         return None

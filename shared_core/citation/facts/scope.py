@@ -8,6 +8,7 @@ from collections.abc import Sequence, Set
 
 from shared_core.citation.facts.quantities import UNITS
 from shared_core.citation.facts.tokens import (
+    Found,
     Sentence,
     Token,
     clauses_of,
@@ -42,13 +43,10 @@ _ALIKE = 0.6
 _REACH = 6  # tokens
 
 
-def overstated(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
+def overstated(claim: Sentence, nearest: Sentence) -> Found:
     """Find "all" or "nine plug-ins" in the claim where the evidence speaks of a part ("three of the nine plug-ins").
 
     Or "most" where the clause of the evidence that says the same has "a few".
-
-    Returns:
-        The claim's word, and the evidence's words for the part.
     """
     share, said = _SHARE.search(nearest.text), claim.text.lower()
     if share is not None and share[2].lower() in said and share[1].lower() not in said:
@@ -116,7 +114,7 @@ _EXCEPT = re.compile(
 _EVEN = re.compile(r"\b(?:includ\w+|even|also)\b(?: (?:for|on|in|at|to|of|cases|the))*([^,.;]*)", re.IGNORECASE)
 
 
-def widened(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
+def widened(claim: Sentence, nearest: Sentence) -> Found:
     """Find "all dogs", or "everywhere", in the claim where the evidence says it of some only ("dogs under 10 kg")."""
     universal = next((t for t in claim.tokens if fold(t.text) in _WHOLE and not _time_behind(claim.tokens, t)), None)
     if universal is None or any(fold(t.text) in _WHOLE for t in nearest.tokens):
@@ -133,7 +131,7 @@ def widened(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
     return (universal.text, narrowed.group().strip(" ,")) if limits and not limits & claim.keys else None
 
 
-def without_exception(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
+def without_exception(claim: Sentence, nearest: Sentence) -> Found:
     """Find an exception ("except the studio") that a claim on all or none of them leaves out."""
     exception = _EXCEPT.search(nearest.text)
     if exception is None or _EXCEPT.search(claim.text) or _LIMITS.search(claim.text):
@@ -147,7 +145,7 @@ def without_exception(claim: Sentence, nearest: Sentence) -> tuple[str, str] | N
     return None
 
 
-def includes_exception(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
+def includes_exception(claim: Sentence, nearest: Sentence) -> Found:
     """Find "even on Mondays" in the claim where the evidence has "except on Mondays"."""
     own, held = _EVEN.search(claim.text), _EXCEPT.search(nearest.text)
     if own is None or held is None:
@@ -156,7 +154,7 @@ def includes_exception(claim: Sentence, nearest: Sentence) -> tuple[str, str] | 
     return (own.group().strip(), held.group().strip()) if said and said <= content_keys(tokens_of(held[1])) else None
 
 
-def only_added(claim: Sentence, evidence: Sequence[Sentence]) -> tuple[str, str] | None:
+def only_added(claim: Sentence, evidence: Sequence[Sentence]) -> Found:
     """Find "only" with its next word where no word of the evidence limits anything."""
     words = [fold(t.text) for t in claim.tokens]
     if re.search(r", only|\b(?:after|before|when|if|once|until)\b", claim.text):
@@ -187,7 +185,7 @@ _CAUSES = re.compile(r"\bcaus(?:e|es|ed|ing)\b(?! of)", re.IGNORECASE)
 _RELATED = re.compile(r"\b(?:associat\w+|link(?:ed|s)?|correlat\w+|related|connected|tend\w*)\b", re.IGNORECASE)
 
 
-def presumed_cause(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
+def presumed_cause(claim: Sentence, nearest: Sentence) -> Found:
     """Find "causes" in the claim where the evidence only has "is associated with"."""
     related, causes = _RELATED.search(nearest.text), _CAUSES.search(claim.text)
     if causes and related and not re.search(r"\bcaus|\bdue\b|\bbecause\b", nearest.text, re.IGNORECASE):
@@ -195,7 +193,7 @@ def presumed_cause(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None
     return None
 
 
-def other_reason(claim: Sentence, known: Set[str]) -> tuple[str, str] | None:
+def other_reason(claim: Sentence, known: Set[str]) -> Found:
     """Find a reason ("because of drought") of which the evidence holds no word."""
     own = _BECAUSE.search(claim.text)
     said = content_keys(tokens_of(own[1])) if own is not None else set()
@@ -240,7 +238,7 @@ def _only(sentence: Sentence) -> tuple[tuple[Token, ...], tuple[Token, ...]] | N
     return None
 
 
-def given_to_others(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
+def given_to_others(claim: Sentence, nearest: Sentence) -> Found:
     """Find "Ida was paid" or "anyone may enter" where the evidence has "only Clara was paid", "only staff may"."""
     only = _only(nearest)
     if only is None or any(t.is_negation or fold(t.text) in _ONLY for t in claim.tokens):
@@ -279,7 +277,7 @@ _LIMITS = re.compile(
 )
 
 
-def obliged(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
+def obliged(claim: Sentence, nearest: Sentence) -> Found:
     """Find "must" in the claim where the evidence has "may" before the same word."""
     must, may = _MUST.search(claim.text), _MAY.search(nearest.text)
     if must is None or may is None or claim.is_negated:
@@ -292,7 +290,7 @@ def obliged(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
     return f"{must.group()} {own.text}", f"{may.group()} {other.text}"
 
 
-def done(claim: Sentence, nearest: Sentence, held: Sequence[Sentence]) -> tuple[str, str] | None:
+def done(claim: Sentence, nearest: Sentence, held: Sequence[Sentence]) -> Found:
     """Find a deed ("was replaced") of which the evidence only says that it is planned ("plans to replace")."""
     plan = _PLANS.search(nearest.text)
     if plan is None or _AHEAD.search(claim.text):
@@ -317,7 +315,7 @@ _PERHAPS = re.compile(r"\b(?:may|might|could)\b(?: (?:also|well|even|still|\w+ly
 _IF = re.compile(r"\b(?:if|provided that|in case)\b ([^,.;]*)", re.IGNORECASE)
 
 
-def certain(claim: Sentence, nearest: Sentence, held: Sequence[Sentence]) -> tuple[str, str] | None:
+def certain(claim: Sentence, nearest: Sentence, held: Sequence[Sentence]) -> Found:
     """Find "opened" or "will open" in the claim where the evidence has "could open"."""
     if _HEDGED.search(claim.text) or claim.is_negated:
         return None
@@ -334,7 +332,7 @@ def certain(claim: Sentence, nearest: Sentence, held: Sequence[Sentence]) -> tup
     return None
 
 
-def unconditional(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
+def unconditional(claim: Sentence, nearest: Sentence) -> Found:
     """Find a claim that states as a fact what the evidence only has behind an "if"."""
     if _HEDGED.search(claim.text) or claim.is_negated or re.search(r"\bwhen\b", claim.text):
         return None
@@ -355,7 +353,7 @@ def _word_behind(sentence: Sentence, at: int) -> Token | None:
     return next((t for t in sentence.tokens if t.start >= at and t.is_content), None)
 
 
-def turned_condition(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
+def turned_condition(claim: Sentence, nearest: Sentence) -> Found:
     """Find "if X" in the claim where the evidence has "unless X", or the other way round."""
     for own in _CONDITION.finditer(claim.text):
         said = _condition(own)
@@ -371,7 +369,7 @@ def _condition(match: re.Match[str]) -> frozenset[str]:
     return frozenset() if any(t.is_negation for t in tokens) else frozenset(content_keys(tokens))
 
 
-def left_out(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
+def left_out(claim: Sentence, nearest: Sentence) -> Found:
     """Find the exception of the evidence ("unless …", "only with …") that a claim which says the rest leaves out."""
     exception = _EXCEPTION.search(nearest.text)
     if exception is None or _LIMITS.search(claim.text):

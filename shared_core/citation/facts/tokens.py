@@ -31,6 +31,10 @@ _FUNCTION, _NEGATIONS, _COUNTS = (
 BE = ("is", "are", "was", "were", "be", "been", "being")
 
 
+Found = tuple[str, str] | None
+"""What a rule finds: words of the claim, and those that the evidence has instead (empty if none); else ``None``."""
+
+
 @dataclass(frozen=True, slots=True)
 class Token:
     """A word or number of a sentence.
@@ -232,7 +236,7 @@ _APART = ("un", "in", "im", "dis", "non", "ir", "il")
 _REACH = 5
 
 
-def contradicts(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
+def contradicts(claim: Sentence, nearest: Sentence) -> Found:
     """The words that a negation turns round, as claim and evidence have them; ``None`` if no negation differs.
 
     The evidence's are empty if it lacks the word that the claim negates: then it says nothing of the kind.
