@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from shared_core.citation import align_quote
 from shared_core.citation.align import _closest, _normalise
 from shared_core.errors import InputError, PassageError
-from shared_core.types import Passage
+from shared_core.types import Citation, Passage
 
 A = Passage(
     "a",
@@ -17,6 +17,12 @@ A = Passage(
 )
 B = Passage("b", "Straße ﬁnished №5 in ＦＵＬＬ width. Soft\u00adhyphens and zero\u200bwidth marks. 한국어 문장.")
 PASSAGES = [A, B]
+
+
+def aligned(quote: str, passages: list[Passage] = PASSAGES) -> Citation:
+    citation = align_quote(quote, passages)
+    assert citation is not None
+    return citation
 
 
 @pytest.mark.parametrize(
@@ -41,8 +47,7 @@ PASSAGES = [A, B]
     ],
 )
 def test_the_ladder(quote: str, match: str, found: str) -> None:
-    citation = align_quote(quote, PASSAGES)
-    assert citation is not None
+    citation = aligned(quote)
     assert (citation.match, [s.text for s in citation.spans]) == (match, [found])
     if match != "verbatim":
         assert citation.quote == quote.strip()
@@ -61,27 +66,23 @@ def test_half_a_letter_does_not_match() -> None:
 
 
 def test_parts_are_found_one_by_one_or_not_at_all() -> None:
-    citation = align_quote("It’s a well–known fact … over the lazy dog", PASSAGES)
-    assert citation is not None
+    citation = aligned("It’s a well–known fact … over the lazy dog")
     assert (citation.match, citation.ambiguous) == ("verbatim", False)
     assert [s.text for s in citation.spans] == ["It’s a well–known fact", "over the lazy dog"]
-    worse = align_quote("it's a WELL-known fact [...] over the lazy dog", PASSAGES)
-    assert worse is not None
+    worse = aligned("it's a WELL-known fact [...] over the lazy dog")
     assert worse.match == "normalised"
     assert align_quote("It’s a well–known fact … over the moon we went", PASSAGES) is None
 
 
 def test_parts_prefer_one_passage() -> None:
     passages = [Passage("x", "Red house."), Passage("y", "Red  house. Blue door.")]
-    citation = align_quote("red house … blue door", passages)
-    assert citation is not None
+    citation = aligned("red house … blue door", passages)
     assert {s.passage_id for s in citation.spans} == {"y"}
 
 
 def test_all_places_of_equal_quality() -> None:
     passages = [Passage("x", "It is “so”. Yes. It is “so”."), Passage("y", "it is 'so'")]
-    citation = align_quote('It is "so"', passages)
-    assert citation is not None
+    citation = aligned('It is "so"', passages)
     assert citation.ambiguous
     assert [(s.passage_id, s.start) for s in citation.spans] == [("x", 0), ("x", 17)]
 
@@ -156,8 +157,7 @@ def test_offsets_always_hold(texts: list[str], quote: str, data: st.DataObject) 
 def test_large_passages_and_awkward_text() -> None:
     # Would not end within the run if it were quadratic.
     large = Passage("l", "".join(f"Sentence number {i} says {i * 7919 % 1000} things. " for i in range(5000)))
-    citation = align_quote("Sentence numbr 4321 say 199 thinks.", [large])
-    assert citation is not None
+    citation = aligned("Sentence numbr 4321 say 199 thinks.", [large])
     assert citation.match == "fuzzy"
     assert align_quote("zz " * 600, [large]) is None
     assert align_quote("b" + "a" * 1500, [Passage("a", "a" * 200_000)]) is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pytest
@@ -333,24 +333,19 @@ def test_whole_answers_without_reuse() -> None:
         assert 2 <= len(quotes) <= 3
 
 
-def test_bad_limits_are_refused() -> None:
-    index = whole("One.", "Two.")
+@pytest.mark.parametrize("limits", [{"min_sentences": 0}, {"min_sentences": 3, "max_sentences": 2}, {"mode": "words"}])
+def test_bad_limits_of_a_reference_are_refused(limits: dict[str, Any]) -> None:
     with pytest.raises(InputError):
-        index.grammar(min_sentences=0)
+        whole("One.", "Two.").grammar(**limits)
+
+
+@pytest.mark.parametrize(("sentences", "limits"), [
+    (2, {"max_pairs": 0}), (2, {"max_claim_chars": 0}), (2, {"reuse": False}),
+    (2, {"reuse": False, "max_sentences": 1, "min_pairs": 3}), (65, {"reuse": False, "max_sentences": 1}),
+])  # fmt: skip
+def test_bad_limits_of_an_answer_are_refused(sentences: int, limits: dict[str, Any]) -> None:
     with pytest.raises(InputError):
-        index.grammar(min_sentences=3, max_sentences=2)
-    with pytest.raises(InputError):
-        index.grammar("words")  # type: ignore[arg-type]
-    with pytest.raises(InputError):
-        index.answer_grammar(max_pairs=0)
-    with pytest.raises(InputError):
-        index.answer_grammar(max_claim_chars=0)
-    with pytest.raises(InputError):
-        index.answer_grammar(reuse=False)
-    with pytest.raises(InputError):
-        index.answer_grammar(reuse=False, max_sentences=1, min_pairs=3)
-    with pytest.raises(InputError):
-        whole(*(f"{i}." for i in range(65))).answer_grammar(reuse=False, max_sentences=1)
+        whole(*(f"{i}." for i in range(sentences))).answer_grammar(**limits)
 
 
 def test_policies_differ() -> None:

@@ -14,6 +14,12 @@ def places(citation: Citation | None) -> list[tuple[str, int, int]]:
     return [(s.passage_id, s.start, s.end) for s in citation.spans]
 
 
+def resolved(quote: str, index: CitationIndex | None = None) -> Citation:
+    citation = (INDEX if index is None else index).resolve(quote)
+    assert citation is not None
+    return citation
+
+
 A = Passage("a", "The cat sat.\r\nIt slept.  Dogs ran off.")
 B = Passage("b", "Dogs ran off. The end? It slept.")
 INDEX = CitationIndex([A, B])
@@ -30,35 +36,30 @@ def test_sentences_carry_offsets() -> None:
 
 
 def test_one_sentence_at_one_place() -> None:
-    citation = INDEX.resolve("The cat sat.")
+    citation = resolved("The cat sat.")
     assert places(citation) == [("a", 0, 12)]
-    assert citation is not None
     assert (citation.match, citation.ambiguous, citation.quote) == ("verbatim", False, "The cat sat.")
 
 
 def test_every_occurrence_is_reported_and_marked() -> None:
-    citation = INDEX.resolve("Dogs ran off.")
+    citation = resolved("Dogs ran off.")
     assert places(citation) == [("a", 25, 38), ("b", 0, 13)]
-    assert citation is not None
     assert citation.ambiguous
     assert places(CitationIndex([Passage("x", "aaa")]).resolve("aa")) == [("x", 0, 2), ("x", 1, 3)]
 
 
 def test_contiguous_text_stays_one_span_even_where_white_space_differs() -> None:
     assert places(INDEX.resolve("The cat sat.\r\nIt slept.")) == [("a", 0, 23)]
-    citation = INDEX.resolve("The cat sat. It slept. Dogs ran off.")
+    citation = resolved("The cat sat. It slept. Dogs ran off.")
     assert places(citation) == [("a", 0, 38)]
-    assert citation is not None
     assert citation.quote == A.text
 
 
 def test_sentences_of_several_places() -> None:
-    citation = INDEX.resolve("The end? The cat sat. It slept.")
+    citation = resolved("The end? The cat sat. It slept.")
     assert places(citation) == [("b", 14, 22), ("a", 0, 23)]
-    assert citation is not None
     assert not citation.ambiguous
-    mixed = INDEX.resolve("The cat sat. Dogs ran off.")
-    assert mixed is not None
+    mixed = resolved("The cat sat. Dogs ran off.")
     assert mixed.ambiguous
     assert places(mixed) == [("a", 0, 12), ("a", 25, 38), ("b", 0, 13)]
     assert [s.text for s in mixed.primary] == ["The cat sat.", "Dogs ran off."]
@@ -129,8 +130,7 @@ def test_any_choice_of_sentences_resolves_to_them(texts: list[str], data: st.Dat
     if not index.sentences:
         return
     chosen = data.draw(st.lists(st.sampled_from(index.sentences), min_size=1, max_size=4))
-    citation = index.resolve(" ".join(s.text for s in chosen))
-    assert citation is not None
+    citation = resolved(" ".join(s.text for s in chosen), index)
     for span in citation.spans:
         assert texts[int(span.passage_id[1:])][span.start : span.end] == span.text
     # Nothing but white space is lost or added on the way.

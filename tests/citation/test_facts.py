@@ -19,7 +19,7 @@ AGREES = [
     "It was surveyed on 1933-07-11.", "It was surveyed in July 1933.", "Hathe surveyed it in 1933.",
     "Dr. Lavinia Hathe surveyed Lake Ivenmere.", "There were 12 keepers.", "1067 ships passed in the 1st year.",
     "1 067 ships passed.", "The river isn't open to motor boats.", "Ansel Brandt was defeated by Ida Holm.",
-    "In the regatta of 1911, Ida Holm defeated Ansel Brandt.",
+    "In the regatta of 1911, Ida Holm defeated Ansel Brandt.", "Twelve keepers lived there.",
 ]  # fmt: skip
 REFUTED = [
     ("Lake Ivenmere is 88 metres deep.", "number"), ("Lake Ivenmere is eighty-four metres deep.", "number"),
@@ -29,6 +29,7 @@ REFUTED = [
     ("The river is navigable as far as Millrace, but it is open to motor boats.", "negation"),
     ("Ansel Brandt defeated Ida Holm in the regatta of 1911.", "role"),
     ("Twelve keepers lived there, and 1,076 ships passed in the first year.", "number"),
+    ("Thirteen keepers lived there.", "number"),
 ]  # fmt: skip
 
 
@@ -100,9 +101,24 @@ def test_title_and_question_name_what_is_spoken_of() -> None:
         ("It opens at 9 on Sundays.", "It opens at 9 daily."),
         ("It opens at 9 on Mondays.", "It opens at 9 on weekdays."),
         ("Die Stadt hat zwölf Brücken.", "Die Stadt hat 12 Brücken."),
+        ("No, frost damage is not covered.", "It does not cover damage by frost."),
+        ("The T200 has no heater.", "Some models have a heater; the T200 has none."),
+        ("Cats are not allowed in the garden.", "Dogs are allowed in the garden; cats are not."),
+        ("Guests are not admitted without a badge.", "Guests are admitted only with a badge."),
+        ("If no resident objects, guests may stay overnight.", "Guests may stay overnight unless a resident objects."),
+        ("Store the paint below 30 °C.", "Do not store the paint above 30 °C."),
+        ("The paint must be stored at 30 °C or below.", "Do not store the paint above 30 °C."),
+        ("The lift carries no more than 8 people.", "The lift carries at most 8 people."),
+        ("The lift cannot carry more than 8 people.", "The lift carries at most 8 people."),
+        ("Trips of eight hours or more are paid.", "Trips are paid if they last at least eight hours."),
+        ("Trips fell by five points.", "Trips fell by 5 percentage points."),
+        ("It fell by 8 percentage points.", "It fell from 82% to 74%."),
+        ("Gas has no definite volume and no definite shape.", "Gas has no definite shape nor volume."),
+        ("The School of Navigation was opened in 1805.",
+         "The School of Navigation is old. It was opened in 1805 beside the Customs House."),
     ],
-)
-def test_arithmetic_rounding_headers_initials(claim: str, evidence: str) -> None:
+)  # fmt: skip
+def test_arithmetic_rounding_headers_initials_denials_and_bounds(claim: str, evidence: str) -> None:
     assert compare_claim(claim, evidence).agrees
 
 
@@ -135,11 +151,6 @@ def test_the_numbers_of_a_date_count_nothing(claim: str) -> None:
     assert not found.agrees
     assert compare_claim("It opened on 13 May.", "It opened on 12 May.").refuted
     assert compare_claim("Three stations", "Twelve stations").refuted
-
-
-def test_a_name_that_a_pronoun_stands_for_is_not_replaced_by_another() -> None:
-    evidence = "The School of Navigation is old. It was opened in 1805 beside the Customs House."
-    assert compare_claim("The School of Navigation was opened in 1805.", evidence).agrees
 
 
 def test_the_same_subject_without_a_name() -> None:
@@ -185,9 +196,22 @@ def test_other_languages_by_words_and_numbers(true: str, changed: str, evidence:
         ("Version 2.2 added it.", "It was added in version 2.1."),
         ("Die Stadt hat elf Brücken.", "Die Stadt hat 12 Brücken."),
         ("The meeting is on 5/2/2024.", "The meeting is on 5 January 2024."),
+        ("No, guests are admitted.", "Guests are not admitted."),
+        ("No, guests are not admitted.", "Guests are admitted."),
+        ("The T200 has a heater.", "Some models have a heater; the T200 has none."),
+        ("Cats are allowed in the garden.", "Dogs are allowed in the garden; cats are not."),
+        ("Guests are not admitted with a badge.", "Guests are admitted only with a badge."),
+        ("Run the pump without a filter.", "Do not run the pump without a filter."),
+        ("Store the paint above 30 °C.", "Do not store the paint above 30 °C."),
+        ("Do not store the paint below 30 °C.", "Do not store the paint above 30 °C."),
+        ("The lift carries 8 people or more.", "The lift carries at most 8 people."),
+        ("The lift carries no less than 8 people.", "The lift carries at most 8 people."),
+        ("Sales grew by 12 percentage points.", "Sales grew by 12 percent."),
+        ("Trips fell by 5%.", "Trips fell by 5 percentage points."),
+        ("It fell by 8%.", "It fell from 82% to 74%."),
     ],
 )
-def test_periods_bounds_and_roles_that_differ(claim: str, evidence: str) -> None:
+def test_periods_bounds_denials_and_roles_that_differ(claim: str, evidence: str) -> None:
     assert not compare_claim(claim, evidence).agrees
 
 
@@ -203,11 +227,6 @@ def test_periods_bounds_and_roles_that_differ(claim: str, evidence: str) -> None
 )  # fmt: skip
 def test_other_words_in_a_paraphrase_contradict_nothing(claim: str, evidence: str) -> None:
     assert not compare_claim(claim, evidence).refuted
-
-
-def test_a_claim_on_one_of_three_sentences() -> None:
-    assert compare_claim("Twelve keepers lived there.", LAKE).agrees
-    assert compare_claim("Thirteen keepers lived there.", LAKE).refuted
 
 
 @settings(deadline=None)
@@ -241,41 +260,3 @@ def test_endless_sentences_are_compared_without_aligning_them() -> None:
 )
 def test_claims_of_nothing_but_numbers_or_names_are_compared(claim: str, evidence: str) -> None:
     assert compare_claim(claim, evidence).agrees is ("May" not in claim)
-
-
-@pytest.mark.parametrize(("claim", "evidence"), [
-    ("No, frost damage is not covered.", "It does not cover damage by frost."),
-    ("The T200 has no heater.", "Some models have a heater; the T200 has none."),
-    ("Cats are not allowed in the garden.", "Dogs are allowed in the garden; cats are not."),
-    ("Guests are not admitted without a badge.", "Guests are admitted only with a badge."),
-    ("If no resident objects, guests may stay overnight.", "Guests may stay overnight unless a resident objects."),
-    ("Store the paint below 30 °C.", "Do not store the paint above 30 °C."),
-    ("The paint must be stored at 30 °C or below.", "Do not store the paint above 30 °C."),
-    ("The lift carries no more than 8 people.", "The lift carries at most 8 people."),
-    ("The lift cannot carry more than 8 people.", "The lift carries at most 8 people."),
-    ("Trips of eight hours or more are paid.", "Trips are paid if they last at least eight hours."),
-    ("Trips fell by five points.", "Trips fell by 5 percentage points."),
-    ("It fell by 8 percentage points.", "It fell from 82% to 74%."),
-    ("Gas has no definite volume and no definite shape.", "Gas has no definite shape nor volume."),
-])  # fmt: skip
-def test_denied_or_bounded_in_other_words_is_the_same(claim: str, evidence: str) -> None:
-    assert compare_claim(claim, evidence).agrees
-
-
-@pytest.mark.parametrize(("claim", "evidence"), [
-    ("No, guests are admitted.", "Guests are not admitted."),
-    ("No, guests are not admitted.", "Guests are admitted."),
-    ("The T200 has a heater.", "Some models have a heater; the T200 has none."),
-    ("Cats are allowed in the garden.", "Dogs are allowed in the garden; cats are not."),
-    ("Guests are not admitted with a badge.", "Guests are admitted only with a badge."),
-    ("Run the pump without a filter.", "Do not run the pump without a filter."),
-    ("Store the paint above 30 °C.", "Do not store the paint above 30 °C."),
-    ("Do not store the paint below 30 °C.", "Do not store the paint above 30 °C."),
-    ("The lift carries 8 people or more.", "The lift carries at most 8 people."),
-    ("The lift carries no less than 8 people.", "The lift carries at most 8 people."),
-    ("Sales grew by 12 percentage points.", "Sales grew by 12 percent."),
-    ("Trips fell by 5%.", "Trips fell by 5 percentage points."),
-    ("It fell by 8%.", "It fell from 82% to 74%."),
-])  # fmt: skip
-def test_denied_or_bounded_otherwise_is_not(claim: str, evidence: str) -> None:
-    assert not compare_claim(claim, evidence).agrees

@@ -22,70 +22,68 @@ def read(question: str, *exchanges: Exchange) -> list[str]:
     return [r.question for r in rewrite(question, recognise(question), exchanges)]
 
 
-@pytest.mark.parametrize(
-    ("last", "question", "expected"),
-    [
-        (MUSEUM, "and when was it closed?", "When was the Tide Museum closed?"),
-        (MUSEUM, "When did she retire?", "When did Lavinia Hathe retire?"),
-        (MUSEUM, "Who was her father?", "Who was Lavinia Hathe's father?"),
-        (MUSEUM, "And where?", "Where was the Tide Museum founded?"),
-        (MUSEUM, "What about the Rope Hall?", "Who founded the Rope Hall?"),
-        (BRIDGE, "Why?", "Why was the Gut Bridge opened?"),
-        (Exchange("So who founded the Tide Museum?"), "When?", "When was the Tide Museum founded?"),
-        (Exchange("How high is the deposit?"), "And the rent?", "How high is the rent?"),
-        (Exchange("How long is the notice?"), "No, I meant the parking space", "How long is the parking space?"),
-        (Exchange("When does the ferry to Orm leave?"), "What does it cost?", "What does the ferry to Orm cost?"),
-        (BRIDGE, "And by whom?", "By whom was the Gut Bridge opened?"),
-        (BRIDGE, "By whom?", "By whom was the Gut Bridge opened?"),
-        (BRIDGE, "And the Hask Bridge?", "When was the Hask Bridge opened?"),
-        (BRIDGE, "How long is the bridge?", "How long is the Gut Bridge?"),
-        (BRIDGE, "How much did that cost?", "How much did the Gut Bridge cost?"),
-        (BRIDGE, "And how long did it take to build?", "How long did the Gut Bridge take to build?"),
-        (BRIDGE, "and its length?", "What is the Gut Bridge's length?"),
-        (CAPITAL, "How many inhabitants does it have?", "How many inhabitants does Marrick Haven have?"),
-        (CAPITAL, "and of Brathen?", "What is the capital of Brathen?"),
-        (Exchange("When was the Patient Gull sold?"), "Who was her captain?", "Who was the Patient Gull's captain?"),
-        (STATION, "How many turbines does the station have?", "How many turbines does the Lowen Gut station have?"),
-        (TWO, "When was the second one built?", "When was Hask Light built?"),
-        (TWO, "Which is older?", "Which is older, Gannet Skerry or Hask Light?"),
-        (Exchange("When did television come to Tavarrin?"), "And radio?", "When did radio come to Tavarrin?"),
-        (Exchange("When was the old lamp of Vessen lit?"), "Who made it?", "Who made the old lamp of Vessen?"),
-        (Exchange("What is the greatest depth of Lake Ivenmere?"), "How large is it?", "How large is Lake Ivenmere?"),
-        (
-            Exchange("What is CARGO_HOME?", "Its home. Cargo and Rust use it."),
-            "How do I change it?",
-            "How do I change CARGO_HOME?",
-        ),
-        (
-            Exchange("What does cargo publish do?", "cargo-publish — Upload a package"),
-            "Can it be undone?",
-            "Can the cargo publish be undone?",
-        ),
-        (
-            Exchange("What is the opt-level of the release profile?"),
-            "And of the dev profile?",
-            "What is the opt-level of the dev profile?",
-        ),
-        (Exchange("When does the museum open in summer?"), "And in winter?", "When does the museum open in winter?"),
-        (
-            Exchange("Who founded the ropewalk of Marrick Haven?"),
-            "When did it close?",
-            "When did the ropewalk of Marrick Haven close?",
-        ),
-        (
-            Exchange("When did the last quarry at Upper Dath close?"),
-            "Why did it close?",
-            "Why did the last quarry at Upper Dath close?",
-        ),
-        (Exchange("How many died of the grey fever in the islands?"), "What caused it?", "What caused the grey fever?"),
-        (Exchange("When was the tower of Lowen built?"), "Who lives there?", "Who lives in Lowen?"),
-        (BRIDGE, "Do you know how long it is?", "How long the Gut Bridge is?"),
-        (BRIDGE, "ferry timetable", "What is ferry timetable?"),
-        (PLAN, "How can I create one?", "How can I create the lite plan?"),
-    ],
-)
-def test_a_follow_up_becomes_a_full_question(last: Exchange, question: str, expected: str) -> None:
-    assert read(question, last)[0] == expected
+FULL: dict[Exchange, dict[str, str]] = {
+    MUSEUM: {
+        "and when was it closed?": "When was the Tide Museum closed?",
+        "When did she retire?": "When did Lavinia Hathe retire?",
+        "Who was her father?": "Who was Lavinia Hathe's father?",
+        "And where?": "Where was the Tide Museum founded?",
+        "What about the Rope Hall?": "Who founded the Rope Hall?",
+    },
+    BRIDGE: {
+        "Why?": "Why was the Gut Bridge opened?",
+        "And by whom?": "By whom was the Gut Bridge opened?",
+        "By whom?": "By whom was the Gut Bridge opened?",
+        "And the Hask Bridge?": "When was the Hask Bridge opened?",
+        "How long is the bridge?": "How long is the Gut Bridge?",
+        "How much did that cost?": "How much did the Gut Bridge cost?",
+        "And how long did it take to build?": "How long did the Gut Bridge take to build?",
+        "and its length?": "What is the Gut Bridge's length?",
+        "Do you know how long it is?": "How long the Gut Bridge is?",
+        "ferry timetable": "What is ferry timetable?",
+    },
+    Exchange("So who founded the Tide Museum?"): {"When?": "When was the Tide Museum founded?"},
+    Exchange("How high is the deposit?"): {"And the rent?": "How high is the rent?"},
+    Exchange("How long is the notice?"): {"No, I meant the parking space": "How long is the parking space?"},
+    Exchange("When does the ferry to Orm leave?"): {"What does it cost?": "What does the ferry to Orm cost?"},
+    CAPITAL: {
+        "How many inhabitants does it have?": "How many inhabitants does Marrick Haven have?",
+        "and of Brathen?": "What is the capital of Brathen?",
+    },
+    Exchange("When was the Patient Gull sold?"): {"Who was her captain?": "Who was the Patient Gull's captain?"},
+    STATION: {"How many turbines does the station have?": "How many turbines does the Lowen Gut station have?"},
+    TWO: {
+        "When was the second one built?": "When was Hask Light built?",
+        "Which is older?": "Which is older, Gannet Skerry or Hask Light?",
+    },
+    Exchange("When did television come to Tavarrin?"): {"And radio?": "When did radio come to Tavarrin?"},
+    Exchange("When was the old lamp of Vessen lit?"): {"Who made it?": "Who made the old lamp of Vessen?"},
+    Exchange("What is the greatest depth of Lake Ivenmere?"): {"How large is it?": "How large is Lake Ivenmere?"},
+    Exchange("What is CARGO_HOME?", "Its home. Cargo and Rust use it."): {
+        "How do I change it?": "How do I change CARGO_HOME?",
+    },
+    Exchange("What does cargo publish do?", "cargo-publish — Upload a package"): {
+        "Can it be undone?": "Can the cargo publish be undone?",
+    },
+    Exchange("What is the opt-level of the release profile?"): {
+        "And of the dev profile?": "What is the opt-level of the dev profile?",
+    },
+    Exchange("When does the museum open in summer?"): {"And in winter?": "When does the museum open in winter?"},
+    Exchange("Who founded the ropewalk of Marrick Haven?"): {
+        "When did it close?": "When did the ropewalk of Marrick Haven close?",
+    },
+    Exchange("When did the last quarry at Upper Dath close?"): {
+        "Why did it close?": "Why did the last quarry at Upper Dath close?",
+    },
+    Exchange("How many died of the grey fever in the islands?"): {"What caused it?": "What caused the grey fever?"},
+    Exchange("When was the tower of Lowen built?"): {"Who lives there?": "Who lives in Lowen?"},
+    PLAN: {"How can I create one?": "How can I create the lite plan?"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("last", "question"), [(last, question) for last, full in FULL.items() for question in full])
+def test_a_follow_up_becomes_a_full_question(last: Exchange, question: str) -> None:
+    assert read(question, last)[0] == FULL[last][question]
 
 
 @pytest.mark.parametrize("question", ["And the second one?", "Who else?", "Who was Steward then?", "and the other?"])
@@ -123,9 +121,7 @@ def test_only_the_end_of_a_long_history_is_read() -> None:
 
 def test_the_words_of_kinship_tell_whom_he_and_she_mean() -> None:
     last = Exchange("Who founded the museum?", "Lavinia Hathe, daughter of Corwin Hathe.")
-    assert (
-        rewrite("When did he die?", recognise("When did he die?"), [last])[0].question == "When did Corwin Hathe die?"
-    )
+    assert read("When did he die?", last)[0] == "When did Corwin Hathe die?"
 
 
 @pytest.mark.parametrize(("question", "full"), [
@@ -134,5 +130,4 @@ def test_the_words_of_kinship_tell_whom_he_and_she_mean() -> None:
     ("No, I meant the Quarrel Barrage.", "When was the Quarrel Barrage built?"),
 ])  # fmt: skip
 def test_a_topic_in_small_letters_is_taken_up_and_corrected(question: str, full: str) -> None:
-    last = Exchange("when was the gut bridge built?", "In 1904.")
-    assert [r.question for r in rewrite(question, recognise(question), [last])] == [full]
+    assert read(question, Exchange("when was the gut bridge built?", "In 1904.")) == [full]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -39,6 +39,11 @@ def checker(
 ) -> Any:
     critic, made = critic or WordCritic(), SelfReflectSettings(**settings)
     return SelfReflectChecker(retriever, lm, made, judge=judge, critic=critic, reader=reader, calibrations={})
+
+
+def text_model(reply: Callable[[Generate], str]) -> ScriptedLM:
+    """A model that gives texts and no more."""
+    return ScriptedLM(reply, capabilities=Capabilities())
 
 
 def verdicts(answer: Answer) -> list[str | None]:
@@ -85,14 +90,15 @@ def test_two_sentences_are_cited_where_it_takes_two() -> None:
     assert quotes(answer.claims[0]) == ["The lamp was lit in 1871.", "It burned whale oil."]
 
 
-def test_the_confidence_is_that_of_the_weakest_claim() -> None:
-    assert checker().check(LIT, passages=PASSAGES).confidence == 0.9
-    assert checker().check(f"{LIT} {WRONG}", passages=PASSAGES).confidence == pytest.approx(0.05)
-
-
-def test_an_unknown_claim_makes_the_confidence_unknown_unless_another_fails() -> None:
-    assert checker().check(f"{LIT} {FOREIGN}", passages=PASSAGES).confidence is None
-    assert checker().check(f"{WRONG} {FOREIGN}", passages=PASSAGES).confidence == pytest.approx(0.05)
+@pytest.mark.parametrize(
+    ("text", "confidence"),
+    [(LIT, 0.9), (f"{LIT} {WRONG}", 0.05), (f"{LIT} {FOREIGN}", None), (f"{WRONG} {FOREIGN}", 0.05)],
+)
+def test_the_confidence_is_that_of_the_weakest_claim_and_unknown_if_one_is_and_none_fails(
+    text: str, confidence: float | None
+) -> None:
+    found = checker().check(text, passages=PASSAGES).confidence
+    assert found == (confidence if confidence is None else pytest.approx(confidence))
 
 
 def test_the_target_accuracy_decides() -> None:
@@ -112,12 +118,12 @@ def test_a_passage_that_contradicts_lowers_the_support() -> None:
 def test_a_passage_that_leaves_a_fact_out_contradicts_nothing_beside_one_that_holds_it() -> None:
     """A critic's doubt about another passage made a claim contradicted that its own quote bears out."""
 
-    class Doubtful(WordCritic):
+    class OfYears(WordCritic):
         def _judge(self, evidence: str, claim: str) -> Verdict | None:
             return Verdict(0.2, 0.7) if "1871" not in evidence else Verdict(0.9, 0.05)
 
     silent = Passage("silent", "The lamp was lit by Ila Venn, who had paid for it.")
-    claim = checker(critic=Doubtful()).check(LIT, passages=[*PASSAGES, silent]).claims[0]
+    claim = checker(critic=OfYears()).check(LIT, passages=[*PASSAGES, silent]).claims[0]
     assert (claim.verdict, claim.support) == ("supported", 0.9)
 
 
@@ -201,22 +207,15 @@ def test_without_passages_nothing_is_known() -> None:
         assert (answer.claims[0].support, answer.confidence, answer.reason) == (None, None, "nothing retrieved")
 
 
-def test_nothing_to_check_against_is_refused() -> None:
-    with pytest.raises(InputError, match="nothing to check the answer against"):
-        checker().check(LIT)
-
-
-@pytest.mark.parametrize("answer", ["", "  \n", None, 5])
-def test_an_empty_answer_is_refused(answer: Any) -> None:
-    with pytest.raises(InputError, match="non-empty text"):
-        checker().check(answer, passages=PASSAGES)
-
-
-def test_bad_passages_are_refused() -> None:
-    with pytest.raises(InputError, match="must be a list"):
-        checker().check(LIT, passages="The lamp was lit in 1871.")
-    with pytest.raises(PassageError, match="different texts"):
-        checker().check(LIT, passages=[Passage("a", "x"), Passage("a", "y")])
+@pytest.mark.parametrize(("answer", "passages", "error", "says"), [
+    (LIT, None, InputError, "nothing to check the answer against"),
+    *((blank, PASSAGES, InputError, "non-empty text") for blank in ("", "  \n", None, 5)),
+    (LIT, "The lamp was lit in 1871.", InputError, "must be a list"),
+    (LIT, [Passage("a", "x"), Passage("a", "y")], PassageError, "different texts"),
+])  # fmt: skip
+def test_bad_input_is_refused(answer: Any, passages: Any, error: type[Exception], says: str) -> None:
+    with pytest.raises(error, match=says):
+        checker().check(answer, passages=passages)
 
 
 def test_what_states_nothing_passes_nothing() -> None:
@@ -299,28 +298,22 @@ def test_changed_facts_are_caught_in_any_language() -> None:
 
 
 def test_what_another_passage_lacks_does_not_decide_on_a_claim_in_another_language() -> None:
-    passages = [
-        Passage("bad", "Der Eintritt kostet 5 Euro."),
-        Passage("park", "A parking space costs 60 euros."),
-        Passage("zug", "Der Zug nach Orm fährt um 8 Uhr."),
-    ]
+    texts = ("Der Eintritt kostet 5 Euro.", "A parking space costs 60 euros.", "Der Zug nach Orm fährt um 8 Uhr.")
+    passages = [Passage(text, text) for text in texts]
     right, wrong = "Der Eintritt kostet 5 Euro.", "Der Eintritt kostet 6 Euro."
     critic = CriticSupportScorer()
     alone = checker(critic=critic).check(right, passages=passages)
     assert (verdicts(alone), quotes(alone.claims[0])) == (["unknown"], [right])
-    lm = ScriptedLM(lambda request: "90", capabilities=Capabilities())
+    lm = text_model(lambda request: "90")
     assert verdicts(checker(critic=critic, lm=lm).check(right, passages=passages)) == ["supported"]
     assert verdicts(checker(critic=critic).check(wrong, passages=passages)) == ["contradicted"]
 
 
 def test_another_subjects_figure_does_not_contradict_a_supported_claim() -> None:
-    lakes = [
-        Passage("a", "Lake Ivenmere has a depth of 83 metres."),
-        Passage("b", "Lake Orm has a depth of 99 metres."),
-    ]
-    assert verdicts(checker().check("Lake Ivenmere has a depth of 83 metres.", passages=lakes)) == ["supported"]
-    against = [lakes[0], Passage("c", "Lake Ivenmere has a depth of 99 metres.")]
-    assert verdicts(checker().check("Lake Ivenmere has a depth of 83 metres.", passages=against)) == ["contradicted"]
+    claim = "Lake Ivenmere has a depth of 83 metres."
+    for other, verdict in (("Lake Orm", "supported"), ("Lake Ivenmere", "contradicted")):
+        passages = [Passage("a", claim), Passage("b", f"{other} has a depth of 99 metres.")]
+        assert verdicts(checker().check(claim, passages=passages)) == [verdict]
 
 
 # --- who judges --------------------------------------------------------------------------------------------------
@@ -359,7 +352,7 @@ def test_the_model_is_asked_what_nobody_else_can_judge_once_for_each_claim() -> 
         asked.append(request.prompt.text)
         return "90"
 
-    lm = ScriptedLM(reply, capabilities=Capabilities())
+    lm = text_model(reply)
     answer = checker(lm=lm).check(f"{LIT} {FOREIGN}", passages=PASSAGES)
     assert verdicts(answer) == ["supported", "supported"]
     assert answer.claims[1].support == MODEL_ALONE_AT_MOST  # it said 90
@@ -370,7 +363,7 @@ def test_the_model_is_asked_what_nobody_else_can_judge_once_for_each_claim() -> 
 
 
 def test_with_a_model_alone_it_is_asked_about_each_claim() -> None:
-    lm = ScriptedLM(lambda request: "20" if "moon" in request.prompt.text else "95%", capabilities=Capabilities())
+    lm = text_model(lambda request: "20" if "moon" in request.prompt.text else "95%")
     answer = checker(lm=lm, signals="support_only").check(f"{LIT} {ELSEWHERE}", passages=PASSAGES)
     assert [c.support for c in answer.claims] == [0.95, 0.2]
     assert answer.metadata["judged_by"] == "verbalised"
@@ -379,7 +372,7 @@ def test_with_a_model_alone_it_is_asked_about_each_claim() -> None:
 
 @pytest.mark.parametrize("reply", ["", "lorem ipsum", "nan", "101"])
 def test_replies_that_are_no_verdict_are_unknown(reply: str) -> None:
-    lm = ScriptedLM(lambda request: reply, capabilities=Capabilities())
+    lm = text_model(lambda request: reply)
     answer = checker(lm=lm, signals="support_only").check("The keeper slept.", passages=PASSAGES)
     assert answer.claims[0].verdict == "unknown"
 
@@ -390,7 +383,7 @@ def test_nobody_who_could_judge_is_said() -> None:
 
 
 def test_calls_over_the_budget_leave_claims_unknown() -> None:
-    lm = ScriptedLM(lambda request: "95", capabilities=Capabilities())
+    lm = text_model(lambda request: "95")
     text = f"{LIT} {ELSEWHERE} Ships carried salt."
     answer = checker(lm=lm, signals="support_only", max_calls=1).check(text, passages=PASSAGES)
     assert verdicts(answer) == ["supported", "unknown", "unknown"]
@@ -464,9 +457,7 @@ def test_after_a_limit_the_model_is_not_asked_about_what_nobody_else_can_judge()
 
 
 def test_in_an_answer_too_the_models_word_alone_is_capped() -> None:
-    resources = Resources(
-        {"default": ScriptedLM(lambda request: "95", capabilities=Capabilities())}, critic=WordCritic()
-    )
+    resources = Resources({"default": text_model(lambda request: "95")}, critic=WordCritic())
     run = QuestionRun(abilities=Abilities.of(resources))
     read, foreign = flow.run(support([(PASSAGES[0].text, LIT), (PASSAGES[0].text, FOREIGN)], run), resources)
     assert read == 0.9  # by the critic

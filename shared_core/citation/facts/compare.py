@@ -224,7 +224,7 @@ class _Scope:
         yield from self._additions(claim)
 
     def _turned(self, claim: Sentence, nearest: Sentence, alike: float, worded: float) -> Iterator[tuple[Kind, Found]]:
-        """What each rule finds that the claim turns round, leaves out or adds: its words and the evidence's."""
+        """Find by each rule what the claim turns round, leaves out or adds."""
         close, whole = alike >= _ALIKE, (claim.text.strip(), nearest.text.strip())
         if close:
             denied = _is_complement(claim, nearest) or scope.denies_others(claim, nearest)
