@@ -32,7 +32,7 @@ BE = ("is", "are", "was", "were", "be", "been", "being")
 
 
 Found = tuple[str, str] | None
-"""Words of the claim that a rule finds, and those that the evidence has instead (empty if none); ``None`` if it fits."""
+"""Words of the claim that a rule finds, and those that the evidence has instead (empty: none); ``None`` if it fits."""
 
 
 @dataclass(frozen=True, slots=True)
