@@ -62,76 +62,87 @@ def test_for_is_no_side_where_it_says_how_long_or_of_another_matter() -> None:
     assert not compare_claim("Ana voted for it.", "Ana voted for it in May. Ana voted against it in June.").refuted
 
 
-@pytest.mark.parametrize(("evidence", "claim"), [
-    (HALL, "The roadway was narrowed in 1974."), (HALL, "Of nineteen operators, sixteen were men."),
-    (FENWICK, "Oda Fenwick died in Skell in 1962."), (FENWICK, "She turned to painting before she studied medicine."),
-    (FENWICK, "She left Paul Renn in 1920."), (FENWICK, "She gave 60 drawings to the academy in Vienna."),
-    (FENWICK, "The museum pays tax on the collection."), (FENWICK, "The upper floor is closed until March."),
-    (FENWICK, "The Harbour hangs in the town hall of Vienna."), (MUSEUM, "The museum is open on Mondays."),
-    (MUSEUM, "The museum stands on the south quay of Ellisk."), (MUSEUM, "Visitor numbers fell from 27,000 to 18,000."),
-    (MUSEUM, "The library was closed on 4 July 1976."), (MUSEUM, "The museum sold the lighthouse to Otto Marn."),
-    (MUSEUM, "Otto Marn bought the lighthouse from the museum."), (MUSEUM, "At most 40 volunteers work there."),
-    (MUSEUM, "Children pay 8 euros."), (MUSEUM, "18,000 people visited the museum in 2023."),
-    (MUSEUM, "All objects are ship models."), (MUSEUM, "The museum holds 1,200 ship models."),
-    (DAM, "The western bank carries the power station."), (DAM, "The reservoir was filled in the spring of 1958."),
-    (DAM, "The water level rises in summer."), (DAM, "The company lent Jon Aas 2 million crowns."),
-    (DAM, "Jon Aas borrowed 2 million crowns from the company."), (DAM, "Swimming is permitted."),
-    (DAM, "Fishing is prohibited from May to September."), (DAM, "The ferry costs 12 crowns for cyclists."),
-    (DAM, "All of the workers' houses are listed."), (DAM, "The south tower was removed in 1983."),
-    (MORRA, "Support for macOS 12 was dropped."), (MORRA, "The cache is disabled by default."),
-    (MORRA, "Nine plug-ins were rewritten by Tess Ruano."), (MORRA, "Log files older than 14 days are kept."),
-    (MORRA, "The scheduler starts jobs after the backup."), (MORRA, "The team plan allows 5 projects."),
-])  # fmt: skip
+TURNED: dict[str, list[str]] = {
+    HALL: ["The roadway was narrowed in 1974.", "Of nineteen operators, sixteen were men."],
+    FENWICK: [
+        "Oda Fenwick died in Skell in 1962.", "She turned to painting before she studied medicine.",
+        "She left Paul Renn in 1920.", "She gave 60 drawings to the academy in Vienna.",
+        "The museum pays tax on the collection.", "The upper floor is closed until March.",
+        "The Harbour hangs in the town hall of Vienna.",
+    ],
+    MUSEUM: [
+        "The museum is open on Mondays.", "The museum stands on the south quay of Ellisk.",
+        "Visitor numbers fell from 27,000 to 18,000.", "The library was closed on 4 July 1976.",
+        "The museum sold the lighthouse to Otto Marn.", "Otto Marn bought the lighthouse from the museum.",
+        "At most 40 volunteers work there.", "Children pay 8 euros.", "18,000 people visited the museum in 2023.",
+        "All objects are ship models.", "The museum holds 1,200 ship models.",
+    ],
+    DAM: [
+        "The western bank carries the power station.", "The reservoir was filled in the spring of 1958.",
+        "The water level rises in summer.", "The company lent Jon Aas 2 million crowns.",
+        "Jon Aas borrowed 2 million crowns from the company.", "Swimming is permitted.",
+        "Fishing is prohibited from May to September.", "The ferry costs 12 crowns for cyclists.",
+        "All of the workers' houses are listed.", "The south tower was removed in 1983.",
+    ],
+    MORRA: [
+        "Support for macOS 12 was dropped.", "The cache is disabled by default.",
+        "Nine plug-ins were rewritten by Tess Ruano.", "Log files older than 14 days are kept.",
+        "The scheduler starts jobs after the backup.", "The team plan allows 5 projects.",
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("evidence", "claim"), [(text, claim) for text in TURNED for claim in TURNED[text]])
 def test_what_is_turned_round_is_refuted(evidence: str, claim: str) -> None:
     assert compare_claim(claim, evidence).refuted
 
 
-@pytest.mark.parametrize(
-    ("evidence", "claim"),
-    [
-        (FENWICK, "Oda Fenwick died in Paris in 1962."),
-        (FENWICK, "She left Paul Renn in 1927."),
-        (FENWICK, "The museum in Skell received 60 drawings."),
-        (FENWICK, "The museum does not pay tax on the collection."),
-        (FENWICK, "The lower floor is not open until March."),
-        (FENWICK, "The Harbour is 3 metres by 5 metres."),
-        ("Nickelback is a rock band formed in 1995 in Hanna, Alberta, Canada.", "They were formed in Canada."),
-        (MUSEUM, "The museum is closed on Mondays."),
-        (MUSEUM, "The museum is not open on Mondays."),
-        (MUSEUM, "The museum bought the lighthouse from Otto Marn in 1934."),
-        (MUSEUM, "Otto Marn sold the lighthouse to the museum."),
-        (MUSEUM, "Adults pay 8 euros."),
-        (MUSEUM, "Children pay 3 euros."),
-        (MUSEUM, "27,000 people visited the museum in 2023."),
-        (MUSEUM, "Visitor numbers rose by 9,000."),
-        (MUSEUM, "More than 30 volunteers work there."),
-        (MUSEUM, "The museum holds 340 ship models."),
-        (DAM, "The water level rises in winter."),
-        (DAM, "The water level falls in summer."),
-        (DAM, "The company borrowed 2 million crowns from Jon Aas."),
-        (DAM, "Cars pay 12 crowns on the ferry."),
-        (DAM, "Swimming is not allowed."),
-        (DAM, "The south tower was restored in 1994."),
-        (DAM, "Some houses of the workers are listed."),
-        (MORRA, "The cache is on by default."),
-        (MORRA, "The team plan allows 50 projects."),
-        (MORRA, "The free plan allows five projects."),
-        (MORRA, "Jobs start before the backup."),
-        (MORRA, "Memory use rose by 15 MB."),
-        ("Oxygen and nitrogen make up most of the atmosphere.", "The atmosphere is mostly nitrogen and oxygen."),
-        ("A brown and white dog swims in a pool.", "A brown dog swims."),
-        ("The South African steel maker plans a mill on the west coast.", "The South African maker plans a mill."),
-        ("The rescuers are firefighters with a California-based FEMA team.", "A FEMA team is based in California."),
-        ("3 million served in the war, 1.5 million of whom fought.", "1.5 million who served in the war fought."),
-        ("Gold, silver, and copper are noble metals. Others leave out copper.", "Gold is a noble metal."),
-        (
-            "Norman Ernest Borlaug (born 1914) was a scientist. Known as the “Father of the Green Revolution,” Borlaug "
-            "helped lay the groundwork for advances.",
-            "Norman Borlaug is called the father of the green revolution.",
-        ),
+SAME: dict[str, list[str]] = {
+    FENWICK: [
+        "Oda Fenwick died in Paris in 1962.", "She left Paul Renn in 1927.",
+        "The museum in Skell received 60 drawings.", "The museum does not pay tax on the collection.",
+        "The lower floor is not open until March.", "The Harbour is 3 metres by 5 metres.",
     ],
-)  # fmt: skip
-def test_what_says_the_same_is_not(evidence: str, claim: str) -> None:
+    "Nickelback is a rock band formed in 1995 in Hanna, Alberta, Canada.": ["They were formed in Canada."],
+    MUSEUM: [
+        "The museum is closed on Mondays.", "The museum is not open on Mondays.",
+        "The museum bought the lighthouse from Otto Marn in 1934.", "Otto Marn sold the lighthouse to the museum.",
+        "Adults pay 8 euros.", "Children pay 3 euros.", "27,000 people visited the museum in 2023.",
+        "Visitor numbers rose by 9,000.", "More than 30 volunteers work there.", "The museum holds 340 ship models.",
+    ],
+    DAM: [
+        "The water level rises in winter.", "The water level falls in summer.",
+        "The company borrowed 2 million crowns from Jon Aas.", "Cars pay 12 crowns on the ferry.",
+        "Swimming is not allowed.", "The south tower was restored in 1994.", "Some houses of the workers are listed.",
+    ],
+    MORRA: [
+        "The cache is on by default.", "The team plan allows 50 projects.", "The free plan allows five projects.",
+        "Jobs start before the backup.", "Memory use rose by 15 MB.",
+    ],
+    "Oxygen and nitrogen make up most of the atmosphere.": ["The atmosphere is mostly nitrogen and oxygen."],
+    "A brown and white dog swims in a pool.": ["A brown dog swims."],
+    "The South African steel maker plans a mill on the west coast.": ["The South African maker plans a mill."],
+    "The rescuers are firefighters with a California-based FEMA team.": ["A FEMA team is based in California."],
+    "3 million served in the war, 1.5 million of whom fought.": ["1.5 million who served in the war fought."],
+    "Gold, silver, and copper are noble metals. Others leave out copper.": ["Gold is a noble metal."],
+    (
+        "Norman Ernest Borlaug (born 1914) was a scientist. Known as the “Father of the Green Revolution,” "
+        "Borlaug helped lay the groundwork for advances."
+    ): [
+        "Norman Borlaug is called the father of the green revolution.",
+    ],
+    "Tours in the garden start in the morning.": ["Tours in the morning start in the garden."],
+    "The barn stands beside the mill.": ["The mill stands beside the barn."],
+    "Bring pears and apples.": ["Bring apples and pears."],
+    "The winner is the captain.": ["The captain is the winner."],
+    "Helm Ltd was bought by Arno AG in 1990.": ["Arno AG bought Helm Ltd in 1990."],
+    "Members vote before guests speak.": ["Guests speak after members vote."],
+    "Brenk is larger than Tolm.": ["Tolm is smaller than Brenk."],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("evidence", "claim"), [(text, claim) for text in SAME for claim in SAME[text]])
+def test_what_says_the_same_or_the_same_from_the_other_side_is_not(evidence: str, claim: str) -> None:
     assert not compare_claim(claim, evidence).refuted
 
 
@@ -151,19 +162,6 @@ def test_no_sentence_contradicts_the_text_that_it_is_in(pair: tuple[str, str]) -
 ])  # fmt: skip
 def test_things_that_changed_places_are_refuted_once(evidence: str, claim: str) -> None:
     assert [m.kind for m in compare_claim(claim, evidence).mismatches] == ["role"]
-
-
-@pytest.mark.parametrize(("evidence", "claim"), [
-    ("Tours in the garden start in the morning.", "Tours in the morning start in the garden."),
-    ("The barn stands beside the mill.", "The mill stands beside the barn."),
-    ("Bring pears and apples.", "Bring apples and pears."),
-    ("The winner is the captain.", "The captain is the winner."),
-    ("Helm Ltd was bought by Arno AG in 1990.", "Arno AG bought Helm Ltd in 1990."),
-    ("Members vote before guests speak.", "Guests speak after members vote."),
-    ("Brenk is larger than Tolm.", "Tolm is smaller than Brenk."),
-])  # fmt: skip
-def test_the_same_from_the_other_side_is_not_refuted(evidence: str, claim: str) -> None:
-    assert not compare_claim(claim, evidence).refuted
 
 
 POLICY = (

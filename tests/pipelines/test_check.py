@@ -440,7 +440,7 @@ def test_windows_hold_every_sentence_and_are_short(documents: list[str]) -> None
 def test_events_end_with_the_answer() -> None:
     told: list[Any] = []
     (answer,) = checker().check_many([LIT], passages=[PASSAGES], on_event=lambda i, e: told.append(e))
-    assert told[-1] == Finished(answer)  # type: ignore[arg-type]
+    assert told[-1] == Finished(answer)
 
 
 def test_after_a_limit_the_model_is_not_asked_about_what_nobody_else_can_judge() -> None:
