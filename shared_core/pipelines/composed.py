@@ -25,7 +25,7 @@ from shared_core.pipelines.extractive import (
 )
 from shared_core.pipelines.gating.choose import choose_estimator, choose_threshold, estimator_report
 from shared_core.pipelines.gating.measure import measure
-from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, demonstrations, step_prompt
+from shared_core.pipelines.gating.prompts import ANSWER_STOPS, short_answer_prompt
 from shared_core.pipelines.gating.query import decide_retrieval
 from shared_core.pipelines.reclaim.loop import write
 from shared_core.pipelines.rerank import rerank_by_rating, rerank_by_reading, rerank_by_uncertainty
@@ -92,8 +92,7 @@ def _recall(question: str, run: QuestionRun) -> Flow[Claim | None]:
     if not threshold.decides:  # whatever were measured, it would not keep the gate shut
         yield run.note("gate", "retrieve", threshold.source)
         return None
-    demos = settings.seakr.demonstrations or demonstrations("simple")
-    prompt = step_prompt(question, (), (), demos, ANSWER_LEAD)
+    prompt = short_answer_prompt(question, (), settings.seakr)
     try:
         (draft,) = yield from measure([prompt], chosen, stop=ANSWER_STOPS, question=question)
     except BudgetError as error:  # whether it knows is unknown, and unknown means: retrieve

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.gating.choose import choose_estimator
 from shared_core.pipelines.gating.measure import Measurement, measure
-from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, demonstrations, step_prompt
+from shared_core.pipelines.gating.prompts import ANSWER_STOPS, short_answer_prompt
 from shared_core.reading.base import Reading, ReadResult
 from shared_core.runtime.flow import Flow, Rate, Read
 from shared_core.types import Passage, Span
@@ -109,16 +109,12 @@ def least_uncertain(uncertainties: Sequence[float], texts: Sequence[str] | None 
     """
 
     def place(i: int) -> tuple[int, float]:
-        if not _is_known(uncertainties[i]):
+        if not math.isfinite(uncertainties[i]):
             return 2, 0.0  # one key for all, so that their order stays: NaN cannot be sorted
         declined = texts is not None and not is_answer(texts[i])
         return int(declined), uncertainties[i]
 
     return sorted(range(len(uncertainties)), key=place)
-
-
-def _is_known(value: float) -> bool:
-    return math.isfinite(value)
 
 
 def rerank_by_uncertainty(question: str, passages: Sequence[Passage], run: QuestionRun) -> Flow[list[Ranked]]:
@@ -135,10 +131,8 @@ def rerank_by_uncertainty(question: str, passages: Sequence[Passage], run: Quest
         return []
     settings = run.settings
     chosen = choose_estimator(settings, run.abilities)
-    demos = settings.seakr.demonstrations or demonstrations("simple")
-    # What the model knows without any passage: the reasons compare with it.
-    alone = step_prompt(question, (), (), demos, ANSWER_LEAD)
-    prompts = [alone, *(step_prompt(question, (), (p,), demos, ANSWER_LEAD) for p in passages)]
+    # First without any passage: the reasons compare with what the model knows by itself.
+    prompts = [short_answer_prompt(question, shown, settings.seakr) for shown in ((), *((p,) for p in passages))]
     tolerate = settings.on_overflow == "drop"
     found = yield from measure(prompts, chosen, stop=ANSWER_STOPS, question=question, tolerate_overflow=tolerate)
     without, measured = found[0], found[1:]
@@ -146,11 +140,11 @@ def rerank_by_uncertainty(question: str, passages: Sequence[Passage], run: Quest
         raise without.error  # if even the bare question fails, no passage is to blame
     yield run.note("estimator", chosen.estimator.name, chosen.reason, without_passage=without.known)
     values = [m.uncertainty for m in measured]
-    floor = min((-v for v in values if _is_known(v)), default=0.0)  # the worst known score: minus the uncertainty
+    floor = min((-v for v in values if math.isfinite(v)), default=0.0)  # the worst known score: minus the uncertainty
     last = (floor - 1.0 - n for n in itertools.count())  # below every known score, and still in order
     ranked = []
     for i in least_uncertain(values, [m.text for m in measured]):
-        known = _is_known(values[i])
+        known = math.isfinite(values[i])
         answers = known and is_answer(measured[i].text)
         reason = _say_effect(values[i], without.uncertainty) if known else _why_unknown(measured[i])
         if known and not answers:
@@ -162,7 +156,7 @@ def rerank_by_uncertainty(question: str, passages: Sequence[Passage], run: Quest
 
 
 def _say_effect(value: float, alone: float) -> str:
-    if not _is_known(alone):
+    if not math.isfinite(alone):
         return f"uncertainty {value:.3f} with it; unknown without a passage"
     return f"uncertainty {value:.3f} with it, {'lower' if value < alone else 'not lower'} than {alone:.3f} without"
 

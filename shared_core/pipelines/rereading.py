@@ -20,7 +20,7 @@ from shared_core.pipelines.competing import is_poor, is_settled
 from shared_core.pipelines.confidence import Weighed, weigh
 from shared_core.pipelines.decision.question_run import QuestionRun, leave_out
 from shared_core.pipelines.decision.reasons import DECLINED, is_refusal
-from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, demonstrations, step_prompt
+from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, chosen_demonstrations, step_prompt
 from shared_core.pipelines.seakr.answer import choose_citations, cite_answer, conclude, state_answer
 from shared_core.reading.questions import words
 from shared_core.runtime.flow import Flow, Generate, Report
@@ -200,7 +200,7 @@ def _in_steps(passages: Sequence[Passage], run: QuestionRun) -> bool:
 
 def _demonstrations(run: QuestionRun) -> Sequence[Demonstration]:
     options = run.settings.seakr
-    return options.demonstrations or demonstrations(options.published.task if options.multi_hop else "simple")
+    return chosen_demonstrations(options, options.published.task if options.multi_hop else "simple")
 
 
 def _mean_probability(sample: Sample) -> float | None:

@@ -22,7 +22,7 @@ from shared_core.pipelines.gating.choose import (
     with_gate,
 )
 from shared_core.pipelines.gating.measure import Measurement, measure
-from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, demonstrations, step_prompt
+from shared_core.pipelines.gating.prompts import ANSWER_STOPS, short_answer_prompt
 from shared_core.pipelines.gating.statistics import attended_words, attention_from, probabilities
 from shared_core.runtime.flow import Flow, Report, Retrieve
 from shared_core.settings import SeakrSettings
@@ -224,8 +224,7 @@ def _look(question: str, gate: Gate, why: str, run: QuestionRun) -> Flow[_Look]:
         yield run.note("gate", "retrieve", threshold.source)
         return _Look(question, threshold.source, estimator=chosen.estimator.name)
     # A short answer is drafted, whatever the task: the estimator's binding names these demonstrations.
-    demos = options.demonstrations or demonstrations("simple")
-    prompt = step_prompt(question, (), (), demos, ANSWER_LEAD)
+    prompt = short_answer_prompt(question, (), options)
     (draft,) = yield from measure([prompt], chosen, stop=ANSWER_STOPS, question=question, attention=gate == "dragin")
     wanted, reason = decide_retrieval(draft, threshold, options)
     query = formulate(question, draft, [], options) if gate in _ESTIMATORS else question
