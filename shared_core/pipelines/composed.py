@@ -14,7 +14,7 @@ from shared_core.errors import BudgetError, LimitError, SelfReflectError
 from shared_core.pipelines.competing import read_where_hopeless
 from shared_core.pipelines.confidence import Weighed, decide_weighed, weigh
 from shared_core.pipelines.decision.decide import DecisionRequest, decide, merge_duplicates
-from shared_core.pipelines.decision.question_run import QuestionRun
+from shared_core.pipelines.decision.question_run import QuestionRun, retrieve
 from shared_core.pipelines.decision.wording import assemble_uncited
 from shared_core.pipelines.extractive import (
     UnusableReplies,
@@ -23,16 +23,14 @@ from shared_core.pipelines.extractive import (
     keep_best,
     quote_best,
 )
-from shared_core.pipelines.gating.choose import choose_estimator, choose_threshold, estimator_report
-from shared_core.pipelines.gating.measure import measure
-from shared_core.pipelines.gating.prompts import ANSWER_STOPS, short_answer_prompt
-from shared_core.pipelines.gating.query import decide_retrieval
+from shared_core.pipelines.gating.choose import choose_estimator, choose_threshold
+from shared_core.pipelines.gating.query import decide_retrieval, draft_answer
 from shared_core.pipelines.reclaim.loop import write
 from shared_core.pipelines.rerank import rerank_by_rating, rerank_by_reading, rerank_by_uncertainty
 from shared_core.pipelines.rereading import read_again
 from shared_core.pipelines.seakr.answer import answer_claim
-from shared_core.runtime.flow import Flow, Report, Retrieve
-from shared_core.types import Answer, Claim, Passage, Retrieved
+from shared_core.runtime.flow import Flow
+from shared_core.types import Answer, Claim, Passage
 from shared_core.uncertainty import final_answer
 
 
@@ -52,8 +50,7 @@ def composed(question: str, run: QuestionRun) -> Flow[Answer]:
     method = _rerank_method(run)
     # A re-ranker can only promote what it is given: twice as many candidates as will be read.
     wanted = settings.top_k if method == "none" else settings.candidates or 2 * settings.top_k
-    found: tuple[Passage, ...] = yield Retrieve(question, wanted, settings.where)
-    yield Report(Retrieved(question, found))
+    found = yield from retrieve(question, wanted, run)
     weighed = Weighed([])
     passages: Sequence[Passage] = found
     if found:
@@ -88,15 +85,12 @@ def _recall(question: str, run: QuestionRun) -> Flow[Claim | None]:
         return None
     chosen = choose_estimator(settings, context)
     threshold = choose_threshold(chosen, settings, context)
-    yield estimator_report(chosen, threshold, run.trace)
-    if not threshold.decides:  # whatever were measured, it would not keep the gate shut
-        yield run.note("gate", "retrieve", threshold.source)
-        return None
-    prompt = short_answer_prompt(question, (), settings.seakr)
     try:
-        (draft,) = yield from measure([prompt], chosen, stop=ANSWER_STOPS, question=question)
+        draft = yield from draft_answer(question, chosen, threshold, run)
     except BudgetError as error:  # whether it knows is unknown, and unknown means: retrieve
         yield run.note("gate", "retrieve", error.message)
+        return None
+    if draft is None:
         return None
     wanted, reason = decide_retrieval(draft, threshold, settings.seakr)
     text = final_answer(f"the answer is {draft.text}")  # the prompt ended in this lead

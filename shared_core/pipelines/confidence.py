@@ -21,7 +21,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 
 from shared_core.calibration.stack import Stack
@@ -125,15 +125,20 @@ def _hold_to_facts(
     out: list[Claim] = []
     found: list[str] = []
     for claim in claims:
-        cited = dict.fromkeys(s.passage_id for s in cited_spans(claim))
-        context = "\n".join([question, *(titled(by_id[i]) for i in cited if i in by_id)])
-        facts = compare_claim(claim.text, quote_of(claim), context) if cited else Comparison()
+        context = "\n".join([question, *_passages_cited(claim, by_id)])
+        facts = compare_claim(claim.text, quote_of(claim), context) if claim.citations else Comparison()
         found += [str(m) for m in facts.mismatches]
         capped = None if claim.support is None else facts.cap(claim.support)
         out.append(claim if capped == claim.support else dataclasses.replace(claim, support=capped))
     if found:
         yield run.note("facts", f"{len(found)} mismatches", "; ".join(found)[:500])
     return out
+
+
+def _passages_cited(claim: Claim, by_id: Mapping[str, Passage]) -> list[str]:
+    """Return the texts of the passages that a claim cites, titles first."""
+    cited = dict.fromkeys(s.passage_id for s in cited_spans(claim))
+    return [titled(by_id[i]) for i in cited if i in by_id]
 
 
 def _judge_alone(run: QuestionRun) -> bool:
@@ -200,8 +205,7 @@ def decide_weighed(
     """
     rivals = yield from compete(question, weighed.claims, weighed.readings, found or passages, run)
     claims = merge_duplicates(rivals.claims)
-    # Unknown supports last: -p - 1 is at most -1. Ties keep the order of writing.
-    surest = sorted(range(len(claims)), key=lambda i: -1.0 if (p := claims[i].support) is None else -p - 1.0)
+    surest = sorted(range(len(claims)), key=lambda i: -(claims[i].support or 0.0))  # ties keep the order of writing
     everywhere = {p.id: p for p in (*passages, *found)}
     # Of all readings: a quote need not have won to contradict the one that is shown.
     quotes = claims_from(rivals.readings, everywhere, run.abilities.calibrations.get("confidence"))
@@ -355,8 +359,7 @@ def _ask_critic(
     pairs = []
     for claim in claims:
         # The whole passage, not the quote: "She founded it in 1871" answers only where the passage says who and what.
-        cited = dict.fromkeys(s.passage_id for s in cited_spans(claim))
-        evidence = "\n".join(titled(by_id[i]) for i in cited if i in by_id)
+        evidence = "\n".join(_passages_cited(claim, by_id))
         # The question is part of what is to be supported: the critic itself knows support only.
         pairs.append((evidence or quote_of(claim), f"{question} {claim.short_answer or claim.text}"))
     return (yield from try_critic(pairs, run))

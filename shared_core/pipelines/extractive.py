@@ -18,7 +18,7 @@ from shared_core.citation.facts import compare_claim
 from shared_core.citation.facts.tokens import stem
 from shared_core.errors import GenerationError, LimitError, SelfReflectError
 from shared_core.pipelines.decision.decide import DecisionRequest, decide, standing
-from shared_core.pipelines.decision.question_run import QuestionRun
+from shared_core.pipelines.decision.question_run import QuestionRun, retrieve
 from shared_core.pipelines.decision.reasons import REPLIES_UNUSABLE
 from shared_core.pipelines.decision.wording import one_line
 from shared_core.pipelines.evidence import known_probability, quoted_places
@@ -33,8 +33,8 @@ from shared_core.reading.conflicts import (
     only_one_holds,
     tells_another,
 )
-from shared_core.runtime.flow import Flow, Read, Report, Retrieve
-from shared_core.types import Answer, Citation, Claim, ClaimSealed, Passage, Retrieved, Signals, Span
+from shared_core.runtime.flow import Flow, Read, Report
+from shared_core.types import Answer, Citation, Claim, ClaimSealed, Passage, Signals, Span
 
 _LOG = logging.getLogger(__name__)
 QUOTES = 10
@@ -170,8 +170,7 @@ def read_best(question: str, run: QuestionRun) -> Flow[tuple[tuple[Passage, ...]
     settings = run.settings
     wanted = count_candidates(run)
     yield run.note("retrieve", "always", "no language model is there to know anything by itself", k=wanted)
-    found: tuple[Passage, ...] = yield Retrieve(question, wanted, settings.where)
-    yield Report(Retrieved(question, found))
+    found = yield from retrieve(question, wanted, run)
     if not found:
         return (), ReadResult(())
     # The prior of "the documents answer", estimated from the questions asked so far, shifts all probabilities.

@@ -69,13 +69,11 @@ def rerank_by_rating(question: str, passages: Sequence[Passage], run: QuestionRu
     if not passages:
         return []
     rated: tuple[float | None, ...] = yield Rate(question, tuple(passages))
-    # A known p has the key -p - 1, at most -1, so that unknown ones come last.
-    order = sorted(range(len(passages)), key=lambda i: -1.0 if (p := rated[i]) is None else -p - 1.0)
     found = []
-    for i in order:
+    for i in sorted(range(len(passages)), key=lambda i: -(rated[i] or 0.0)):
         p = rated[i]
         reason = "cannot be judged" if p is None else f"answers with probability {p:.2f} by itself"
-        found.append(Ranked(passages[i], -1.0 if p is None else p, p, None, reason))
+        found.append(Ranked(passages[i], -1.0 if p is None else p, p, reason=reason))
     return found
 
 
@@ -87,7 +85,7 @@ def _scores_of(passages: Sequence[Passage], best: Mapping[str, Reading]) -> list
 
 def _ranked(passage: Passage, score: float, reading: Reading | None, *, first: bool) -> Ranked:
     if reading is None:
-        return Ranked(passage, score, None, None, "no sentence of it is among the best")
+        return Ranked(passage, score, reason="no sentence of it is among the best")
     reason = "holds the sentence that answers best" if first else "holds a sentence that may answer"
     return Ranked(passage, score, reading.probability, reading.quote, reason)
 
@@ -151,7 +149,7 @@ def rerank_by_uncertainty(question: str, passages: Sequence[Passage], run: Quest
             reason = "with it the model says that it does not know"
         # A substitute says for which estimator it was taken, and why.
         by = chosen.estimator.name if chosen.estimator.name == settings.seakr.estimator else chosen.reason
-        ranked.append(Ranked(passages[i], -values[i] if answers else next(last), None, None, f"{reason} ({by})"))
+        ranked.append(Ranked(passages[i], -values[i] if answers else next(last), reason=f"{reason} ({by})"))
     return ranked
 
 

@@ -15,9 +15,9 @@ from shared_core.lm.identity import identity_of
 from shared_core.pipelines.decision.reasons import limit_reason
 from shared_core.pipelines.decision.trust import ModelTrust
 from shared_core.reading.expected import ExpectedShare
-from shared_core.runtime.flow import Flow, LeafRequest, Report, Resources, Together
+from shared_core.runtime.flow import Flow, LeafRequest, Report, Resources, Retrieve, Together
 from shared_core.settings import SelfReflectSettings
-from shared_core.types import Decided, Decision, MetadataValue, Passage
+from shared_core.types import Decided, Decision, MetadataValue, Passage, Retrieved
 
 
 @dataclass(frozen=True)
@@ -179,6 +179,13 @@ class QuestionRun:
         """Record that a limit ended the work; an abstention then gives the limit as its reason."""
         self.trace.limit = error
         return self.note("limit", limit_reason(error), error.message)
+
+
+def retrieve(query: str, k: int, run: QuestionRun) -> Flow[tuple[Passage, ...]]:
+    """Retrieve with the filter of the settings, and report what was found."""
+    found: tuple[Passage, ...] = yield Retrieve(query, k, run.settings.where)
+    yield Report(Retrieved(query, found))
+    return found
 
 
 def raise_faults(results: Sequence[object]) -> None:

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from shared_core.errors import BudgetError
-from shared_core.pipelines.decision.question_run import QuestionRun
+from shared_core.pipelines.decision.question_run import QuestionRun, retrieve
 from shared_core.pipelines.decision.reasons import is_refusal
 from shared_core.pipelines.gating.choose import (
+    ChosenEstimator,
     Gate,
     Threshold,
     choose_estimator,
@@ -24,9 +25,9 @@ from shared_core.pipelines.gating.choose import (
 from shared_core.pipelines.gating.measure import Measurement, measure
 from shared_core.pipelines.gating.prompts import ANSWER_STOPS, short_answer_prompt
 from shared_core.pipelines.gating.statistics import attended_words, attention_from, probabilities
-from shared_core.runtime.flow import Flow, Report, Retrieve
+from shared_core.runtime.flow import Flow
 from shared_core.settings import SeakrSettings
-from shared_core.types import Decision, MetadataValue, Passage, Retrieved
+from shared_core.types import Decision, MetadataValue, Passage
 from shared_core.uncertainty import (
     Trigger,
     answer_lead,
@@ -186,8 +187,7 @@ def gated_retrieval(question: str, k: int, run: QuestionRun) -> Flow[GatedResult
             yield run.note("gate", "retrieve", error.message)
         if not looked.wanted:
             return GatedResult((), False, looked.text, tuple(run.trace.decisions))
-    found: tuple[Passage, ...] = yield Retrieve(looked.query, k, run.settings.where)
-    yield Report(Retrieved(looked.query, found))
+    found = yield from retrieve(looked.query, k, run)
     notes: dict[str, MetadataValue] = {
         "selfreflect_gate": gate,
         "selfreflect_reason": looked.reason,
@@ -214,18 +214,38 @@ class _Look:
         return self.draft.text if self.draft is not None else ""
 
 
+def draft_answer(
+    question: str,
+    chosen: ChosenEstimator,
+    threshold: Threshold,
+    run: QuestionRun,
+    why: str = "",
+    *,
+    attention: bool = False,
+) -> Flow[Measurement | None]:
+    """Draft a short answer without passages and measure it; the trace names estimator and threshold.
+
+    Returns:
+        The draft; ``None`` if nothing was written, since whatever were measured, it would not keep the gate shut.
+    """
+    yield estimator_report(chosen, threshold, run.trace, why)
+    if not threshold.decides:
+        yield run.note("gate", "retrieve", threshold.source)
+        return None
+    # A short answer, whatever the task: the estimator's binding names these demonstrations.
+    prompt = short_answer_prompt(question, (), run.settings.seakr)
+    (draft,) = yield from measure([prompt], chosen, stop=ANSWER_STOPS, question=question, attention=attention)
+    return draft
+
+
 def _look(question: str, gate: Gate, why: str, run: QuestionRun) -> Flow[_Look]:
     options = run.settings.seakr
     named = _ESTIMATORS.get(gate, options.estimator)
     chosen = choose_estimator(run.settings.replace(seakr=options.replace(estimator=named)), run.abilities)
     threshold = choose_threshold(chosen, run.settings, run.abilities)
-    yield estimator_report(chosen, threshold, run.trace, why)
-    if not threshold.decides:  # whatever were measured, it would not keep the gate shut
-        yield run.note("gate", "retrieve", threshold.source)
+    draft = yield from draft_answer(question, chosen, threshold, run, why, attention=gate == "dragin")
+    if draft is None:
         return _Look(question, threshold.source, estimator=chosen.estimator.name)
-    # A short answer is drafted, whatever the task: the estimator's binding names these demonstrations.
-    prompt = short_answer_prompt(question, (), options)
-    (draft,) = yield from measure([prompt], chosen, stop=ANSWER_STOPS, question=question, attention=gate == "dragin")
     wanted, reason = decide_retrieval(draft, threshold, options)
     query = formulate(question, draft, [], options) if gate in _ESTIMATORS else question
     yield run.note("gate", "retrieve" if wanted else "know", reason, uncertainty=draft.known, draft=draft.text[:200])

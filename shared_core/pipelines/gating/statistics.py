@@ -83,10 +83,7 @@ def attended_words(sample: Sample) -> AttendedWords | None:
 
 def _words(text: str, tokens: tuple[str, ...]) -> tuple[Word, ...]:
     """Words of a text with the positions of the original tokens, whatever characters these cut through."""
-    pieces = pieces_of(text, tokens)
-    places = [w.tokens for w in pieces]
-    found = words_of([w.text for w in pieces])
-    return tuple(Word(w.text, tuple(t for p in w.tokens for t in places[p])) for w in found)
+    return tuple(_join(pieces_of(text, tokens)))
 
 
 def attention_from(
@@ -122,9 +119,8 @@ def _last(weights: Attention, question: str, steps: str) -> tuple[Word, ...]:
         stretches.append((after, after + len(steps)))
     found: list[Word] = []
     at = 0
-    pieces = pieces_of(text, weights.context_tokens)
     inside: list[Word] = []
-    for piece in pieces:
+    for piece in pieces_of(text, weights.context_tokens):
         middle = at + len(piece.text) / 2  # a piece on the edge (its blank outside) belongs where most of it lies
         at += len(piece.text)
         if any(a <= middle < b for a, b in stretches):
@@ -135,7 +131,8 @@ def _last(weights: Attention, question: str, steps: str) -> tuple[Word, ...]:
     return tuple(found + _join(inside))
 
 
-def _join(pieces: list[Word]) -> list[Word]:
+def _join(pieces: Sequence[Word]) -> list[Word]:
+    """Join pieces to words, which keep the positions of the pieces' tokens."""
     words = words_of([p.text for p in pieces])
     return [Word(w.text, tuple(t for i in w.tokens for t in pieces[i].tokens)) for w in words]
 
