@@ -10,11 +10,10 @@ from typing import Any, Literal
 from langchain_core.messages import BaseMessage
 from langchain_core.prompts import BasePromptTemplate
 from langchain_core.runnables import Runnable, RunnableConfig
-from langchain_core.runnables.config import merge_configs
 from langchain_core.runnables.utils import gather_with_concurrency
 
 from langchain_selfreflect._question import messages_of
-from langchain_selfreflect.lm import INNER_TAGS, LangChainLM
+from langchain_selfreflect.lm import LangChainLM, inner_config
 from shared_core.conversation.condense import check_template
 from shared_core.conversation.recognise import recognise
 from shared_core.conversation.turns import Asked
@@ -80,7 +79,7 @@ class Condensing:
         if self._runnable is None or not _wants(asked):
             return self._marked(asked)
         with self._errors_of_the_model():
-            written = self._runnable.invoke(_input(asked), _inner(config))
+            written = self._runnable.invoke(_input(asked), inner_config(config))
         return self._marked(asked, written)
 
     async def aprepare(self, asked: Asked, config: RunnableConfig | None) -> Asked:
@@ -88,7 +87,7 @@ class Condensing:
         if self._runnable is None or not _wants(asked):
             return self._marked(asked)
         with self._errors_of_the_model():
-            written = await self._runnable.ainvoke(_input(asked), _inner(config))
+            written = await self._runnable.ainvoke(_input(asked), inner_config(config))
         return self._marked(asked, written)
 
     def prepare_all(self, asked: Sequence[Asked], configs: Sequence[RunnableConfig]) -> list[Asked | Exception]:
@@ -142,11 +141,6 @@ class Condensing:
 
 def _wants(asked: Asked) -> bool:
     return bool(asked.history) and recognise(asked.question).kind not in ("nothing", "about_answer")
-
-
-def _inner(config: RunnableConfig | None) -> RunnableConfig:
-    """Return a config with the tags of inner calls: a rewritten question is no part of the answer."""
-    return merge_configs(config, RunnableConfig(tags=list(INNER_TAGS)))
 
 
 def _input(asked: Asked) -> dict[str, Any]:

@@ -33,12 +33,7 @@ def message(answer: Answer, *, texts: bool = False, light: bool = False) -> AIMe
         texts: include whole passages.
         light: leave out claims, passages and trace.
     """
-    return AIMessage(
-        content=answer.text,
-        additional_kwargs=_cited(answer),
-        response_metadata=_metadata(answer, texts, light),
-        usage_metadata=_usage(answer),
-    )
+    return AIMessage(content=answer.text, **_fields(answer, texts, light))
 
 
 def checked(answer: Answer, original: AIMessage | None) -> AIMessage:
@@ -70,18 +65,16 @@ def chunk(text: str) -> AIMessageChunk:
 
 def last_chunk(answer: Answer, *, texts: bool = False, light: bool = False) -> AIMessageChunk:
     """Create the last chunk: citations and metadata, which are known only at the end."""
-    return AIMessageChunk(
-        content="",
-        additional_kwargs=_cited(answer),
-        response_metadata=_metadata(answer, texts, light),
-        usage_metadata=_usage(answer),
-        chunk_position="last",
-    )
+    return AIMessageChunk(content="", chunk_position="last", **_fields(answer, texts, light))
 
 
-def _cited(answer: Answer) -> dict[str, Any]:
+def _fields(answer: Answer, texts: bool, light: bool) -> dict[str, Any]:
     found = citations(answer)
-    return {CITATIONS: found} if found else {}
+    return {
+        "additional_kwargs": {CITATIONS: found} if found else {},
+        "response_metadata": _metadata(answer, texts, light),
+        "usage_metadata": _usage(answer),
+    }
 
 
 def _to_blocks(message: AIMessage | AIMessageChunk) -> list[blocks.ContentBlock]:

@@ -33,6 +33,7 @@ INNER_TAGS = ("nostream", "langsmith:nostream", "selfreflect:inner")
 """On every call of a model made here. LangGraph keeps what has the first two off ``stream_mode="messages"``; with
 ``astream_events(…, exclude_tags=["nostream"])`` drafts and judges' replies stay unseen there too."""
 
+
 _CLASSES: Mapping[str, type[BaseMessage]] = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}
 
 _THOUGHTS = ("reasoning_content", "reasoning", "thinking")
@@ -183,8 +184,7 @@ class LangChainLM(ChatAdapter):
 
     def _config(self, ask: Ask) -> RunnableConfig:
         """Return the config of the calling run, for its tracing, with the tags of inner calls."""
-        tags = RunnableConfig(tags=list(INNER_TAGS))
-        return merge_configs(caller_of(ask.request.model).config, tags)
+        return inner_config(caller_of(ask.request.model).config)
 
     def _reply(self, answer: object, ask: Ask) -> Reply:
         if ask.params.logprobs and "logprobs" in self._options.refused:
@@ -224,6 +224,11 @@ def _read(answer: Any, who: str) -> Reply:
         usage=find_usage(get(answer, "usage_metadata") if isinstance(answer, AIMessage) else None, get(said, "usage"),
                          get(said, "token_usage")),
     )  # fmt: skip
+
+
+def inner_config(config: RunnableConfig | None) -> RunnableConfig:
+    """Add the tags of inner calls to a config."""
+    return merge_configs(config, RunnableConfig(tags=list(INNER_TAGS)))
 
 
 def as_language_model(llm: object, *, logprobs: LogprobsMode = "auto") -> LanguageModel | None:

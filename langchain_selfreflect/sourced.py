@@ -19,7 +19,7 @@ from langchain_selfreflect._fields import Strict
 from langchain_selfreflect._question import ChainInput
 from langchain_selfreflect.documents import to_documents
 from shared_core.errors import QuestionError
-from shared_core.pipelines.decision.wording import NO_ANSWER, tool_text
+from shared_core.pipelines.decision.wording import NO_ANSWER, TOOL_DESCRIPTION, TOOL_NAME, tool_text
 from shared_core.types import Answer, Event, Finished
 
 _OWN = ("context", "answer", "message")
@@ -105,12 +105,6 @@ def _piece(part: Mapping[str, Any]) -> SourcedAnswer:
     return cast("SourcedAnswer", AddableDict(part))
 
 
-_DESCRIPTION = (
-    "Answers a question from the documents, with quotes. A result that begins with NO ANSWER means that the documents "
-    "do not answer the question."
-)
-
-
 def make_tool(chain: Answering[AIMessage], name: str | None, description: str | None, *, nearest: bool) -> BaseTool:
     """Create a tool from a question to an answer; its artifact are the documents that the answer was made from.
 
@@ -145,8 +139,8 @@ def make_tool(chain: Answering[AIMessage], name: str | None, description: str | 
     made: Any = StructuredTool.from_function(
         ask,
         aask,
-        name=name or "ask_documents",
-        description=description or _DESCRIPTION,
+        name=name or TOOL_NAME,
+        description=description or TOOL_DESCRIPTION,
         response_format="content_and_artifact",
     )
     tool: BaseTool = made

@@ -9,11 +9,10 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.response.schema import Response
 from llama_index.core.evaluation import BaseEvaluator, EvaluationResult
 from llama_index.core.prompts.mixin import PromptDictType
-from llama_index.core.schema import NodeWithScore
 from pydantic import ConfigDict, Field
 
 from llamaindex_selfreflect._events import SelfReflectAnswerEvent, SelfReflectDecisionEvent, dispatcher
-from llamaindex_selfreflect._nodes import NodeBook, without_abstentions
+from llamaindex_selfreflect._nodes import NodeBook
 from llamaindex_selfreflect._response import atext_of, text_of
 from llamaindex_selfreflect._sources import NodeSource, fit_settings, framework_retriever
 from llamaindex_selfreflect.llm import as_language_model
@@ -268,5 +267,4 @@ def _nodes(response: Response | None) -> list[Passage] | None:
     """The source nodes as passages; ``None``, so that contexts are retrieved, where there is no response."""
     if response is None:
         return None
-    nodes: list[NodeWithScore] = response.source_nodes
-    return NodeBook().enter(without_abstentions(nodes))
+    return NodeBook().enter(response.source_nodes)

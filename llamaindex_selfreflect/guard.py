@@ -10,7 +10,7 @@ from llama_index.core.base.response.schema import RESPONSE_TYPE
 from llama_index.core.chat_engine.types import AGENT_CHAT_RESPONSE_TYPE
 from llama_index.core.schema import NodeWithScore
 
-from llamaindex_selfreflect._nodes import NodeBook, as_nodes, without_abstentions
+from llamaindex_selfreflect._nodes import NodeBook, as_nodes
 from llamaindex_selfreflect._response import SelfReflectResponse, atext_of, respond, text_of
 from llamaindex_selfreflect.checker import SelfReflectChecker, SelfReflectEvaluation
 from shared_core.calibration.stack import AnyCalibration
@@ -76,7 +76,7 @@ class SelfReflectGuard:
     ) -> SelfReflectResponse:
         """Check a response or a text; ``nodes`` replace its own source nodes. A stream is read to its end."""
         found, book = _nodes_of(response, nodes), NodeBook()
-        passages = None if found is None else book.enter(without_abstentions(found))
+        passages = None if found is None else book.enter(found)
         return self._treated(self.checker._evaluate(query, text_of(response), passages, book), book, found)
 
     async def acheck(
@@ -84,7 +84,7 @@ class SelfReflectGuard:
     ) -> SelfReflectResponse:
         """``check`` without blocking the event loop."""
         found, book = _nodes_of(response, nodes), NodeBook()
-        passages = None if found is None else book.enter(without_abstentions(found))
+        passages = None if found is None else book.enter(found)
         checked = await self.checker._aevaluate(query, await atext_of(response), passages, book)
         return self._treated(checked, book, found)
 

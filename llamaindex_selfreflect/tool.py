@@ -9,13 +9,7 @@ from llama_index.core.tools import QueryEngineTool, ToolMetadata, ToolOutput
 
 from llamaindex_selfreflect._response import SelfReflectResponse
 from shared_core.errors import InputError
-from shared_core.pipelines.decision.wording import tool_text
-
-_NAME = "ask_documents"
-_DESCRIPTION = (
-    "Answers a question from the documents, with quotes. A result that begins with NO ANSWER means that the documents "
-    "do not answer the question."
-)
+from shared_core.pipelines.decision.wording import TOOL_DESCRIPTION, TOOL_NAME, tool_text
 
 
 class SelfReflectTool(QueryEngineTool):
@@ -40,8 +34,8 @@ class SelfReflectTool(QueryEngineTool):
     def __init__(
         self,
         query_engine: BaseQueryEngine,
-        name: str = _NAME,
-        description: str = _DESCRIPTION,
+        name: str = TOOL_NAME,
+        description: str = TOOL_DESCRIPTION,
         *,
         nearest: bool = False,
         return_direct: bool = False,
@@ -69,8 +63,8 @@ class SelfReflectTool(QueryEngineTool):
         """Create a tool with the arguments of ``QueryEngineTool.from_defaults``."""
         return cls(
             query_engine,
-            name or _NAME,
-            description or _DESCRIPTION,
+            name or TOOL_NAME,
+            description or TOOL_DESCRIPTION,
             nearest=nearest,
             return_direct=return_direct,
             resolve_input_errors=resolve_input_errors,

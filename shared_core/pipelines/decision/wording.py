@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from shared_core.abstention.statements import MARK, cut_statements
 from shared_core.errors import AbstainedError, SettingsError
@@ -78,6 +78,12 @@ def abstention_text(
 
 NO_ANSWER = "NO ANSWER"
 """First words of an abstention that is a tool's result."""
+TOOL_NAME = "ask_documents"
+TOOL_DESCRIPTION = (
+    "Answers a question from the documents, with quotes. A result that begins with NO ANSWER means that the documents "
+    "do not answer the question."
+)
+"""What the model of an agent is told of a tool that answers, unless the app words it."""
 _OWN = tuple(f"I can't answer that from {source} with the certainty asked for." for source in (DOCUMENTS, MEMORY))
 
 
@@ -217,7 +223,7 @@ def assemble_uncited(claims: Sequence[Claim]) -> tuple[str, tuple[Claim, ...]]:
 
 
 OnUnsupported = Literal["pass", "flag", "strip", "refuse"]
-POLICIES: tuple[OnUnsupported, ...] = ("pass", "flag", "strip", "refuse")
+POLICIES: tuple[OnUnsupported, ...] = get_args(OnUnsupported)
 NOT_ALL_SUPPORTED = "not all claims supported"
 _WORDS = {"contradicted": "contradicted", "unknown": "unverified"}  # else: unsupported
 _AFTER = re.compile(rf"(?:[ \t]*{MARK})*[ \t]*")
