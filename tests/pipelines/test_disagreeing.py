@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -87,135 +88,19 @@ def test_what_is_said_of_something_else_contradicts_nothing() -> None:
     assert answer.text == f"{OLD.text} [1]"
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "answers"),
-    [
-        ("The support line opens at 8 am on Mondays.", "Our support line opens at 9 am on Mondays.", ("8 am", "9 am")),
-        ("The museum was founded by Rufus Hathe.", "The museum was founded by Ina Borg.", ("Rufus Hathe", "Ina Borg")),
-        ("Children are admitted free.", "Children are not admitted free.", ("free", "free")),
-    ],
-)  # fmt: skip
-def test_sentences_that_differ_in_their_answers_only_contradict_each_other(
-    one: str, other: str, answers: tuple[str, str]
-) -> None:
-    a, b = Passage("a", one), Passage("b", other)
-    first = quote(a, 0.5, answers[0])
-    assert find_contradiction([first, quote(b, 0.4, answers[1])], [a, b], "What holds?")
-    assert not find_contradiction([first, quote(b, 0.01, answers[1])], [a, b], "What holds?")  # it answers nothing
+CASES = Path(__file__).with_name("contradictions.txt").read_text("utf-8").splitlines()
 
 
-def test_another_thing_of_the_kind_contradicts_nothing() -> None:
-    a, b = Passage("a", "The lamp was lit in 1871."), Passage("b", "A second lamp was lit in 1899.")
-    assert not find_contradiction([quote(a, 0.5), quote(b, 0.4)], [a, b], "When was the lamp lit?")
-
-
-def test_a_years_figures_do_not_contradict_another_years() -> None:
-    a, b = Passage("a", "In 1911 the mine made 30 tonnes."), Passage("b", "In 1912 the mine made 45 tonnes.")
-    asked = "How much did the mine make in 1911?"
-    assert not find_contradiction([quote(a, 0.5, "30 tonnes"), quote(b, 0.4, "45 tonnes")], [a, b], asked)
-
-
-@pytest.mark.parametrize(
-    ("question", "one", "other", "answers"),
-    [
-        (
-            "When did the Orlan bridge open?",
-            "The Orlan bridge, opened in 1934, is the work of the engineer Paul Hennig.",
-            "The Orlan bridge was designed by Maria Teller and opened in 1931.",
-            ("1934", "1931"),
-        ),
-        (
-            "When did the Orlan bridge open?",
-            "The Orlan bridge opened in 1931 after six years of work.",
-            "The Orlan bridge was opened to traffic on 4 July 1934.",
-            ("1931", "4 July 1934"),
-        ),
-        (
-            "What does parking cost residents?",
-            "Parking costs residents €20.",
-            "Parking is free for residents.",
-            ("€20", "free"),
-        ),
-        (
-            "How high is the Vell tower?",
-            "The Vell tower is 61 metres high and was built of brick.",
-            "The Vell tower, 58 metres high, is open on Sundays.",
-            ("61 metres", "58 metres"),
-        ),
-        (
-            "What colour will the hall be painted?",
-            "The committee decided to paint the hall green.",
-            "Minutes of 7 June: The committee decided to paint the hall yellow, not green as decided in May.",
-            ("green", "yellow"),
-        ),
-    ],
-)
-def test_sentences_in_other_words_contradict_each_other(
-    question: str, one: str, other: str, answers: tuple[str, str]
-) -> None:
-    a, b = Passage("a", one), Passage("b", other)
-    assert find_contradiction([quote(a, 0.8, answers[0]), quote(b, 0.2, answers[1])], [a, b], question)
-    assert find_contradiction([quote(b, 0.8, answers[1]), quote(a, 0.2, answers[0])], [a, b], question)
-
-
-@pytest.mark.parametrize(
-    ("question", "one", "other", "answers"),
-    [
-        (
-            "When did the Orlan bridge open?",
-            "The Orlan bridge opened in 1931.",
-            "The café on the Orlan bridge opened in 1934.",
-            ("1931", "1934"),
-        ),
-        (
-            "When was the church restored?",
-            "The church was restored in 1880.",
-            "The church tower was restored in 1954.",
-            ("1880", "1954"),
-        ),
-        ("When did Carl Voss die?", "Carl Voss died in 1907.", "The wife of Carl Voss died in 1911.", ("1907", "1911")),
-        (
-            "How many live in Marn?",
-            "In 2010, 4,100 people live in Marn.",
-            "In 2020, 4,600 people live in Marn.",
-            ("4,100", "4,600"),
-        ),
-        ("What is the fee?", "The fee is €9.", "The fee for students is €5.", ("€9", "€5")),
-        ("What does a ticket cost?", "A ticket costs €8.", "For students, a ticket costs €5.", ("€8", "€5")),
-        ("What does a ticket cost?", "A ticket costs €8.", "A ticket costs €6 online.", ("€8", "€6")),
-        ("What is the fine?", "The fine is £60.", "The fine is £30 if it is paid within two weeks.", ("£60", "£30")),
-        ("How much is a room?", "A single room costs €60.", "A double room costs €95.", ("€60", "€95")),
-        ("What does parking cost?", "Parking costs €2 an hour.", "Parking costs €10 a day.", ("€2", "€10")),
-        (
-            "What is the maximum load?",
-            "The maximum load of the lift is 300 kg.",
-            "The maximum load of the crane is 200 kg.",
-            ("300 kg", "200 kg"),
-        ),
-        (
-            "How long is the bridge?",
-            "The bridge is 412 metres long.",
-            "The bridge is about 400 metres long.",
-            ("412 metres", "400 metres"),
-        ),
-        (
-            "until when does it run",
-            "The cable car runs from 9:00 to 17:00.",
-            "The cable car runs from 8:30 to 17:00.",
-            ("9:00 to 17:00", "8:30 to 17:00"),
-        ),
-        (
-            "When does the pool open?",
-            "The pool opens at 8:00 on weekdays.",
-            "On Sundays the pool opens at 10:00.",
-            ("8:00", "10:00"),
-        ),
-    ],
-)
-def test_a_part_or_a_case_contradicts_nothing(question: str, one: str, other: str, answers: tuple[str, str]) -> None:
-    a, b = Passage("a", one), Passage("b", other)
-    assert not find_contradiction([quote(a, 0.6, answers[0]), quote(b, 0.4, answers[1])], [a, b], question)
-    assert not find_contradiction([quote(b, 0.6, answers[1]), quote(a, 0.4, answers[0])], [a, b], question)
+@pytest.mark.parametrize("case", [line for line in CASES if not line.startswith("#")])
+def test_which_sentences_contradict_each_other(case: str) -> None:
+    expected, question, *texts, one_answer, other_answer = case.split(" | ")
+    a, b = (Passage(name, text) for name, text in zip("ab", texts, strict=True))
+    for sure, less in ((0.8, 0.2), (0.6, 0.4)):
+        for one, other in ((sure, less), (less, sure)):
+            found = find_contradiction([quote(a, one, one_answer), quote(b, other, other_answer)], [a, b], question)
+            assert (found is not None) == (expected == "yes"), (one, other)
+    hardly_an_answer = quote(b, 0.01, other_answer)
+    assert find_contradiction([quote(a, 0.5, one_answer), hardly_an_answer], [a, b], question) is None
 
 
 def test_two_shops_of_a_kind_do_not_contradict_each_other() -> None:
@@ -223,15 +108,6 @@ def test_two_shops_of_a_kind_do_not_contradict_each_other() -> None:
     south = Passage("s", "The shop opens at 10:00 and closes at 20:00.", "South shop")
     quotes = [quote(north, 0.6, "9:00"), quote(south, 0.4, "10:00")]
     assert not find_contradiction(quotes, [north, south], "When does the shop open?")
-
-
-def test_what_is_said_of_another_version_contradicts_nothing() -> None:
-    a = Passage("a", "Changes in release 1.12 (2022-04-07) [stable]")
-    b = Passage("b", "Changes in release 1.3.13 (2009-09-30) [stable]")
-    quotes = [quote(a, 0.9, "2022-04-07"), quote(b, 0.2, "2009-09-30")]
-    assert not find_contradiction(quotes, [a, b], "When was gzip 1.12 released?")
-    dear, cheap = Passage("d", "The fee is €45."), Passage("c", "The fee is €40.")
-    assert find_contradiction([quote(cheap, 0.6, "€40"), quote(dear, 0.4, "€45")], [dear, cheap], "Is the fee €40?")
 
 
 @given(st.text(max_size=60), st.text(max_size=60), st.text(max_size=9))
