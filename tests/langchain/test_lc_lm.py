@@ -62,12 +62,6 @@ def test_roles_become_messages_and_a_raw_prompt_one_human_message() -> None:
     assert kinds[1] == [("system", "Be brief."), ("human", "Question: When?"), ("ai", "Then."), ("human", "Where?")]
 
 
-def test_trusted_text_goes_out_as_it_is() -> None:
-    model = TalkingModel()
-    one(LangChainLM(model), ask("<think> about it"))
-    assert model.seen[0].prompt == "<think> about it"
-
-
 # --- options -------------------------------------------------------------------------------------------------------
 
 
@@ -114,6 +108,9 @@ async def test_what_a_model_refuses_is_left_out_from_then_on() -> None:
     (again,) = await lm.agenerate([ask(stop=(".",))])
     assert isinstance(again, Generation)
     assert again.text == "one"
+    hot = LangChainLM(TunableModel(reply=lambda p: ValueError("temperature of the server room is too high")))
+    assert isinstance(hot.generate([ask()])[0], GenerationError)
+    assert hot.refused == frozenset(), "an error that only names an option refuses nothing"
 
 
 async def test_of_calls_made_at_once_all_are_tried_again_without_what_the_model_refuses() -> None:
@@ -140,13 +137,6 @@ async def test_of_calls_made_at_once_all_are_tried_again_without_what_the_model_
     assert all(isinstance(r, GenerationError) for r in LangChainLM(model).generate(requests))
 
 
-def test_an_error_that_only_names_an_option_is_not_taken_for_a_refusal() -> None:
-    lm = LangChainLM(TunableModel(reply=lambda p: ValueError("temperature of the server room is too high")))
-    (result,) = lm.generate([ask()])
-    assert isinstance(result, GenerationError)
-    assert lm.refused == frozenset()
-
-
 # --- ends ----------------------------------------------------------------------------------------------------------
 
 
@@ -169,32 +159,17 @@ async def test_samples_do_not_come_from_a_cache_of_langchain(wrap: str) -> None:
         set_llm_cache(None)
 
 
-def test_stop_strings_are_passed_on_and_cut_here_too() -> None:
-    model = TalkingModel(reply=lambda p: "1871\nQuestion: and then?")
-    sample = one(LangChainLM(model), ask(stop=("\nQuestion:", "then")))
-    assert (sample.text, sample.finish_reason, sample.stop) == ("1871", "stop", "\nQuestion:")
-    assert model.seen[0].stop == ["\nQuestion:", "then"]
-
-
-def test_a_stop_string_to_be_kept_is_not_passed_on() -> None:
-    model = TalkingModel(reply=lambda p: "So it is. And more.")
-    sample = one(LangChainLM(model), ask(stop=(".",), include_stop=True))
-    assert sample.text == "So it is."
-    assert model.seen[0].stop is None
-
-
-def test_no_more_stop_strings_than_providers_take() -> None:
-    model = TalkingModel(reply=lambda p: "a5b")
-    sample = one(LangChainLM(model), ask(stop=("1", "2", "3", "4", "5")))
-    assert len(model.seen[0].stop) == 4
-    assert sample.text == "a"
-
-
-@pytest.mark.parametrize(
-    ("said", "finish"), [("length", "length"), ("max_tokens", "length"), ("MAX_TOKENS", "length"), ("stop", "eos")]
-)
-def test_the_end_is_told_from_what_the_provider_says(said: str, finish: str) -> None:
-    assert one(LangChainLM(TalkingModel(finish=said)), ask()).finish_reason == finish
+@pytest.mark.parametrize(("stop", "include", "text", "passed_on"), [
+    (("\nQuestion:", "then"), False, "1871", 2), (("?",), True, "1871\nQuestion: and then?", 0),
+    (("5", "6", "9", "0", "71"), False, "18", 4),  # no more than providers take
+])  # fmt: skip
+def test_stop_strings_are_passed_on_and_cut_here_too(
+    stop: tuple[str, ...], include: bool, text: str, passed_on: int
+) -> None:
+    model = TalkingModel(reply=lambda p: "1871\nQuestion: and then? Then.")
+    sample = one(LangChainLM(model), ask(stop=stop, include_stop=include))
+    assert (sample.text, sample.finish_reason, sample.stop in stop) == (text, "stop", True)
+    assert model.seen[0].stop == (list(stop[:passed_on]) or None)
 
 
 # --- log-probabilities ---------------------------------------------------------------------------------------------
@@ -209,27 +184,24 @@ def test_logprobs_are_read_and_cut_with_the_text() -> None:
     assert sample.logprobs == (-0.25, -0.5, -0.75)
 
 
+def measured(text: str, logprobs: Any) -> Sample:
+    """A reply with what a provider gives as its log-probabilities."""
+    reply = AIMessage(text, response_metadata={"logprobs": logprobs})
+    return one(LangChainLM(RunnableLambda(lambda m, **kwargs: reply), logprobs=True), ask(logprobs=True))
+
+
 def test_tokens_of_half_characters_are_joined_by_their_bytes() -> None:
     raw = "né🙂".encode()
-    content = [{"token": f"\\x{b:02x}", "logprob": -1.0, "bytes": [b]} for b in raw]
-    reply = AIMessage("né🙂", response_metadata={"logprobs": {"content": content}})
-    lm = LangChainLM(RunnableLambda(lambda m, **kwargs: reply), logprobs=True)
-    sample = one(lm, ask(logprobs=True))
+    sample = measured("né🙂", {"content": [{"token": f"\\x{b:02x}", "logprob": -1.0, "bytes": [b]} for b in raw]})
     assert sample.tokens is not None
     assert "".join(sample.tokens) == "né🙂"
     assert len(sample.tokens) == len(raw) == len(sample.logprobs or ())
 
 
 def test_unreadable_logprobs_are_unknown_not_confident() -> None:
-    content = [{"token": "yes", "logprob": None}, {"token": "!", "logprob": -0.5}]
-    reply = AIMessage("yes!", response_metadata={"logprobs": {"content": content}})
-    sample = one(LangChainLM(RunnableLambda(lambda m, **kwargs: reply), logprobs=True), ask(logprobs=True))
-    assert sample.logprobs is not None
+    sample = measured("yes!", {"content": [{"token": "yes", "logprob": None}, {"token": "!", "logprob": -0.5}]})
     assert math.isnan(sample.logprobs[0])
-    broken = AIMessage("yes!", response_metadata={"logprobs": "none"})
-    assert (
-        one(LangChainLM(RunnableLambda(lambda m, **kwargs: broken), logprobs=True), ask(logprobs=True)).logprobs is None
-    )
+    assert measured("yes!", "none").logprobs is None
 
 
 @pytest.mark.parametrize("gives", [True, False])
@@ -271,14 +243,10 @@ def test_auto_probes_only_a_model_that_knows_the_option() -> None:
 # --- many requests, failures, usage --------------------------------------------------------------------------------
 
 
-async def test_sync_equals_async_and_async_is_native() -> None:
-    model = TalkingModel(reply=lambda p: p.upper())
-    lm = LangChainLM(model)
-    requests = [ask(f"q{i}", n=2, temperature=1.0) for i in range(4)]
-    expected = lm.generate(requests)
-    assert await lm.agenerate(requests) == expected
-    assert [r.text for r in expected if isinstance(r, Generation)] == ["Q0", "Q1", "Q2", "Q3"]
-    assert {call.how for call in model.seen[8:]} == {"async"}
+async def test_async_calls_use_the_models_own_async_form() -> None:
+    model = TalkingModel()
+    await LangChainLM(model).agenerate([ask(n=2, temperature=1.0)])
+    assert [call.how for call in model.seen] == ["async", "async"]
 
 
 def test_usage_is_the_providers_added_up() -> None:
@@ -287,10 +255,14 @@ def test_usage_is_the_providers_added_up() -> None:
     assert result.usage == Usage(calls=3, prompt_tokens=21, generated_tokens=6, cached_tokens=9)
 
 
-@pytest.mark.parametrize(("text", "finish"), [("", "length"), ("", "content_filter"), ("x", "SAFETY")])
-def test_a_reply_that_was_withheld_or_used_up_is_an_error(text: str, finish: str) -> None:
-    (result,) = LangChainLM(TalkingModel(reply=lambda p: text, finish=finish)).generate([ask()])
-    assert isinstance(result, ResponseError)
+@pytest.mark.parametrize(("text", "said", "finish"), [
+    ("x", "length", "length"), ("x", "max_tokens", "length"), ("x", "MAX_TOKENS", "length"), ("x", "stop", "eos"),
+    ("", "length", None), ("", "content_filter", None), ("x", "SAFETY", None),
+])  # fmt: skip
+def test_the_end_is_told_from_what_the_provider_says(text: str, said: str, finish: str | None) -> None:
+    """A reply that was withheld, or used up before it began, is an error."""
+    (result,) = LangChainLM(TalkingModel(reply=lambda p: text, finish=said)).generate([ask()])
+    assert isinstance(result, ResponseError) if finish is None else result.samples[0].finish_reason == finish
 
 
 def test_content_blocks_and_plain_strings_are_read() -> None:
@@ -357,9 +329,7 @@ def test_callbacks_of_the_model_itself_are_kept() -> None:
     assert len(ear.ids("llm")) == 2
 
 
-@pytest.mark.parametrize("kwargs", [
-    {"logprobs": "sometimes"}, {"max_concurrency": 0}, {"timeout": "x"}, {"timeout": 0}, {"context_length": 0},
-])  # fmt: skip
+@pytest.mark.parametrize("kwargs", [{"timeout": "x"}, {"context_length": 0}])
 def test_wrong_arguments_are_refused(kwargs: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         LangChainLM(TalkingModel(), **kwargs)

@@ -13,7 +13,7 @@ from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 from langchain_selfreflect import CompressionRetriever, SelfReflectChain, SelfReflectCompressor, SelfReflectRetriever
 from shared_core import SeakrSettings, SelfReflectSettings
-from shared_core.errors import InputError, OptionError, QuestionError, SettingsError
+from shared_core.errors import OptionError, QuestionError, SettingsError
 from shared_core.lm.base import Capabilities, Sample
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.reading.base import Read, Reading, ReadResult
@@ -201,12 +201,6 @@ def test_it_serves_the_chain() -> None:
     assert made.invoke(QUESTION).text.startswith("A second lamp was lit in 1899. [1]")
 
 
-@pytest.mark.parametrize("query", ["", "  "])
-def test_an_empty_query_is_refused(query: str) -> None:
-    with pytest.raises(QuestionError):
-        retriever().invoke(query)
-
-
 @pytest.mark.parametrize("k", [0, -1, 2.5, True])
 async def test_a_wrong_k_of_a_call_is_refused(k: Any) -> None:
     behind = SelfReflectCompressor(reader=LastReader())
@@ -217,15 +211,11 @@ async def test_a_wrong_k_of_a_call_is_refused(k: Any) -> None:
             await made.ainvoke(QUESTION, k=k)
 
 
-@pytest.mark.parametrize(("kwargs", "error"), [
-    ({"gate": "uncertainty"}, SettingsError), ({"gate": "sometimes"}, SettingsError),
-    ({"rerank": "uncertainty"}, SettingsError), ({"k": 0}, SettingsError), ({"topk": 3}, SettingsError),
-    ({"retriever": "x"}, InputError),
-])  # fmt: skip
-def test_what_cannot_work_is_refused_when_it_is_made(kwargs: dict[str, Any], error: type) -> None:
-    with pytest.raises(error) as caught:
+@pytest.mark.parametrize("kwargs", [{"rerank": "uncertainty"}, {"k": 0}])
+def test_what_cannot_work_is_refused_when_it_is_made(kwargs: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError) as caught:
         retriever(**kwargs)
-    assert caught.value.hint  # type: ignore[attr-defined]
+    assert caught.value.hint
 
 
 # --- compressor ----------------------------------------------------------------------------------------------------
@@ -252,13 +242,6 @@ def test_the_compressor_at_its_edges() -> None:
     assert len(compressor.compress_documents([*documents(), *documents()], QUESTION)) == 3
     with pytest.raises(QuestionError):
         compressor.compress_documents(documents(), " ")
-
-
-@pytest.mark.parametrize("kwargs", [{"top_n": 0}, {"method": "magic"}, {"topn": 2}, {"method": "uncertainty"}])
-def test_a_wrong_compressor_is_refused(kwargs: dict[str, Any]) -> None:
-    with pytest.raises(SettingsError) as caught:
-        SelfReflectCompressor(**kwargs)
-    assert caught.value.hint
 
 
 async def test_callbacks_reach_the_compressors_model() -> None:

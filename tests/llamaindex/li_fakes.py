@@ -125,15 +125,10 @@ class CompletionLLM(CustomLLM):
 
 
 class ChatLLM(CompletionLLM):
-    """A chat model with log-probabilities and async methods of its own; notes how many calls were under way at once."""
+    """A chat model with log-probabilities and async methods of its own."""
 
     logprobs: bool | None = None
     top_logprobs: int = 0
-    _busy: int = PrivateAttr(default=0)
-    _most: int = PrivateAttr(default=0)
-
-    def __init__(self, script: Script, **fields: Any) -> None:
-        super().__init__(script, **fields)
 
     @property
     def metadata(self) -> LLMMetadata:
@@ -151,10 +146,7 @@ class ChatLLM(CompletionLLM):
 
     @llm_chat_callback()
     async def achat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
-        self._busy += 1
-        self._most = max(self._most, self._busy)
-        await asyncio.sleep(0.001)
-        self._busy -= 1
+        await asyncio.sleep(0)
         return self._reply(messages, kwargs)
 
 

@@ -95,7 +95,6 @@ async def test_every_response_is_checked_against_its_nodes_and_shows_them(kind: 
     assert str(checked) == f"{WRONG} (contradicted)"
     assert [n.node.node_id for n in checked.source_nodes] == ["lamp"]
     assert [c.cited_content.text for c in checked.citations] == [TRUE]
-    assert checked.metadata is not None
     assert checked.metadata["selfreflect"]["citations"][0]["source"] == "lamp"
 
 
@@ -193,7 +192,6 @@ def test_where_and_top_k_of_a_call_reach_our_retrievers() -> None:
     shelf = BM25Retriever([Passage(f"lamp {n}", TRUE, metadata={"year": 1871 + n}) for n in range(4)])
     engine = SelfReflectQueryEngine(shelf)
     response = engine.query(QUESTION, where={"year": 1873})
-    assert response.answer is not None
     assert {p.id for p in response.answer.passages} == {"lamp 2"}
     assert len(engine.retrieve(QUESTION)) > len(engine.with_options(top_k=1).retrieve(QUESTION)) == 1
     theirs = SelfReflectQueryEngine(VectorStoreIndex(NODES_OF, embed_model=MockEmbedding(3)).as_retriever())
@@ -227,7 +225,6 @@ def test_markers_stay_unique_over_sub_questions() -> None:
     assert "[north:0]" in texts
     assert "[south:0]" in texts
     response = SelfReflectQueryEngine(shelves["north"], markers="ids").query(QUESTION)
-    assert response.answer is not None
     claim = response.answer.claims[0]
     assert response.answer.text[claim.start : claim.end] == claim.text == TRUE
     unknown: Any = "letters"

@@ -102,16 +102,6 @@ async def test_what_a_model_refuses_is_left_out_from_then_on() -> None:
     assert not broken.refused
 
 
-async def test_samples_are_calls_and_run_at_once() -> None:
-    requests = [Generate(Prompt.trusted(f"Say {i}: "), SamplingParams(n=4)) for i in range(3)]
-    llm = ChatLLM(lambda p, o: p[-4:])
-    expected = LlamaIndexLM(llm).generate(requests)
-    assert llm._most == 0
-    assert await LlamaIndexLM(llm, max_concurrency=5).agenerate(requests) == expected
-    assert llm._most == 5
-    assert [only([r]).usage.calls for r in expected] == [4, 4, 4]
-
-
 async def test_a_class_without_async_methods_does_not_block_the_loop() -> None:
     threads: set[str] = set()
 
@@ -133,25 +123,7 @@ def test_callbacks_and_traces_stay() -> None:
     assert len(debug.get_event_pairs(CBEventType.LLM)) == 2
 
 
-# --- hostile text --------------------------------------------------------------------------------------------------
-
-
-def test_trusted_control_strings_are_sent_as_they_are() -> None:
-    llm = CompletionLLM(lambda p, o: "")
-    LlamaIndexLM(llm).generate([Generate(Prompt.trusted("<s>a"))])
-    assert llm.calls[0][0] == "<s>a"
-
-
-# --- stops, logprobs, usage ----------------------------------------------------------------------------------------
-
-
-def test_stop_strings_are_cut_here() -> None:
-    lm = LlamaIndexLM(CompletionLLM(lambda p, o: "one. two\nthree"))
-    params = SamplingParams(stop=("\n", ". "))
-    (sample,) = only(lm.generate([Generate(ASK, params)])).samples
-    assert (sample.text, sample.finish_reason, sample.stop) == ("one", "stop", ". ")
-    kept = SamplingParams(stop=("\n", ". "), include_stop=True)
-    assert only(lm.generate([Generate(ASK, kept)])).text == "one. "
+# --- logprobs, usage -----------------------------------------------------------------------------------------------
 
 
 def raw(*tokens: tuple[str, float], reason: str = "stop") -> Any:
@@ -207,12 +179,6 @@ def test_logprobs_that_cannot_be_right_are_unknown(odd: Any) -> None:
 
 def test_the_token_that_ended_a_reply_is_left_out() -> None:
     assert tokens_of("Yes", None, raw(("Yes", -0.1), ("</s>", -0.2))) == (("Yes",), (-0.1,))
-
-
-def test_a_provider_that_gives_none_leaves_them_unknown() -> None:
-    lm = LlamaIndexLM(ChatLLM(lambda p, o: "Yes"))
-    (sample,) = only(lm.generate([Generate(ASK, SamplingParams(logprobs=True))])).samples
-    assert (sample.logprobs, sample.tokens) == (None, None)
 
 
 def test_usage_is_counted_where_it_is_given() -> None:
