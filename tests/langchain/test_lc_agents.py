@@ -30,10 +30,14 @@ def chain(**options: Any) -> SelfReflectChain:
 # --- the chain as a tool -------------------------------------------------------------------------------------------
 
 
+def called_with(question: str) -> Any:
+    """The call of a tool by an agent's model."""
+    return {"type": "tool_call", "id": "1", "name": "ask_documents", "args": {"question": question}}
+
+
 async def test_the_chain_is_a_tool_with_its_documents() -> None:
-    made = chain().as_tool()
+    made, call = chain().as_tool(), called_with(QUESTION)
     assert set(made.args) == {"question"}
-    call = {"type": "tool_call", "id": "1", "name": made.name, "args": {"question": QUESTION}}
     result = made.invoke(call)
     assert result.content == "The lamp of Vessen was lit in 1871. [1]"
     assert [d.id for d in result.artifact][:1] == ["lamp"]
@@ -43,7 +47,7 @@ async def test_the_chain_is_a_tool_with_its_documents() -> None:
 def test_an_abstention_as_a_tools_result_is_marked_and_quotes_nothing() -> None:
     plain = chain().invoke(UNKNOWN)
     assert plain.response_metadata["selfreflect"]["abstained"]
-    call = {"type": "tool_call", "id": "1", "name": "ask", "args": {"question": UNKNOWN}}
+    call = called_with(UNKNOWN)
     result = chain().as_tool(name="ask").invoke(call)
     assert result.content.startswith("NO ANSWER: ")
     assert "lit in 1871" not in result.content
@@ -52,8 +56,7 @@ def test_an_abstention_as_a_tools_result_is_marked_and_quotes_nothing() -> None:
 
 
 async def test_an_empty_question_of_an_agent_does_not_end_its_run() -> None:
-    made = chain().as_tool()
-    call = {"type": "tool_call", "id": "1", "name": made.name, "args": {"question": " "}}
+    made, call = chain().as_tool(), called_with(" ")
     result = made.invoke(call)
     assert result.content == "NO ANSWER: A question must be non-empty text, not ' '."
     assert result.artifact == []

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -15,7 +17,7 @@ from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.confidence import most_doubtful
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer, Passage, Signals
-from tests.fakes import Critic, FirstSentenceReader, Shelf
+from tests.fakes import PASSAGES, Critic, FirstSentenceReader, Shelf
 
 QUESTION = "When was the lamp lit, and by whom?"
 PROBABILITY = st.none() | st.floats(0, 1)
@@ -30,10 +32,10 @@ def bold(claim: str, quote: str = "S1") -> ScriptedLM:
     )
 
 
-def ask(lm: Any, reader: Any, critic: Any, **values: Any) -> Answer:
+def ask(lm: Any, reader: Any, critic: Any, question: str = QUESTION, shelf: Sequence[Passage] = PASSAGES) -> Answer:
     """Without the reader's own quotes as candidates, the rule is the lowest signal (else see test_competing)."""
-    settings = SelfReflectSettings(**{"pipeline": "reclaim", "compete": False, **values})
-    return SelfReflectEngine(Shelf(), lm, settings, reader=reader, critic=critic).answer(QUESTION)
+    settings = SelfReflectSettings(pipeline="reclaim", compete=False)
+    return SelfReflectEngine(Shelf(shelf), lm, settings, reader=reader, critic=critic).answer(question)
 
 
 class Judging(FirstSentenceReader):
@@ -44,8 +46,6 @@ class Judging(FirstSentenceReader):
         self.quoted = quoted
 
     def _one(self, request: Any) -> Any:
-        import dataclasses
-
         result = super()._one(request)
         judged = tuple(
             dataclasses.replace(result.readings[0], quote=span, probability=self.quoted) for span in request.spans
@@ -117,22 +117,17 @@ def test_uncalibrated_confidences_are_warned_of_once(caplog: pytest.LogCaptureFi
     ("Was the lamp lit in 1872?", 0.0), ("Who lit the lamp?", None), ("WHEN", None),
 ])  # fmt: skip
 def test_names_and_numbers_that_the_passage_lacks_are_told(question: str, named: float | None) -> None:
-    lm = bold("The lamp was lit in 1871.")
-    made = SelfReflectEngine(
-        Shelf(), lm, SelfReflectSettings(pipeline="reclaim", compete=False), reader=Judging(0.9), critic=Critic(0.9)
-    )
-    answer = made.answer(f"{question} lamp")
+    answer = ask(bold("The lamp was lit in 1871."), Judging(0.9), Critic(0.9), f"{question} lamp")
     lamp = next(c for c in answer.claims if c.citations[0].primary[0].passage_id == "lamp")
     assert lamp.signals.named == (None if named is None else pytest.approx(named))
 
 
 def test_a_number_with_a_point_is_one_number() -> None:
     passage = Passage("lamp", "The lamp holds 6.1 litres since 1,871 ships saw it.", "Lamps")
-    settings = SelfReflectSettings(pipeline="reclaim", compete=False)
-    lm = bold("It holds 6.1 litres.")
-    made = SelfReflectEngine(Shelf((passage,)), lm, settings, reader=Judging(0.9), critic=Critic(0.9))
-    assert made.answer("Does the lamp hold 6.1 litres?").claims[0].signals.named == 1.0
-    assert made.answer("Does the lamp hold 6.2 litres?").claims[0].signals.named == 0.0
+    for number, named in (("6.1", 1.0), ("6.2", 0.0)):
+        question = f"Does the lamp hold {number} litres?"
+        answer = ask(bold("It holds 6.1 litres."), Judging(0.9), Critic(0.9), question, (passage,))
+        assert answer.claims[0].signals.named == named
 
 
 @pytest.mark.parametrize(("sure", "heard"), [(0.51, True), (0.6, True), (0.9, True), (0.5, False), (0.3, False)])

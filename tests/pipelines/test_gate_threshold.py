@@ -11,55 +11,59 @@ from shared_core.calibration import Calibration
 from shared_core.errors import CalibrationError
 from shared_core.lm.base import Capabilities
 from shared_core.lm.scripted import ScriptedLM
-from shared_core.pipelines.gating.choose import ChosenEstimator, choose_estimator, choose_threshold
-from shared_core.settings import SelfReflectSettings
+from shared_core.pipelines.gating.choose import Form, Threshold, choose_estimator, choose_threshold
 from tests.pipelines.scripts import WHITE
 from tests.pipelines.test_measure import context, settings
 
 
-def estimator_of(lm: Any, **seakr: Any) -> tuple[ChosenEstimator, SelfReflectSettings]:
-    options = settings(**seakr)
-    return choose_estimator(options, context(lm)), options
+def fitted(threshold: float | None, intercept: float = 0.0) -> Calibration:
+    """A calibration of a white-box model's gate, with 20 samples."""
+    lm = ScriptedLM(capabilities=WHITE)
+    chosen = choose_estimator(settings(samples=20), context(lm))
+    bound = {"model": lm.name, **chosen.binding}
+    return Calibration("platt", False, bound, slope=-1.0, intercept=intercept, threshold=threshold)
+
+
+def threshold(
+    calibration: Calibration | None = None,
+    *,
+    model: str = "scripted",
+    able: Capabilities = WHITE,
+    form: Form = "answer",
+    target: float = 0.5,
+    **seakr: Any,
+) -> Threshold:
+    options = settings(**{"samples": 20, **seakr}).replace(target_accuracy=target)
+    calibrations = {} if calibration is None else {"gate": calibration}
+    here = context(ScriptedLM(capabilities=able, name=model), calibrations=calibrations)
+    return choose_threshold(choose_estimator(options, here, form=form), options, here)
 
 
 def test_thresholds_come_from_the_settings_then_calibration_and_nowhere_else() -> None:
-    lm = ScriptedLM(capabilities=WHITE)
-    chosen, options = estimator_of(lm, threshold=-3.0)
-    assert choose_threshold(chosen, options, context(lm)).value == -3.0
-    chosen, options = estimator_of(lm, samples=20)
-    assert choose_threshold(chosen, options, context(lm)).value is None
-    bound = {"model": lm.name, **chosen.binding}
-    fitted = Calibration("platt", False, bound, slope=-1.0, threshold=-2.0)
-    assert choose_threshold(chosen, options, context(lm, calibrations={"gate": fitted})).value == -2.0
+    assert threshold(threshold=-3.0).value == -3.0
+    assert threshold().value is None
+    assert threshold(fitted(-2.0)).value == -2.0
+    assert threshold(fitted(None)).value is None  # fitted, and says: retrieve always
 
 
 def test_below_a_calibrated_threshold_too_a_model_that_is_more_often_wrong_retrieves() -> None:
-    lm = ScriptedLM(capabilities=WHITE)
-    chosen, options = estimator_of(lm)
-    bound = {"model": lm.name, **chosen.binding}
-    fitted = Calibration("platt", False, bound, slope=-1.0, intercept=-2.0, threshold=0.0)
-    asked = choose_threshold(chosen, options.replace(target_accuracy=0.6), context(lm, calibrations={"gate": fitted}))
+    asked = threshold(fitted(0.0, intercept=-2.0), target=0.6)
     assert not asked.decide(-3.0)[0]  # p = .73
     assert asked.decide(-2.3) == (True, "at uncertainty -2.300 the model is right with p = 0.57 ≤ 0.6")
     assert asked.decide(0.1)[0]
 
 
-def test_the_paper_s_threshold_is_nobody_s_default() -> None:
+@pytest.mark.parametrize("seakr", [{}, {"samples": 10}, {"estimator": "normalized_gram"}])
+def test_the_paper_s_threshold_is_nobody_s_default(seakr: dict[str, Any]) -> None:
     """It is of Llama 2 7B: by it a random model knows everything."""
-    lm = ScriptedLM(capabilities=WHITE)
-    for seakr in ({"samples": 20}, {"samples": 10}, {"samples": 20, "estimator": "normalized_gram"}):
-        chosen, options = estimator_of(lm, **seakr)
-        threshold = choose_threshold(chosen, options, context(lm))
-        assert threshold.value is None
-        assert threshold.decide(-100.0)[0]
-        assert "calibrate" in threshold.source
+    found = threshold(**seakr)
+    assert found.value is None
+    assert found.decide(-100.0)[0]
+    assert "calibrate" in found.source
 
 
 def test_a_threshold_for_one_estimator_is_not_used_for_its_stand_in() -> None:
-    lm = ScriptedLM(capabilities=Capabilities(token_logprobs=True))
-    chosen, options = estimator_of(lm, threshold=-3.0)
-    assert chosen.estimator.name == "length_normalized_entropy"
-    assert choose_threshold(chosen, options, context(lm)).value is None
+    assert threshold(able=Capabilities(token_logprobs=True), threshold=-3.0).value is None
 
 
 @pytest.mark.parametrize("other", [
@@ -68,30 +72,12 @@ def test_a_threshold_for_one_estimator_is_not_used_for_its_stand_in() -> None:
     {"form": "step"},
 ])  # fmt: skip
 def test_a_calibration_of_another_configuration_is_refused(other: dict[str, Any]) -> None:
-    lm = ScriptedLM(capabilities=WHITE, name=other.pop("model", "scripted"))
-    fitted_for, _ = estimator_of(ScriptedLM(capabilities=WHITE), samples=20)
-    bound = {"model": "scripted", **fitted_for.binding}
-    calibrations = {"gate": Calibration("platt", False, bound, slope=-1.0, threshold=-2.0)}
-    form = other.pop("form", "answer")
-    options = settings(**{"samples": 20, **other})
-    here = context(lm, calibrations=calibrations)
     with pytest.raises(CalibrationError, match="fitted for"):
-        choose_threshold(choose_estimator(options, here, form=form), options, here)
+        threshold(fitted(-2.0), **other)
 
 
-def test_a_calibration_without_threshold_says_retrieve_always() -> None:
-    lm = ScriptedLM(capabilities=WHITE)
-    chosen, options = estimator_of(lm, samples=20)
-    fitted = Calibration("platt", False, {"model": lm.name, **chosen.binding}, slope=-1.0, threshold=None)
-    threshold = choose_threshold(chosen, options, context(lm, calibrations={"gate": fitted}))
-    assert threshold.value is None
-
-
-@pytest.mark.parametrize("unknown", [math.nan, math.inf])
-def test_an_unknown_uncertainty_retrieves(unknown: float) -> None:
-    lm = ScriptedLM(capabilities=WHITE)
-    chosen, options = estimator_of(lm, threshold=5.0)
-    threshold = choose_threshold(chosen, options, context(lm))
-    assert threshold.decide(unknown)[0]
-    assert threshold.decide(5.1)[0]
-    assert not threshold.decide(5.0)[0]  # retrieve if U > δ
+@pytest.mark.parametrize(("uncertainty", "retrieves"), [
+    (math.nan, True), (math.inf, True), (5.1, True), (5.0, False),  # retrieve if U > δ
+])  # fmt: skip
+def test_what_is_above_the_threshold_or_unknown_retrieves(uncertainty: float, retrieves: bool) -> None:
+    assert threshold(threshold=5.0).decide(uncertainty)[0] is retrieves

@@ -24,30 +24,23 @@ def claim(text: str, support: float | None, quote: str = "") -> Claim:
     return Claim(text, support, (Citation((passage.span(0, len(passage.text)),)),) if quote else ())
 
 
-def test_a_claim_that_leans_on_a_doubtful_one_scores_no_more_than_that() -> None:
-    assert standing([claim("Mira built it.", 0.2), claim("She died in 1899.", 0.9)]) == [0.2, 0.2]
-    assert standing([claim("Mira built it.", 0.9), claim("She died in 1899.", 0.2)]) == [0.9, 0.2]
-    assert standing([claim("Mira built it.", None), claim("She died in 1899.", 0.9)]) == [None, None]
+BUILT, DIED = "Mira built it.", "She died in 1899."
 
 
-def test_leaning_goes_back_to_the_first_of_a_chain() -> None:
-    claims = [claim("Mira built it.", 0.3), claim("She sailed.", 0.8), claim("Then they left.", 0.9)]
-    assert standing(claims) == [0.3, 0.3, 0.3]
-
-
-def test_a_claim_that_names_its_subject_stands_by_itself_and_so_does_a_quote() -> None:
-    assert standing([claim("Mira built it.", 0.2), claim("Mira died in 1899.", 0.9)]) == [0.2, 0.9]
-    quoted = claim("She died in 1899.", 0.9, quote="She  died in 1899.")
-    assert standing([claim("Mira built it.", 0.2), quoted]) == [0.2, 0.9]
-
-
-def test_the_first_claim_leans_on_nothing() -> None:
-    assert standing([claim("She died in 1899.", 0.9)]) == [0.9]
-
-
-def test_what_is_not_eligible_is_never_kept_nor_what_leans_on_it() -> None:
-    claims = [claim("Mira built it.", 0.9), claim("She died in 1899.", 0.8), claim("Mira sailed.", 0.7)]
-    assert standing(claims, {1, 2}) == [None, None, 0.7]
+@pytest.mark.parametrize(("said", "eligible", "scores"), [
+    ([claim(BUILT, 0.2), claim(DIED, 0.9)], None, [0.2, 0.2]),
+    ([claim(BUILT, 0.9), claim(DIED, 0.2)], None, [0.9, 0.2]),
+    ([claim(BUILT, None), claim(DIED, 0.9)], None, [None, None]),
+    ([claim(BUILT, 0.3), claim("She sailed.", 0.8), claim("Then they left.", 0.9)], None, [0.3, 0.3, 0.3]),
+    ([claim(BUILT, 0.2), claim("Mira died in 1899.", 0.9)], None, [0.2, 0.9]),  # names its subject
+    ([claim(BUILT, 0.2), claim(DIED, 0.9, quote="She  died in 1899.")], None, [0.2, 0.9]),  # a document's own words
+    ([claim(DIED, 0.9)], None, [0.9]),
+    ([claim(BUILT, 0.9), claim(DIED, 0.8), claim("Mira sailed.", 0.7)], {1, 2}, [None, None, 0.7]),
+])  # fmt: skip
+def test_a_claim_that_leans_on_another_scores_no_more_than_that(
+    said: list[Claim], eligible: set[int] | None, scores: list[float | None]
+) -> None:
+    assert standing(said, eligible) == scores
 
 
 @given(st.lists(st.tuples(st.sampled_from(["Mira built it.", "She died."]), st.none() | st.floats(0, 1)), max_size=6))

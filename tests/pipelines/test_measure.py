@@ -75,7 +75,6 @@ def test_sampling_is_as_the_settings_say() -> None:
     greedy, sampled = (r.params for r in (lm.requests[0], lm.requests[3]) if isinstance(r, Generate))
     assert (greedy.temperature, greedy.n, greedy.capture, greedy.logprobs) == (0.0, 1, None, True)
     assert (sampled.temperature, sampled.top_p, sampled.top_k, sampled.max_tokens) == (0.7, 0.5, 50, 100)
-    assert sampled.capture is not None
     assert (sampled.capture.layer, sampled.capture.kind, sampled.capture.position) == (1, "residual", "last")
     assert greedy.stop == sampled.stop == (". ", "\n")
     assert greedy.include_stop
@@ -94,25 +93,29 @@ def test_alpha_of_the_settings_counts() -> None:
     assert found.uncertainty == gram_uncertainty(states(4, SURE), alpha=0.5)
 
 
-def test_identical_samples_are_as_sure_as_it_gets() -> None:
-    row = np.array([1.0, -1.0, 0.0, 0.0], dtype=np.float32) / math.sqrt(2)
-    lm = ScriptedLM(
-        lambda r: written("a") if r.params.n == 1 else [Sample("a", hidden_state=row)] * r.params.n, capabilities=WHITE
-    )
-    (found,) = run(lm, PROMPTS[:1])
-    assert found.uncertainty == pytest.approx((3 * math.log(1e-3) + math.log(4 + 1e-3)) / 4)
-
-
-@pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_a_state_that_is_no_number_is_unknown(bad: float) -> None:
+def without(number: float) -> np.ndarray:
+    """States of which one holds no number."""
     rows = states(4, SURE)
-    rows[2, 1] = bad
-    lm = ScriptedLM(
-        lambda r: written("a") if r.params.n == 1 else [Sample("a", hidden_state=x) for x in rows], capabilities=WHITE
-    )
+    rows[2, 1] = number
+    return rows
+
+
+ALIKE = np.array([[1.0, -1.0, 0.0, 0.0]] * 4, dtype=np.float32) / math.sqrt(2)
+
+
+@pytest.mark.parametrize(("texts", "rows", "expected"), [
+    ("aaaa", ALIKE, pytest.approx((3 * math.log(1e-3) + math.log(4 + 1e-3)) / 4)),  # as sure as it gets
+    ("aaaa", without(math.nan), math.inf), ("aaaa", without(math.inf), math.inf),
+    ("--aa", states(4, 1.0), gram_uncertainty(states(4, 1.0))),  # empty samples stay among the k
+    ("---a", states(4, 1.0), math.inf),  # but most of them are empty
+], ids=["alike", "nan", "inf", "some empty", "most empty"])  # fmt: skip
+def test_uncertainty_of_samples_with_these_states(texts: str, rows: np.ndarray, expected: Any) -> None:
+    drawn = [Sample(t.strip("-"), hidden_state=state) for t, state in zip(texts, rows)]
+    lm = ScriptedLM(lambda r: written("a") if r.params.n == 1 else drawn, capabilities=WHITE)
     (found,) = run(lm, PROMPTS[:1])
-    assert found.uncertainty == math.inf
-    assert found.known is None
+    assert found.uncertainty == expected
+    assert (found.known is None) == (expected == math.inf)
+    assert found.empty == texts.count("-")
 
 
 @pytest.mark.parametrize(("greedy", "drawn"), [("", ["a"] * 4), (" \n", ["a"] * 4), ("a", [""] * 4), ("a", ["\n"] * 4)])
@@ -124,21 +127,6 @@ def test_nothing_written_is_unknown_and_not_certain(greedy: str, drawn: list[str
     (found,) = run(ScriptedLM(reply, capabilities=WHITE), PROMPTS[:1], also=["length_normalized_entropy"])
     assert found.uncertainty == math.inf
     assert found.others == {"length_normalized_entropy": math.inf}
-
-
-def test_some_empty_samples_stay_among_the_k() -> None:
-    rows = [Sample("" if i < 2 else "a", hidden_state=s) for i, s in enumerate(states(4, 1.0))]
-    lm = ScriptedLM(lambda r: written("a") if r.params.n == 1 else rows, capabilities=WHITE)
-    (found,) = run(lm, PROMPTS[:1])
-    assert found.uncertainty == gram_uncertainty(states(4, 1.0))  # k does not vary
-    assert found.empty == 2
-
-
-def test_where_most_samples_are_empty_the_uncertainty_is_unknown() -> None:
-    rows = [Sample("" if i < 3 else "a", hidden_state=s) for i, s in enumerate(states(4, 1.0))]
-    lm = ScriptedLM(lambda r: written("a") if r.params.n == 1 else rows, capabilities=WHITE)
-    (found,) = run(lm, PROMPTS[:1])
-    assert (found.uncertainty, found.empty) == (math.inf, 3)
 
 
 def test_samples_cut_at_an_initial_are_written_on_in_one_batch() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -34,18 +34,29 @@ def writes(short: Any, quoted: str = QUOTED) -> Callable[[Generate], Any]:
     return lambda request: short if request.prompt.text.endswith("So the answer is") else quoted
 
 
+def answered(
+    lm: ScriptedLM, question: str = QUESTION, *, shelf: Sequence[Passage] = PASSAGES, **settings: Any
+) -> Answer:
+    engine = SelfReflectEngine(Shelf(shelf), lm, published(**settings), judge=Doubts(), reader=FirstSentenceReader(0.9))
+    return engine.answer(question)
+
+
 def ask(
-    reply: Callable[[Generate], Any],
-    model: Mapping[str, Any] | None = None,
-    question: str = QUESTION,
-    **settings: Any,
+    reply: Callable[[Generate], Any], question: str = QUESTION, abilities: Capabilities | None = None, **settings: Any
 ) -> tuple[Answer, int]:
-    lm = ScriptedLM(reply, **(model or {}))
-    made = published(**{"seakr": {"multi_hop": False}, **settings})
-    engine = SelfReflectEngine(Shelf(), lm, made, judge=Doubts(), reader=FirstSentenceReader(0.9))
-    answer = engine.answer(question)
+    """The answer, and how often the model was asked for a short one without steps."""
+    lm = ScriptedLM(reply, capabilities=abilities)
+    answer = answered(lm, question, **{"seakr": {"multi_hop": False}, **settings})
     asked = [r for r in lm.requests if isinstance(r, Generate) and r.prompt.text.endswith("So the answer is")]
     return answer, len(asked)
+
+
+WORKS = [*PASSAGES, Passage("works", "The lamp was new. It came with the tower.")]
+
+
+def in_steps(lm: ScriptedLM) -> list[Generate]:
+    """The requests of a model that was asked to think."""
+    return [r for r in lm.requests if isinstance(r, Generate) and "Answer in the same format" in r.prompt.text]
 
 
 def test_the_short_answer_stands_where_the_quote_is_refused() -> None:
@@ -93,13 +104,11 @@ def test_a_failure_on_the_second_call_is_raised_and_not_called_a_lack_of_the_doc
         ask(writes(failure))
 
 
-@pytest.mark.parametrize("on_overflow", ["drop", "raise"])
-def test_a_second_prompt_that_fits_with_no_passage_is_left_out_or_raised_as_asked(on_overflow: str) -> None:
-    if on_overflow == "raise":
-        with pytest.raises(ContextOverflowError):
-            ask(writes(ContextOverflowError(200, 100)), on_overflow=on_overflow)
-        return
-    answer, asked = ask(writes(ContextOverflowError(200, 100)), on_overflow=on_overflow)
+def test_a_second_prompt_that_fits_with_no_passage_is_left_out_or_raised_as_asked() -> None:
+    reply = writes(ContextOverflowError(200, 100))
+    with pytest.raises(ContextOverflowError):
+        ask(reply, on_overflow="raise")
+    answer, asked = ask(reply, on_overflow="drop")
     assert asked == 1
     assert answer.abstained
     assert any(d.kind == "read again" and d.outcome == "left out" for d in answer.trace)
@@ -111,10 +120,7 @@ def test_saying_what_was_asked_about_is_no_answer(short: str, shown: bool) -> No
 
 
 def test_one_of_several_that_are_offered_is_an_answer() -> None:
-    lm = ScriptedLM(writes(" 1871"))
-    made = published(seakr={"multi_hop": False})
-    engine = SelfReflectEngine(Shelf(), lm, made, judge=Doubts(), reader=FirstSentenceReader(0.9))
-    assert engine.answer("Was the lamp lit in 1871 or 1872?").text == "1871 [1]"
+    assert ask(writes(" 1871"), "Was the lamp lit in 1871 or 1872?")[0].text == "1871 [1]"
 
 
 def test_a_refused_short_answer_is_not_shown() -> None:
@@ -135,10 +141,7 @@ def test_passages_that_do_not_fit_are_left_out() -> None:
         long = request.prompt.text.count("\n[") > 1
         return ContextOverflowError(200, 100) if long else FOUND
 
-    lm = ScriptedLM(reply)
-    made = published(seakr={"multi_hop": False})
-    engine = SelfReflectEngine(Shelf(), lm, made, judge=Doubts(), reader=FirstSentenceReader(0.9))
-    answer = engine.answer("When was the lamp of the captain lit?")
+    answer, _ = ask(reply, "When was the lamp of the captain lit?")
     assert not answer.abstained
     assert any(d.kind == "context" for d in answer.trace)
 
@@ -149,7 +152,7 @@ def test_how_probable_its_words_were_is_told_but_decides_nothing_by_rule() -> No
     def reply(request: Generate) -> Any:
         return sample if request.prompt.text.endswith("So the answer is") else QUOTED
 
-    answer, _ = ask(reply, {"capabilities": Capabilities(token_logprobs=True)})
+    answer, _ = ask(reply, abilities=Capabilities(token_logprobs=True))
     shown = answer.kept_claims[0]
     assert shown.signals.likely == pytest.approx(0.5)
     assert answer.confidence is not None
@@ -168,10 +171,8 @@ def test_questions_of_several_steps_are_thought_over(written: str, calls: int) -
         return FOUND if text.endswith("So the answer is") else written if text.endswith("\nAnswer:") else QUOTED
 
     lm = ScriptedLM(reply)
-    shelf = Shelf([*PASSAGES, Passage("works", "The lamp was new. It came with the tower.")])
-    engine = SelfReflectEngine(shelf, lm, published(), judge=Doubts(), reader=FirstSentenceReader(0.9))
-    assert engine.answer(QUESTION).text == "1871 [1]"
-    assert sum("Answer in the same format" in r.prompt.text for r in lm.requests if isinstance(r, Generate)) == calls
+    assert answered(lm, shelf=WORKS).text == "1871 [1]"
+    assert len(in_steps(lm)) == calls
 
 
 @pytest.mark.parametrize(
@@ -193,11 +194,8 @@ def test_a_reply_that_goes_round_in_circles_is_not_paid_for(pieces: list[str], s
         return Sample(written, finish_reason="length" if written is pieces[0] else "stop")
 
     lm = ScriptedLM(reply, capabilities=Capabilities(token_prompts=True))
-    shelf = Shelf([*PASSAGES, Passage("works", "The lamp was new. It came with the tower.")])
-    engine = SelfReflectEngine(shelf, lm, published(), judge=Doubts(), reader=FirstSentenceReader(0.9))
-    answer = engine.answer(QUESTION)
-    asked = [r for r in lm.requests if isinstance(r, Generate) and "Answer in the same format" in r.prompt.text]
-    assert [r.params.max_tokens for r in asked] == [100] * len(pieces)
+    answer = answered(lm, shelf=WORKS)
+    assert [r.params.max_tokens for r in in_steps(lm)] == [100] * len(pieces)
     assert answer.abstained if shown is None else answer.text == shown
 
 
@@ -213,7 +211,7 @@ def test_a_short_reply_that_a_passage_holds_is_the_answer_and_the_trace_tells_wh
             return " unknown."
         return Sample(f" {said}", finish_reason=ended) if "Q0?" in request.prompt.text else QUOTED
 
-    answer, asked = ask(reply, seakr={"demonstrations": (DEMO,)}, question="When was the lamp of the captain lit?")
+    answer, asked = ask(reply, "When was the lamp of the captain lit?", seakr={"demonstrations": (DEMO,)})
     again = [d for d in answer.trace if d.kind == "read again"]
     assert (answer.text == "In 1871 [1]", asked) == ((True, 0) if shown else (False, 1))
     assert again[-1].reason == (said if shown else f"unknown (asked for after: {said})")
