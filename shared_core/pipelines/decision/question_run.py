@@ -125,24 +125,17 @@ class Abilities:
         return identity_of(model) if model is not None else self.model_name(role)
 
 
+@dataclass(eq=False, slots=True)
 class Trace:
-    """The decisions of one question, in order; ``yield trace.add(…)`` also reports each as an event.
+    """The decisions of one question.
 
     Attributes:
         decisions: so far, in order.
         limit: the limit that ended the work before it was done, where one did.
     """
 
-    def __init__(self) -> None:
-        self.decisions: list[Decision] = []
-        self.limit: LimitError | None = None
-
-    def add(self, kind: str, outcome: str, reason: str = "", **values: MetadataValue) -> Report:
-        """Record a decision, its figures rounded to six places, and return the request that reports it."""
-        rounded = {k: round(v, 6) if isinstance(v, float) else v for k, v in values.items()}
-        decision = Decision(kind, outcome, reason, rounded)
-        self.decisions.append(decision)  # at once: it is in the trace even if nobody yields the report
-        return Report(Decided(decision))
+    decisions: list[Decision] = field(default_factory=list)
+    limit: LimitError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +165,11 @@ class QuestionRun:
         return self.settings.target_accuracy if self.guarantee is None else self.guarantee.bar
 
     def note(self, kind: str, outcome: str, reason: str = "", **values: MetadataValue) -> Report:
-        """Record a decision: ``yield run.note(…)`` adds it to the trace and reports it as an event."""
-        return self.trace.add(kind, outcome, reason, **values)
+        """Record a decision, its figures rounded to six places; ``yield run.note(…)`` also reports it as an event."""
+        rounded = {k: round(v, 6) if isinstance(v, float) else v for k, v in values.items()}
+        decision = Decision(kind, outcome, reason, rounded)
+        self.trace.decisions.append(decision)  # at once: it is in the trace even if nobody yields the report
+        return Report(Decided(decision))
 
     def stop(self, error: LimitError) -> Report:
         """Record that a limit ended the work; an abstention then gives the limit as its reason."""

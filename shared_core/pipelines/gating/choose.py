@@ -14,7 +14,7 @@ from typing import Literal
 from shared_core.calibration.binding import BindingValue
 from shared_core.calibration.calibration import Calibration
 from shared_core.errors import CapabilityError
-from shared_core.pipelines.decision.question_run import Abilities, Trace
+from shared_core.pipelines.decision.question_run import Abilities, QuestionRun
 from shared_core.runtime.flow import Report
 from shared_core.settings import SeakrSettings, SelfReflectSettings
 from shared_core.uncertainty import Cost, Estimator, best_available, get_estimator
@@ -284,11 +284,11 @@ def choose_threshold(chosen: ChosenEstimator, settings: SelfReflectSettings, con
     )
 
 
-def estimator_report(chosen: ChosenEstimator, threshold: Threshold, trace: Trace, gate: str = "") -> Report:
+def estimator_report(chosen: ChosenEstimator, threshold: Threshold, run: QuestionRun, gate: str = "") -> Report:
     """The trace entry that names the estimator and the threshold, where they are from, and (``gate``) which gate."""
     source = f"threshold: {threshold.source}" if threshold.decides else threshold.source
     reason = "; ".join(part for part in (chosen.reason, gate, source) if part)
-    return trace.add("estimator", chosen.estimator.name, reason, threshold=threshold.value)
+    return run.note("estimator", chosen.estimator.name, reason, threshold=threshold.value)
 
 
 def with_gate(settings: SelfReflectSettings, gate: Gate) -> SelfReflectSettings:

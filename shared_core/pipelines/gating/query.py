@@ -228,7 +228,7 @@ def draft_answer(
     Returns:
         The draft; ``None`` if nothing was written, since whatever were measured, it would not keep the gate shut.
     """
-    yield estimator_report(chosen, threshold, run.trace, why)
+    yield estimator_report(chosen, threshold, run, why)
     if not threshold.decides:
         yield run.note("gate", "retrieve", threshold.source)
         return None

@@ -92,7 +92,7 @@ def seakr(question: str, run: QuestionRun) -> Flow[Answer]:
     # The gate may have been replaced by one that the model can serve: settings must say what is really used.
     run = replace(run, settings=with_gate(run.settings, gate))
     threshold = choose_threshold(chosen, run.settings, run.abilities)
-    yield estimator_report(chosen, threshold, run.trace, why)
+    yield estimator_report(chosen, threshold, run, why)
     options = run.settings.seakr
     demos = options.demonstrations or demonstrations(options.published.task if multi_hop else "simple")
     state = _State(question, run, chosen, threshold, demos)
