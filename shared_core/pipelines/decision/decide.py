@@ -18,7 +18,17 @@ from shared_core.abstention import expected_utility
 from shared_core.abstention.statements import LEANING
 from shared_core.calibration import DriftWatch, FittedGuarantee
 from shared_core.pipelines.decision.question_run import QuestionRun
-from shared_core.pipelines.decision.reasons import BELOW_GUARANTEE, DOCUMENTS_DISAGREE, explain, reason_of
+from shared_core.pipelines.decision.reasons import (
+    BELOW_GUARANTEE,
+    CANNOT_JUDGE,
+    DOCUMENTS_DISAGREE,
+    NOTHING_RETRIEVED,
+    PASSAGES_DO_NOT_ANSWER,
+    SUPPORT_BELOW_TARGET,
+    SUPPORT_UNKNOWN,
+    explain,
+    limit_reason,
+)
 from shared_core.pipelines.decision.wording import abstention_text, assemble, one_line
 from shared_core.runtime.flow import Flow
 from shared_core.settings import SelfReflectSettings
@@ -260,8 +270,7 @@ def _choose(request: DecisionRequest, run: QuestionRun) -> _Choice:
         kept = set(range(len(claims)))
     first, second = request.contradiction or (None, None)
     marked = second if first in kept else None
-    # Shown beside the first, but not kept: the answer must not assert both. -1 is no claim's number.
-    kept.discard(-1 if marked is None else marked)
+    kept -= {marked}  # shown beside the first, but not kept: the answer must not assert both
     judged = []
     for i, claim in enumerate(claims):
         # Its own support, not its score: a claim that leans on a dropped one may well be supported.
@@ -338,16 +347,30 @@ def _abstain(request: DecisionRequest, choice: _Choice, metadata: dict[str, obje
     )
 
 
+_ANSWERABLE_AT_ALL = 0.25
+"""P(the passages answer) below which the reason is the passages; above it, the claims' support."""
+
+
 def _reason(request: DecisionRequest, choice: _Choice, run: QuestionRun) -> str:
-    """Choose the reason for abstaining: a limit, a guarantee, the pipeline's own, or what claims and passages tell."""
-    limit, target = run.trace.limit, run.settings.target_accuracy
-    if limit is None:
-        # Above ρ* and still not kept: nothing but the guarantee's threshold was in the way.
-        if run.guarantee is not None and any(score is not None and score > target for score in choice.scores):
-            return BELOW_GUARANTEE
-        if request.reason:
-            return request.reason
-        if request.contradiction is not None:
-            return DOCUMENTS_DISAGREE
-    known = [c.support for c in request.claims if c.support is not None]
-    return reason_of(request.claims, known, request.passages, request.answerable, limit, request.unknown)
+    """Choose the most specific true reason why nothing was kept."""
+    target = run.settings.target_accuracy
+    if run.trace.limit is not None:  # whatever was found until then says nothing about the documents
+        return limit_reason(run.trace.limit)
+    # Above ρ* and still not kept: nothing but the guarantee's threshold was in the way.
+    if run.guarantee is not None and any(score is not None and score > target for score in choice.scores):
+        return BELOW_GUARANTEE
+    if request.reason:
+        return request.reason
+    if request.contradiction is not None:
+        return DOCUMENTS_DISAGREE
+    if not request.passages:
+        return NOTHING_RETRIEVED
+    if choice.best is None:  # no claim could be judged
+        if request.unknown:
+            return CANNOT_JUDGE
+        return SUPPORT_UNKNOWN if request.claims else PASSAGES_DO_NOT_ANSWER  # no claims: nothing was found to claim
+    # Whether passages suffice names the reason only; it does not decide: a third of the questions with insufficient
+    # context are answered rightly (Joren et al. 2024, "Sufficient context", section 4).
+    if request.answerable is not None and request.answerable < _ANSWERABLE_AT_ALL:
+        return PASSAGES_DO_NOT_ANSWER
+    return SUPPORT_BELOW_TARGET

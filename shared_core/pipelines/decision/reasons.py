@@ -1,13 +1,11 @@
-"""Reasons for abstaining: names, how one is chosen, a sentence for each; and how models word that they decline."""
+"""Reasons for abstaining: names and a sentence for each; and how models word that they decline."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from shared_core.errors import DeadlineError, LimitError
 from shared_core.reading.base import NO_WORDS
-from shared_core.types import Claim, Passage
 
 NOTHING_RETRIEVED = "nothing retrieved"
 PASSAGES_DO_NOT_ANSWER = "passages do not answer"
@@ -29,39 +27,6 @@ FOLLOW_UP_UNCLEAR = "follow-up unclear"
 IN_CONVERSATION = (ABOUT_ANSWER, FOLLOW_UP_UNCLEAR)
 NOT_ASKED = (NOTHING_ASKED, *IN_CONVERSATION)
 """Reasons that lie in the question: no documents were searched."""
-
-ANSWERABLE_AT_ALL = 0.25
-"""P(the passages answer) below which the reason is the passages; above it, the claims' support."""
-
-
-def reason_of(
-    claims: Sequence[Claim],
-    known: Sequence[float],
-    passages: Sequence[Passage],
-    answerable: float | None,
-    limit: LimitError | None,
-    unknown: str,
-) -> str:
-    """Choose the most specific true reason why nothing was kept.
-
-    Args:
-        known: supports of those that could be judged.
-        answerable: P(the passages answer the question), ``None`` if unknown.
-        unknown: why supports are unknown, if they are.
-    """
-    if limit is not None:  # whatever was found until then says nothing about the documents
-        return limit_reason(limit)
-    if not passages:
-        return NOTHING_RETRIEVED
-    if not known:
-        if unknown:
-            return CANNOT_JUDGE
-        return SUPPORT_UNKNOWN if claims else PASSAGES_DO_NOT_ANSWER  # no claims: nothing was found to claim
-    # Whether passages suffice names the reason only; it does not decide: a third of the questions with insufficient
-    # context are answered rightly (Joren et al. 2024, "Sufficient context", section 4).
-    if answerable is not None and answerable < ANSWERABLE_AT_ALL:
-        return PASSAGES_DO_NOT_ANSWER
-    return SUPPORT_BELOW_TARGET
 
 
 def limit_reason(limit: LimitError) -> str:
