@@ -17,7 +17,6 @@ from llama_index.core.base.llms.types import (
     MessageRole,
 )
 from llama_index.core.bridge.pydantic import PrivateAttr
-from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.instrumentation.events import BaseEvent
 from llama_index.core.llms.callbacks import llm_chat_callback, llm_completion_callback
@@ -78,16 +77,6 @@ class Listener(BaseEventHandler):
 
     def of(self, name: str) -> list[Any]:
         return [e for e in self.events if e.class_name() == name]
-
-
-def listen() -> Listener:
-    listener = Listener(events=[])
-    get_dispatcher().add_event_handler(listener)
-    return listener
-
-
-def stop_listening(listener: Listener) -> None:
-    get_dispatcher().event_handlers.remove(listener)
 
 
 Script = Callable[[str, dict[str, Any]], Any]

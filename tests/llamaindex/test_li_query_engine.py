@@ -6,7 +6,6 @@ import asyncio
 import copy
 import json
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -31,7 +30,7 @@ from shared_core import Answer, SelfReflectEngine, SelfReflectSettings
 from shared_core.errors import AbstainedError, ArgumentError, InputError, QuestionError, SettingsError
 from shared_core.lm import ScriptedLM
 from tests.fakes import FirstSentenceReader, Shelf, published
-from tests.llamaindex.li_fakes import QUESTION, ChatLLM, Listener, NodeShelf, listen, nodes, stop_listening
+from tests.llamaindex.li_fakes import QUESTION, ChatLLM, Listener, NodeShelf, nodes
 
 ANSWER = "The lamp was lit in 1871. [1]"
 
@@ -39,13 +38,6 @@ ANSWER = "The lamp was lit in 1871. [1]"
 def engine(*probabilities: float | None, shelf: Any = None, **arguments: Any) -> SelfReflectQueryEngine:
     reader = FirstSentenceReader(*probabilities)
     return SelfReflectQueryEngine.from_args(NodeShelf() if shelf is None else shelf, reader=reader, **arguments)
-
-
-@pytest.fixture
-def listener() -> Iterator[Listener]:
-    made = listen()
-    yield made
-    stop_listening(made)
 
 
 def test_an_answer_is_a_response_with_sources_in_citation_order() -> None:

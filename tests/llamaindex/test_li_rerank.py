@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from shared_core.errors import InputError, ModelLoadError, SettingsError
 from shared_core.lm import Capabilities, Generate, Sample, ScriptedLM
 from shared_core.settings import SeakrSettings
 from tests.fakes import FirstSentenceReader
-from tests.llamaindex.li_fakes import QUESTION, CompletionLLM, Listener, NodeShelf, listen, nodes, stop_listening
+from tests.llamaindex.li_fakes import QUESTION, CompletionLLM, Listener, NodeShelf, nodes
 
 FEW = SelfReflectSettings(seakr=SeakrSettings(estimator="perplexity", samples=2))
 
@@ -38,13 +37,6 @@ def sure_of(*words: str) -> ScriptedLM:
         return [one] * request.params.n
 
     return ScriptedLM(reply, capabilities=Capabilities(token_logprobs=True))
-
-
-@pytest.fixture
-def listener() -> Iterator[Listener]:
-    made = listen()
-    yield made
-    stop_listening(made)
 
 
 async def test_best_first_with_a_reason_and_nothing_changed() -> None:

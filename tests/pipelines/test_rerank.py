@@ -85,6 +85,11 @@ def test_passages_that_bring_no_answer_come_last_in_their_order_with_finite_scor
     assert scores == sorted(set(scores), reverse=True)
 
 
+def test_what_is_unknown_without_a_passage_is_compared_with_nothing() -> None:
+    lm = scripted(lambda body: by_passage(body) if "This is" in body else (" x.\n", math.nan))
+    assert "unknown without a passage" in reranker(lm).rerank(QUESTION, GREEK)[0].reason
+
+
 def test_a_passage_or_a_question_longer_than_the_context_may_be_an_error() -> None:
     def reply(body: str) -> Any:
         return ContextOverflowError(9, 8) if "beta" in body else by_passage(body)
