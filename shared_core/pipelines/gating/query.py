@@ -24,7 +24,7 @@ from shared_core.pipelines.gating.choose import (
 )
 from shared_core.pipelines.gating.measure import Measurement, measure
 from shared_core.pipelines.gating.prompts import ANSWER_STOPS, short_answer_prompt
-from shared_core.pipelines.gating.statistics import attended_words, attention_from, probabilities
+from shared_core.pipelines.gating.statistics import AttendedWords, attended_words, attention_from, probabilities
 from shared_core.runtime.flow import Flow
 from shared_core.settings import SeakrSettings
 from shared_core.types import Decision, MetadataValue, Passage
@@ -65,10 +65,10 @@ def decide_retrieval(draft: Measurement, threshold: Threshold, options: SeakrSet
 
 
 def _decide_by_attention(draft: Measurement, options: SeakrSettings) -> tuple[bool, str]:
-    words = attended_words(draft.greedy)
-    if words is None or not words.words:
+    found = _find_trigger(draft, options)
+    if found is None:
         return True, "attention weights are not known"
-    trigger = _find_trigger(draft, options)
+    words, trigger = found
     limit = options.published.dragin_threshold
     if trigger is None:
         return False, f"no word has a value > {limit:g}"
@@ -78,13 +78,14 @@ def _decide_by_attention(draft: Measurement, options: SeakrSettings) -> tuple[bo
     return True, f"the word {words.words[trigger.word].text!r} has the value {value:.3f} > {limit:g}"
 
 
-def _find_trigger(draft: Measurement, options: SeakrSettings) -> Trigger | None:
+def _find_trigger(draft: Measurement, options: SeakrSettings) -> tuple[AttendedWords, Trigger | None] | None:
+    """The draft's words and the one that triggers, if any; ``None`` where attention weights are not known."""
     words = attended_words(draft.greedy)
     if words is None or not words.words:
         return None
     entropies = words.weighted_entropies(published=options.published.follows_code)
     # One sentence: the draft, all of its words.
-    return dragin_trigger(words.attention, entropies, [len(words.words)], options.published.dragin_threshold)
+    return words, dragin_trigger(words.attention, entropies, [len(words.words)], options.published.dragin_threshold)
 
 
 def formulate(question: str, draft: Measurement, steps: list[str], options: SeakrSettings) -> str:
@@ -136,7 +137,7 @@ def _without_lead(pieces: Sequence[str], p: Sequence[float]) -> tuple[list[str],
 
 
 def _query_by_attention(question: str, draft: Measurement, steps: list[str], options: SeakrSettings) -> str:
-    words, trigger = attended_words(draft.greedy), _find_trigger(draft, options)
+    words, trigger = _find_trigger(draft, options) or (None, None)
     if words is None or trigger is None:
         return ""  # `formulate` then takes the question
     # Steps joined as `step_prompt` joins them: they are looked up in the prompt's text.
