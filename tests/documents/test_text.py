@@ -38,6 +38,21 @@ def test_a_mail_is_known_by_its_head() -> None:
     assert read(mail, "order.txt").text == read(mail, "order.eml").text
 
 
+def test_outlines_and_releases_of_packages_are_sections() -> None:
+    outline = "* Release 2.1\n\n** Bugs\n\n  None.\n\n* Release 2.0\n\n** Bugs\n\n* a\n* b\n"
+    document = read(f"ROPE NEWS      -*- outline -*-\n\n{outline}", "NEWS")
+    assert document.title == "ROPE NEWS"
+    assert [(h.level, h.label) for h in document.headings] == [
+        (1, "Release 2.1"), (2, "Bugs"), (1, "Release 2.0"), (2, "Bugs"),
+    ]  # fmt: skip
+    assert read("* Far apart.\n\n* Items of a list\n\n* Another\n\nEnd.", "a.txt").headings == ()
+    releases = "".join(
+        f"rope ({v}-1) unstable; urgency=low\n\n  * New.\n\n -- Ida <i@a.org>  Mon\n\n" for v in ("2.1", "2.0")
+    )
+    document = read(releases, "changelog")
+    assert (document.title, len(document.headings)) == ("rope", 2)
+
+
 def test_the_newest_release_is_no_title_but_what_is_above_all_releases_is() -> None:
     news = (FILES / "whole" / "NEWS.txt").read_text()
     assert read(f"The winch\n=========\n\n{news.replace('=', '-')}", "a.txt").title == "The winch"
@@ -45,7 +60,20 @@ def test_the_newest_release_is_no_title_but_what_is_above_all_releases_is() -> N
 
 
 PARTS = {
-    "a.txt": ["-a", "-a  b\n", "A?\n\n", "1. a\n\n", "-a \n", " ", "\n", "-a b ", "\n1.1 a\n\n", "a  [Page 1]\n\f"],
+    "a.txt": [
+        "** a\n\n",
+        "a (1) b; urgency=c\n",
+        "-a",
+        "-a  b\n",
+        "A?\n\n",
+        "1. a\n\n",
+        "-a \n",
+        " ",
+        "\n",
+        "-a b ",
+        "\n1.1 a\n\n",
+        "a  [Page 1]\n\f",
+    ],
     "a.md": ["|", "| a | b |\n|---|---|\n", "```\n", "| -", "|---|\n", "a|\n", "<!--", "<a ", "`a``b", "~~a"],
     "a.adoc": ["\n\n----", "= ", "== a  "],
     "a.org": ["#+begin_a\n", "* a :b"],

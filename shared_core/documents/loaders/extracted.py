@@ -265,5 +265,5 @@ def first_line_title(text: str) -> str:
     match = _FIRST_LINE.match(text)
     if match is None:
         return ""
-    line = one_line(match.group(1))
+    line = re.sub(r"[ \t]*-\*-[^\n]*-\*-", "", one_line(match.group(1)))  # an editor's mode
     return line if len(line) <= _TITLE_CHARACTERS and not line.endswith(_SENTENCE_ENDS) else ""

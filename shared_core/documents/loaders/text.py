@@ -52,6 +52,10 @@ _NUMBERED = re.compile(
     r"[^\W\d_][^\n]{0,98}[^\s.,;:?!](?=\r?\n[ \t]*\r?\n)"
 )
 _LEAST_NUMBERED = 3
+# "openssh (1:9.2p1-1) unstable; urgency=medium": a release in Debian's lists of changes.
+_RELEASE = re.compile(r"^[a-z0-9][a-z0-9+.-]+ \([^()\s]+\) [\w .-]+; urgency=\w+(?=[ \t]*\r?$)", re.MULTILINE)
+# "** Bug fixes" of an outline, as GNU's lists of changes are: at the margin, with an empty line above and below.
+_OUTLINE = re.compile(r"(?:\A|(?<=\n\n)|(?<=\n\r\n))(\*{1,4})[ \t]+([^\n]*[^\s.,;:?!])(?=[ \t]*\r?\n[ \t]*\r?\n)")
 # The foot and the head of a page in RFCs: "Moore   Standards Track   [Page 2]", a form feed, "RFC 2047   June 1996".
 _PAGE_END = re.compile(
     r"(?<=\S)[ \t\r]*+\n[ \t\r\n]*+[^\n]*[ \t]{2}\[Page \d{1,4}\][ \t\r]*+(?:\Z|\n"
@@ -107,7 +111,7 @@ MAX_NOTEBOOK_CHARACTERS = 32 * 2**20
 def load_text(text: str) -> Extracted:
     """Read a plain text file; underlined titles, options that are explained and questions of an FAQ head sections."""
     text = _PAGE_END.sub(_joined, text)
-    titles = _rst_headings(text) or _numbered(text)
+    titles = _rst_headings(text) or _numbered(text) or _outline(text) or _releases(text)
     return Extracted(text, _title(text, titles), tuple(sorted([*titles, *_questions(text), *_options(text)])))
 
 
@@ -196,8 +200,22 @@ def _numbered(text: str) -> list[Heading]:
     return [Heading(m.start(), m.end(), m[1].count(".") + 1, one_line(m[0])) for m in found]
 
 
+def _outline(text: str) -> list[Heading]:
+    """Find the headings of an outline: at least two of a second level."""
+    found = list(_OUTLINE.finditer(text))
+    if sum(len(m[1]) > 1 for m in found) < 2:  # a list whose items are far apart
+        return []
+    return [Heading(m.start(), m.end(), len(m[1]), one_line(m[2])) for m in found]
+
+
+def _releases(text: str) -> list[Heading]:
+    return [Heading(m.start(), m.end(), 1, one_line(m[0])) for m in _RELEASE.finditer(text)]
+
+
 def _title(text: str, titles: list[Heading]) -> str:
     """Return the first title if it is above all others: not the newest release of a list of changes."""
+    if release := _RELEASE.match(text):
+        return release.group().split(" ")[0]
     above = titles and all(heading.level > titles[0].level for heading in titles[1:])
     return titles[0].label if above else first_line_title(text)
 
