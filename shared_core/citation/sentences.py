@@ -69,6 +69,10 @@ _BLOCK_START = re.compile(
     r"[-*+•‣◦▪●○–—·][ \t\u00a0]|\(?(?:\d{1,3}|[A-Za-z]|[ivx]{1,5})[.)][ \t\u00a0]|#{1,6}[ \t]|\||>"
     r"|={3}|-{3}|:{3}|\*{3}|_{3}"
 )
+_PARENTHESISED = re.compile(r"\((?:\d{1,3}|[A-Za-z]|[ivx]{1,5})\)[ \t]")
+_RUN = re.compile(r"\S{0,60}")
+_RUNNING = _words("and or but of to in on at for from with by as that which who is are was were be the than if so")
+_TERM = re.compile(r"[^\t\n]{1,60}\t")  # of a definition behind a tab, or the first cell of a row
 _FIELD_OF_RST = re.compile(r":[^\W\d_][^:\n]{0,79}:(?=\s)")  # ":Author: …", ":param speed: …"
 _UNIT = re.compile(r"\d[\s\u202f][a-z]\Z")  # "3.40 m": a measure, no initial
 _FIELD = re.compile(r"[^\W\d_][^:;\n]{0,39}: ")
@@ -292,6 +296,8 @@ def _block_cuts(text: str, lines: list[tuple[int, int]]) -> Iterator[int]:
         return
     width = max(60, *(end - start for start, end in lines))
     begins, names = _entries(text, [line for line in lines if line[0] < line[1]])
+    listed = not begins and not names and _is_list(text, lines, width)
+    single = sum(bool(_PARENTHESISED.match(text, start)) for start, _ in lines) == 1  # "…, version\n(7) and above"
     field = -1  # indent of the field that the line is of
     for (start, end), (next_start, next_end) in itertools.pairwise(lines):
         if _UNDERLINE.match(text, next_start, next_end):
@@ -304,12 +310,17 @@ def _block_cuts(text: str, lines: list[tuple[int, int]]) -> Iterator[int]:
         field = -1
         if (
             next_start in begins
-            or _BLOCK_START.match(text, next_start, min(next_end, next_start + 12))
+            or (
+                _BLOCK_START.match(text, next_start, min(next_end, next_start + 12))
+                and not (single and _PARENTHESISED.match(text, next_start))
+            )
+            or _TERM.match(text, next_start, next_end)
             or _FIELD_OF_RST.match(text, next_start, next_end)
             or text.startswith(("#", ":::", "!!! "), start)
             or _UNDERLINE.match(text, start, end)
             or _ended_on_purpose(text, end - start, next_start, next_end, width)
             or _same_field(text, start, next_start)
+            or (listed and _is_item(text, (start, end), next_start, width))
         ):
             yield end
 
@@ -328,6 +339,34 @@ def _entries(text: str, lines: list[tuple[int, int]]) -> tuple[set[int], set[int
     names |= {start for start, end in lines if _SECTION.match(text, start, end)}
     begins |= keys | {after for (start, _), (after, _) in itertools.pairwise(lines) if start in ended}
     return {start for start in begins if text[start] not in "}])"}, names
+
+
+def _is_list(text: str, lines: list[tuple[int, int]], width: int) -> bool:
+    """Return whether lines without bullets are items: none was wrapped, hardly any ends or continues a sentence."""
+    if len(lines) < 4:
+        return False
+    pairs = list(itertools.pairwise(lines))
+    fit = sum(_fits(text, start, end, after, width) for (start, end), (after, _) in pairs)
+    running = sum(text[end - 1] in ".,;:-" or _first_word(text, after) in _RUNNING for (_, end), (after, _) in pairs)
+    return fit >= 0.6 * len(pairs) and running <= 0.2 * len(pairs)
+
+
+def _is_item(text: str, line: tuple[int, int], next_start: int, width: int) -> bool:
+    """Whether the next line of a list begins an item: it is not indented more, nor wrapped."""
+    more = _indent(text, next_start) - _indent(text, line[0])
+    if more:
+        return more < 0
+    return _fits(text, *line, next_start, width) or not text[next_start].islower()
+
+
+def _fits(text: str, start: int, end: int, next_start: int, width: int) -> bool:
+    """Whether the next line's first word would have fitted on this line with room to spare."""
+    return end - start + 1 + len(_first_word(text, next_start)) <= 0.85 * width
+
+
+def _first_word(text: str, start: int) -> str:
+    found = _RUN.match(text, start)
+    return found.group() if found else ""
 
 
 def _ended_on_purpose(text: str, length: int, next_start: int, next_end: int, width: int) -> bool:
