@@ -45,7 +45,9 @@ __all__ = [
 ABSENT, VALUE, OPPOSITE, NEGATION = CONFLICTS = ("absent", "value", "opposite", "negation")
 """The question's value is in no passage; the sentence gives another one; the opposite; lacks the negation."""
 
-_WORD = re.compile(r"[^\W\d_]+")
+_WORD = re.compile(r"[^\W\d_]+(?:-time)?")  # "part-time" has an opposite, "part" has none
+_RANK = re.compile(r"\b(vice|deputy|assistant|associate|acting|interim|honorary)[- ]([a-z]{4,})", re.IGNORECASE)
+_NOW = re.compile(r"\b(?:current|present) ([a-z]{4,})", re.IGNORECASE)
 _LOOSE = {side[0] for word in ("before", "begin", "keep") if (side := side_of(word))}
 """Pairs that right answers exchange as often as wrong ones: a span of time tells begin and end, kept and deleted."""
 _NEGATED = re.compile(
@@ -60,7 +62,16 @@ _NEGATING = re.compile(
     re.IGNORECASE,
 )
 
-
+_DECISION_ASKED = re.compile(r"\b(?:may|allowed|approved|permitted|granted|decided|agreed|accepted)\b", re.IGNORECASE)
+_DECIDED = re.compile(
+    r"\b(?:allow|approv|permit|grant|decid|agree|accept|reject|refus|den(?:y|ied)|declin|vot|carried|pass|turned down)",
+    re.IGNORECASE,
+)
+_WISHED = re.compile(
+    r"\b(?:asked (?:to|for|if|whether)|propos(?:ed|es)|suggest(?:ed|s)|requested|appl(?:ied|ies) (?:to|for)"
+    r"|want(?:ed|s) to|hope[ds]? to|would like)\b",
+    re.IGNORECASE,
+)
 _FIELD = re.compile(r"(?:^|[;|\n])[ \t]*([^;:|\n]{1,40}): ([^;|\n]*)")
 _TIME_ASKED = re.compile(r"\bwhen\b|\b(?:what|which) (?:time|date|day|year)\b", re.IGNORECASE)
 _STATE = 2  # words at most of a field that names a state
@@ -85,7 +96,8 @@ _SIZE_GIVEN = re.compile(
 
 def can_conflict(question: str) -> bool:
     """Return whether a question asks for something exact: a value, a word that has an opposite, a negation."""
-    return bool(values_of(question) or _sides(question) or _NEGATED.search(question) or _SIZE_ASKED.search(question))
+    asked = (_NEGATED, _SIZE_ASKED, _RANK, _NOW, _DECISION_ASKED)
+    return bool(values_of(question) or _sides(question)) or any(pattern.search(question) for pattern in asked)
 
 
 def find_conflicts(question: str, quote: str, above: str) -> frozenset[str]:
@@ -103,7 +115,9 @@ def find_conflicts(question: str, quote: str, above: str) -> frozenset[str]:
         VALUE: any_another(values_of(question), quote, above),
         OPPOSITE: gives_opposite(question, quote, above)
         or gives_other_dimension(question, quote)
-        or dates_opposite(question, quote),
+        or dates_opposite(question, quote)
+        or tells_wish(question, quote)
+        or lacks_rank(question, f"{above}\n{quote}"),
         NEGATION: lacks_negation(question, quote),
     }
     return frozenset(name for name, holds in found.items() if holds)
@@ -166,6 +180,31 @@ def _is_time(value: str) -> bool:
     """Whether a field has one date, or one time of day or year; a span of time tells both of its ends."""
     times = [q for q in quantities_of(value) if q.is_year or q.dimension == "clock"]
     return len(dates_of(value) or times) == 1
+
+
+def lacks_rank(question: str, text: str) -> bool:
+    """Return whether a question asks for someone of a rank, or of today, and a text names another holder of the office.
+
+    >>> lacks_rank("Who is the vice chair?", "Ann Lee (chair)"), lacks_rank("Who is vice-chair?", "Vice chair: Bo Day")
+    (True, False)
+    >>> lacks_rank("Who is the current director?", "Its first director was Eva Lind.")
+    True
+    """
+    if asked := _RANK.search(question):
+        rank, office = asked.groups()
+        return bool(re.search(rf"\b{office}", text, re.I)) and not re.search(rf"\b{rank}\b", text, re.I)
+    if asked := _NOW.search(question):
+        return bool(re.search(rf"\b(?:first|former|original|previous|past) {asked[1]}\b", text, re.I))
+    return False
+
+
+def tells_wish(question: str, quote: str) -> bool:
+    """Return whether a question asks what was decided or is allowed, and a quote tells only what someone wished.
+
+    >>> tells_wish("How many may they keep?", "They asked to keep two."), tells_wish("How many may they keep?", "Two.")
+    (True, False)
+    """
+    return bool(_DECISION_ASKED.search(question) and _WISHED.search(quote) and not _DECIDED.search(quote))
 
 
 def lacks_negation(question: str, quote: str) -> bool:

@@ -33,7 +33,7 @@ from shared_core.reading.model import ReadingModel, each, load_network, log_odds
 from shared_core.reading.prepared import Asked, Placed, Prepared, Window, overlaps, whole_words
 from shared_core.reading.questions import is_titled, only_refers, opens_in_english, repeats, words
 from shared_core.reading.rewording import reword
-from shared_core.reading.values import any_absent, gives_date, values_of
+from shared_core.reading.values import absent_values, gives_another, gives_date, values_of
 from shared_core.reading.weights import WEIGHTS, Weights, version_of
 from shared_core.support.options import entry_at
 from shared_core.support.pickling import Remade
@@ -49,6 +49,7 @@ _NUMBER = re.compile(r"[\W_]*(?:\d{1,3}\.)*\d{1,3}[.)][\W_]*")  # of an item: "2
 _ASKED_LINE = re.compile(
     r"[ \t>*_#]*(?:Q|Question(?:[ \t]\d{1,3})?)[*_]*[:.](?!.*\bA(?:nswer)?[*_]*[:.])", re.IGNORECASE
 )
+_BARE = re.compile(r"(?:A: )?(?:yes(?: and yes)?|no(?:, sorry)?|sure|of course|certainly)[.!]", re.IGNORECASE)
 _LEADS_IN = re.compile(r"[^:]{1,300}:[ \t*_`\"”)]*")
 _CELL = r":?-+:?[ \t]*"
 _RULE = rf"(?=[^\n|]*\|)[ \t]*(?:\|[ \t]*)?{_CELL}(?:\|[ \t]*{_CELL})*(?:\|[ \t]*)?"
@@ -262,13 +263,17 @@ class ExtractiveReader(Remade):
         """
         places = [f"{above(p)}\n{p.metadata.get('source', '')}" for p in passages]
         told = [f"{place}\n{p.text}" for place, p in zip(places, passages)]
-        absent = {ABSENT} if lost_option or any_absent(values_of(question), told) else set()
+        unknown = absent_values(values_of(question), told)
+        absent = {ABSENT} if lost_option or unknown else set()
+        of_another = [any(v.code and gives_another(v, place) for v in unknown) for place in places]
         lost = self.loaded()[1].conflicts.score
         out = []
         for c in candidates:
             passage = passages[c.passage]
             text = passage.text[c.start : c.end]
             found = find_conflicts(question, text, places[c.passage])
+            if of_another[c.passage]:  # "How heavy is the HX-60?" in the manual of the HX-40
+                found |= {VALUE}
             lower = bool({VALUE, OPPOSITE} & found) or only_refers(text, question)
             out.append(replace(c, conflicts=found | absent, score=c.score + lost * lower))
         return out
@@ -326,7 +331,7 @@ class ExtractiveReader(Remade):
                 self._cache.move_to_end(key)
                 return self._cache[key]
         model, weights = self.loaded()
-        sentences = list(self._splitter(passage.text))
+        sentences = _with_reasons(passage.text, self._splitter(passage.text))
         words = words_of(passage.text, weights.rarity)
         windows = [
             Window(model.apart(p), Tokens.of(words, p.body_ids, p.starts, sentences))
@@ -387,6 +392,17 @@ def _reading(passages: Sequence[Passage], candidate: Candidate, probability: flo
     return Reading(quote, probability if sure else None, candidate.score, short)
 
 
+def _with_reasons(text: str, sentences: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Join a bare yes or no with the sentence behind it, which says of what."""
+    out: list[tuple[int, int]] = []
+    for start, end in sentences:
+        before = text[out[-1][0] : out[-1][1]] if out else ""
+        if _BARE.fullmatch(before) and "\n\n" not in text[out[-1][1] : start]:
+            start = out.pop()[0]
+        out.append((start, end))
+    return out
+
+
 def _is_heading(candidate: Candidate, text: str, passage: Passage) -> bool:
     """Whether ``text`` states nothing: a heading, an item's number, a defined term, a table's head or rule, a question.
 
@@ -404,7 +420,7 @@ def _is_heading(candidate: Candidate, text: str, passage: Passage) -> bool:
     if _LEADS_IN.fullmatch(text) and not entry_at(passage.text, candidate.start)[1]:  # "-l  List in the long format:"
         return True
     above = str(passage.metadata.get("section", "")).split(" > ")
-    return " ".join(text.lstrip("# \t").split()) in above
+    return " ".join(text.strip("#*= \t").split()) in above
 
 
 def _names(passage: Passage, question: str) -> bool:

@@ -18,7 +18,7 @@ from shared_core.citation.facts.quantities import Quantity, quantities_of
 from shared_core.reading.features import RARITY_BUCKETS, Words, words_of
 from shared_core.support.options import code_shape, find_codes, find_variables
 
-__all__ = ["Value", "any_absent", "any_another", "gives_another", "gives_date", "holds", "values_of"]
+__all__ = ["Value", "absent_values", "any_another", "gives_another", "gives_date", "holds", "values_of"]
 
 _DAYS = ["mon", "tues", "wednes", "thurs", "fri", "satur", "sun"]
 _WEEKDAY = re.compile(rf"\b({'|'.join(_DAYS)})days?\b", re.IGNORECASE)
@@ -33,6 +33,9 @@ _FILE = re.compile(
     r"(?<![\w/.])[\w-]+\.(py|js|ts|c|h|rs|go|sh|toml|json|ya?ml|xml|html?|md|rst|txt|cfg|ini|conf|log|csv|pdf|docx?|xlsx?)\b",
     re.IGNORECASE,
 )
+_VERSION = re.compile(r"\b(?:v|versions?|releases?)[ .]?(\d+(?:\.\d+)+)", re.IGNORECASE)
+_METHODS = "GET|POST|PUT|PATCH|DELETE|HEAD"
+_CALL = re.compile(rf"\b({_METHODS})\W{{1,5}}?(/[\w{{}}/-]*[\w}}])")
 _ASKS_WHEN = re.compile(r"\b(?:when|date|day|month|year)\b", re.IGNORECASE)
 _NO_RARITIES = np.zeros(RARITY_BUCKETS, np.float32)
 
@@ -45,7 +48,7 @@ class Value:
         text: as written.
         near: codes of the stems of the content words right before and right after a number; 0 for none.
         number, date, weekday (0 for Monday), code: one of them is set; a code is folded, without hyphens or plural.
-            Paths (``/cards``), names of files and variables are codes too.
+            Paths (``/cards``), calls (``PUT /cards``), names of files and variables are codes too.
     """
 
     text: str
@@ -89,6 +92,8 @@ def holds(value: Value, text: str) -> bool:
         return any(same_date(value.date, d) for d in dates_of(text))
     if value.weekday is not None:
         return value.weekday in weekdays_of(text) or is_every_day(text)
+    if call := _CALL.fullmatch(value.text):
+        return call.groups() in _CALL.findall(text)
     return value.code in _folded(text)
 
 
@@ -107,11 +112,15 @@ def gives_another(value: Value, text: str) -> bool:
         number = value.number
         if number.is_year:
             return any(q.is_year and not q.last for q in quantities_of(text))
+        if _VERSION.search(text) and "." in value.text and not number.unit:
+            return True
         return any(_is_next_to(value, text, q) for q in quantities_of(text))
     if value.date is not None:
         return any(d.month for d in dates_of(text))
     if value.weekday is not None:
         return bool(weekdays_of(text))
+    if call := _CALL.fullmatch(value.text):
+        return any(path == call[2] for _, path in _CALL.findall(text))
     if path := _PATH.fullmatch(value.text) or _FILE.fullmatch(value.text):
         others = path.re.finditer(text)
         return any(m.groups() == path.groups() for m in others)
@@ -119,10 +128,10 @@ def gives_another(value: Value, text: str) -> bool:
     return any(code_shape(c) == shape for c in find_codes(text))
 
 
-def any_absent(values: Iterable[Value], texts: Sequence[str]) -> bool:
-    """Return whether none of the texts holds one of the values; ordinals are left out, which are often paraphrased."""
+def absent_values(values: Iterable[Value], texts: Sequence[str]) -> list[Value]:
+    """Return the values that none of the texts holds; ordinals are left out, which are often paraphrased."""
     exact = [v for v in values if v.number is None or not v.number.ordinal]
-    return any(not any(holds(v, text) for text in texts) for v in exact)
+    return [v for v in exact if not any(holds(v, text) for text in texts)]
 
 
 def any_another(values: Iterable[Value], quote: str, above: str) -> bool:
@@ -143,8 +152,9 @@ def gives_date(question: str, heading: str) -> bool:
 
 
 def _names_of(text: str) -> list[str]:
-    """Return the paths, and the names of files and variables, of a text."""
-    return [*_PATH.findall(text), *(m.group() for m in _FILE.finditer(text)), *find_variables(text)]
+    """Return the calls and paths, and the names of files and variables, of a text."""
+    calls = [m.group() for m in _CALL.finditer(text)]
+    return [*calls, *_PATH.findall(text), *(m.group() for m in _FILE.finditer(text)), *find_variables(text)]
 
 
 def _holds_number(value: Value, number: Quantity, text: str) -> bool:

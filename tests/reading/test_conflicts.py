@@ -34,6 +34,9 @@ CLUB = Passage(
         ("What is the largest lake?", "Its smallest lake is Lake Arn."),
         ("What is the minimum load?", "The maximum load is 5 kg."),
         ("Who was his mother?", "His father was a smith."),
+        ("How much leave do part-time staff get?", "Full-time staff have 28 days of leave."),
+        ("What is the monthly fee?", "The annual fee is 50 euros."),
+        ("When does it open at the weekend?", "On weekdays it opens at 9."),
     ],
 )
 def test_the_opposite_of_a_word_of_the_question(question: str, quote: str) -> None:
@@ -54,6 +57,34 @@ def test_the_opposite_of_a_word_of_the_question(question: str, quote: str) -> No
 def test_another_dimension_than_the_one_asked_for(question: str, quote: str, conflicts: bool) -> None:
     assert can_conflict(question) or not conflicts
     assert (OPPOSITE in find_conflicts(question, quote, "")) == conflicts
+
+
+@pytest.mark.parametrize(
+    ("question", "quote", "conflicts"),
+    [
+        ("Who is the vice chair?", "Present: Ann Lee (chair)", True),
+        ("Who is the vice-chair?", "Ann Lee (chair), Bo Day (vice chair)", False),
+        ("Who is the deputy mayor?", "The mayor is Ann Lee; the deputy is Bo Day.", False),
+        ("Who is the current director?", "Its first director was Eva Lind.", True),
+        ("Who is the current director?", "Eva Lind, the director since 2010, was its first curator.", False),
+        ("How many hives may they keep?", "They asked to keep two hives.", True),
+        ("How many hives may they keep?", "They asked to keep two hives; one was allowed.", False),
+        ("How many requests a minute are allowed?", "A key allows 60 requests a minute.", False),
+        ("How many hives did they ask for?", "They asked to keep two hives.", False),
+    ],
+)
+def test_another_rank_or_what_was_only_wished(question: str, quote: str, conflicts: bool) -> None:
+    assert can_conflict(question) or not conflicts
+    assert (OPPOSITE in find_conflicts(question, quote, "")) == conflicts
+
+
+def test_what_the_manual_of_another_product_says_is_no_answer(reader: ExtractiveReader) -> None:
+    kept = []
+    for question in ("How long is the guarantee on the BK-60?", "How long is the guarantee on the BK-40?"):
+        manual = Passage("p", "The guarantee lasts three years. Descale it every two months.", "Brewer BK-40 kettle")
+        (result,) = reader.read([Read(question, (manual,), expected=0.75)])
+        kept.append(result.readings[0].probability or 0)
+    assert kept[0] < 0.5 < kept[1]
 
 
 @pytest.mark.parametrize(

@@ -140,6 +140,20 @@ def test_the_same_sentence_in_overlapping_chunks_counts_once(reader: ExtractiveR
     assert twice.readings[0].probability == pytest.approx(once.readings[0].probability, abs=1e-9)
 
 
+@pytest.mark.parametrize("mark", ["# ", "** ", "== "])
+def test_a_heading_is_no_answer_whatever_marks_it(reader: ExtractiveReader, mark: str) -> None:
+    text = f"{mark}Performance of the winch improved\n\nThe drum turns twice as fast."
+    passage = Passage("p", text, "Notes", {"section": "Performance of the winch improved"})
+    (result,) = reader.read([Read("What improved the performance of the winch?", (passage,))])
+    assert [r.quote.text for r in result.readings] == ["The drum turns twice as fast."]
+
+
+def test_a_bare_yes_is_quoted_with_what_it_is_about(reader: ExtractiveReader) -> None:
+    text = "Is the winch safe to use in rain?\n\nYes. Its drum is covered by a steel hood."
+    (result,) = reader.read([Read("Is the winch safe to use in rain?", (Passage("p", text, "Winch"),))])
+    assert result.readings[0].quote.text == "Yes. Its drum is covered by a steel hood."
+
+
 def test_a_heading_states_nothing(reader: ExtractiveReader) -> None:
     titled = Passage("h", f"# The lighthouse of Anna Veldt\n\n{LIGHTHOUSE.text}", "Corrow Point")
     quotes = [r.quote.text for r in ask(reader, "Who built the lighthouse at Corrow Point?", titled).readings]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from shared_core import Passage
 from shared_core.reading.base import Read, ReadResult
 from shared_core.reading.extractive import ExtractiveReader
-from shared_core.reading.values import any_absent, any_another, gives_another, gives_date, holds, values_of
+from shared_core.reading.values import absent_values, any_another, gives_another, gives_date, holds, values_of
 
 DESK = Passage(
     "desk",
@@ -59,6 +59,8 @@ def test_other_spellings_of_a_value_hold_it(question: str, text: str) -> None:
         ("What did version 2.2 add?", "Version 2.1 added dark mode."),
         ("What is port 9090 for?", "Port 8080 serves pages."),
         ("What does GET /cards list?", "`GET /accounts` lists accounts."),
+        ("What does PUT /cards do?", "`POST /cards` makes one, `PUT /accounts` another."),
+        ("When was rope 1.13 released?", "* Changes in release 1.3.13 (2009-09-30)"),
         ("What is in setup.py?", "conf.py holds the settings of the docs."),
         ("What does error E7 mean?", "E2: motor too hot"),
         ("Who came in April?", "In March two came."),
@@ -70,14 +72,14 @@ def test_other_spellings_of_a_value_hold_it(question: str, text: str) -> None:
 )
 def test_another_value_of_the_kind(question: str, text: str) -> None:
     assert any_another(values_of(question), text, "")
-    assert any_absent(values_of(question), [text])
+    assert absent_values(values_of(question), [text])
 
 
 def test_another_ordinal_is_another_value_but_none_is_not_absent() -> None:
     values = values_of("How many are on the third floor?")
     text = "There are 14 on the second floor and 3 on the ground floor."
     assert any_another(values, text, "")
-    assert not any_absent(values, [text])  # "the third" is often told otherwise
+    assert not absent_values(values, [text])  # "the third" is often told otherwise
 
 
 @pytest.mark.parametrize(("question", "text"), [
@@ -154,7 +156,7 @@ def test_a_dashed_line_without_columns_makes_no_table(reader: ExtractiveReader) 
 @pytest.mark.parametrize("text", ["1 " * 10_000, "May " * 20_000, "in May " * 20_000, "XIV " * 8_000])
 def test_long_text_of_nothing_but_values_takes_time_in_its_length_only(text: str) -> None:
     values = values_of("What opened at gate 42 in May 2019?")  # quadratic: several minutes
-    assert any_absent(values, [text])
+    assert absent_values(values, [text])
     assert not any_another(values, text, "")
 
 
