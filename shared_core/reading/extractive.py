@@ -50,7 +50,10 @@ _ASKED_LINE = re.compile(
     r"[ \t>*_#]*(?:Q|Question(?:[ \t]\d{1,3})?)[*_]*[:.](?!.*\bA(?:nswer)?[*_]*[:.])", re.IGNORECASE
 )
 _BARE = re.compile(r"(?:A: )?(?:yes(?: and yes)?|no(?:, sorry)?|sure|of course|certainly)[.!]", re.IGNORECASE)
-_LEADS_IN = re.compile(r"[^:]{1,300}:[ \t*_`\"”)]*")
+_LEADS_IN = re.compile(r"[^:]{1,300}:[ \t*_`\"”)]*|(?:(?:or|then|and) )?(?:use|run|type|enter|try)[.,]?", re.IGNORECASE)
+_ELSEWHERE = re.compile(  # "os: ${{ matrix.os }}": the value of a setting is given in another place
+    r"(?:[^\n:]*:\s*\n\s*)*+[^\n:]+:\s*[\"']?(?:\$\{\{\s*(?:matrix|inputs|env|vars|needs|steps)\.|\{\{-?\s*\.Values\.)[^{}\n]*\}\}[\"']?"
+)
 _CELL = r":?-+:?[ \t]*"
 _RULE = rf"(?=[^\n|]*\|)[ \t]*(?:\|[ \t]*)?{_CELL}(?:\|[ \t]*{_CELL})*(?:\|[ \t]*)?"
 _TABLE_RULE = re.compile(rf"[ \t]*\n{_RULE}$", re.MULTILINE)
@@ -412,7 +415,7 @@ def _is_heading(candidate: Candidate, text: str, passage: Passage) -> bool:
         return True
     if is_titled(text) and not _COMMENTED.search(str(passage.metadata.get("source", ""))):
         return True
-    if len(text) < 30 and _NUMBER.fullmatch(text):
+    if _ELSEWHERE.fullmatch(text) or (len(text) < 30 and _NUMBER.fullmatch(text)):
         return True
     line = passage.text[passage.text.rfind("\n", 0, candidate.start) + 1 : candidate.end]
     if _ASKED_LINE.match(line):

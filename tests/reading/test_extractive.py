@@ -148,6 +148,17 @@ def test_a_heading_is_no_answer_whatever_marks_it(reader: ExtractiveReader, mark
     assert [r.quote.text for r in result.readings] == ["The drum turns twice as fast."]
 
 
+def test_a_lead_in_or_a_value_given_elsewhere_is_no_answer(reader: ExtractiveReader) -> None:
+    passages = (
+        Passage("p", "Use\n\nwinch --brake\n\nto stop the drum.", "Winch"),
+        Passage("q", "jobs:\n  test:\n    runs-on: ${{ matrix.os }}\n    timeout-minutes: 10", "ci.yml"),
+    )
+    results = reader.read([Read("How do I stop the drum?", passages), Read("What do the tests run on?", passages)])
+    quoted = [r.quote.text for result in results for r in result.readings]
+    assert "winch --brake" in quoted
+    assert not [text for text in quoted if text == "Use" or "matrix.os" in text]
+
+
 def test_a_bare_yes_is_quoted_with_what_it_is_about(reader: ExtractiveReader) -> None:
     text = "Is the winch safe to use in rain?\n\nYes. Its drum is covered by a steel hood."
     (result,) = reader.read([Read("Is the winch safe to use in rain?", (Passage("p", text, "Winch"),))])
