@@ -70,6 +70,7 @@ _BLOCK_START = re.compile(
     r"|={3}|-{3}|:{3}|\*{3}|_{3}"
 )
 _PARENTHESISED = re.compile(r"\((?:\d{1,3}|[A-Za-z]|[ivx]{1,5})\)[ \t]")
+_NAME = re.compile(r"[^\W_][\w-]*(?: [\w-]+)?\s*")  # the last line of a block, behind a full stop
 _RUN = re.compile(r"\S{0,60}")
 _RUNNING = _words("and or but of to in on at for from with by as that which who is are was were be the than if so")
 _TERM = re.compile(r"[^\t\n]{1,60}\t")  # of a definition behind a tab, or the first cell of a row
@@ -321,6 +322,7 @@ def _block_cuts(text: str, lines: list[tuple[int, int]]) -> Iterator[int]:
             or _ended_on_purpose(text, end - start, next_start, next_end, width)
             or _same_field(text, start, next_start)
             or (listed and _is_item(text, (start, end), next_start, width))
+            or (next_end == lines[-1][1] and text[end - 1] in ".!?" and _NAME.fullmatch(text, next_start, next_end))
         ):
             yield end
 
