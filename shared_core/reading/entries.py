@@ -91,7 +91,7 @@ def of_entries_asked(asked: Asked, entries: Sequence[Entry]) -> tuple[list[int],
     kept, says = _of_clauses(asked, entries, kept)
     kept, marks = _of_settings(asked.words, entries, kept)
     kept = _of_rows(asked.words, entries, kept)
-    return kept, dict.fromkeys(kept, 1) if defines or says else marks
+    return kept, dict.fromkeys(kept, 1) if defines or says else marks or _of_terms(asked, entries, kept)
 
 
 def lacks_options(question: str, words: Words, passages: Sequence[tuple[Passage, NDArray[np.int64]]]) -> bool:
@@ -144,6 +144,18 @@ def _of_names(asked: Asked, entries: Sequence[Entry]) -> tuple[Sequence[int], bo
         return (sorted(explained + named) if explained else every), False
     titles = {i: is_among(asked.words.content, entries[i].prepared.title) for i in explained or named}
     return _fullest(titles) or every, False
+
+
+def _of_terms(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> dict[int, int]:
+    """Return 1 for the first sentence below a heading that is all a question asks the meaning of."""
+    first: dict[object, int] = {}
+    for i in sorted(kept, key=lambda i: (entries[i].passage.metadata.get("start", 0), entries[i].candidate.start)):
+        section = str(entries[i].passage.metadata.get("section", ""))
+        term = section.rpartition(" > ")[2]
+        named = _stems(term)
+        if len(named) and is_among(named, asked.words.content).all() and asks_meaning(asked.text, [term]):
+            first.setdefault((entries[i].passage.metadata.get("source", entries[i].passage.id), section), i)
+    return dict.fromkeys(first.values(), 1)
 
 
 def _asks_meaning(asked: Asked, wanted: Collection[str], entry: Entry) -> bool:

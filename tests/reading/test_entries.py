@@ -144,6 +144,18 @@ def test_the_definition_of_an_option_asked_for_is_quoted_and_sure(reader: Extrac
     )
 
 
+def test_what_a_heading_means_is_told_by_the_first_sentence_below_it(reader: ExtractiveReader) -> None:
+    depfile = Passage("d", "depfile\nPath to an optional Makefile with more dependencies. It is read once.", "Manual",
+                      {"section": "Rules > depfile", "source": "m.html", "start": 0})  # fmt: skip
+    generator = Passage("g", "generator\nIf present, the depfile and the outputs are kept.", "Manual",
+                        {"section": "Rules > generator", "source": "m.html", "start": 90})  # fmt: skip
+    for question in ("What is depfile?", "What does depfile mean?"):
+        (result,) = reader.read([Read(question, (generator, depfile))])
+        assert result.readings[0].quote.text == "Path to an optional Makefile with more dependencies."
+        assert (result.readings[0].probability or 0) > 0.5
+    assert probability(reader, "What is depfile?", depfile) > probability(reader, "How large is depfile?", depfile)
+
+
 def test_an_option_that_the_command_does_not_have_is_less_sure_than_one_without_a_page(
     reader: ExtractiveReader,
 ) -> None:
