@@ -358,7 +358,7 @@ def _is_item(text: str, line: tuple[int, int], next_start: int, width: int) -> b
     more = _indent(text, next_start) - _indent(text, line[0])
     if more:
         return more < 0
-    return _fits(text, *line, next_start, width) or not text[next_start].islower()
+    return _fits(text, *line, next_start, width) or not text[next_start : next_start + 1].islower()
 
 
 def _fits(text: str, start: int, end: int, next_start: int, width: int) -> bool:

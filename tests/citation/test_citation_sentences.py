@@ -48,6 +48,7 @@ def pieces(text: str) -> list[str]:
     ":::note|\niPhones are banned.|\n:::", "!!! warning|\n    iPhones are banned.",
     "It is agreed as\nfollows: the tenant pays, and the landlord, who lives\nabove, repairs.",
     "rope >= 2.16|\nchain|\nwinch >= 2.30 (from the yard's workshop, which\n  is closed now)|\noars, paddles|\nbuoy",
+    f"rope|\noar|\nbuoy|\nwinch|\n{'x' * 80}\n",
     "3 eggs|\n200 g flour|\n1 l milk|\na pinch of salt|\nbutter for the pan",
     "The router has four ports,\nof which one is for the modem\nand three are for computers,\nso plug it\nin.",
     "Libraries made by third parties must support the current version\n(7) to work.", "(1) Open it.|\n(2) Close it.",
