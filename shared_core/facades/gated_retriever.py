@@ -52,6 +52,9 @@ class GatedRetriever:
         judge, embedder: for estimators that compare meanings.
         calibrations: by purpose; read from ``settings.calibration`` if not given.
 
+    Attributes:
+        settings, gate: as given; the settings name the gate too.
+
     The settings' ``deadline`` raises ``DeadlineError`` when it passes; a gate whose budget (``max_calls``,
     ``max_tokens``) is too small to measure the uncertainty retrieves.
 
@@ -79,14 +82,9 @@ class GatedRetriever:
         parts = Parts.of(
             settings, retriever=retriever, lm=lm, judge=judge, embedder=embedder, calibrations=calibrations
         )
-        self._gate: GateName = gate
+        self.gate: GateName = gate
         self.settings = parts.settings.replace(seakr=parts.settings.seakr.replace(gate=gate))
         self._resources, self._context = parts.resources, parts.context
-
-    @property
-    def gate(self) -> GateName:
-        """Name of the gate."""
-        return self._gate
 
     def over(self, retriever: Retriever) -> Self:
         """Return the same gate over another retriever; model and parts are shared, nothing is loaded again."""
@@ -98,7 +96,7 @@ class GatedRetriever:
     def warm_up(self) -> Self:
         """Send one query to the retriever, and load the embedder if the gate compares meanings; calls no model."""
         wanted: list[LeafRequest] = [Retrieve("ready?", 1, self.settings.where)]
-        if compares_meanings(self.settings, self._context) and self._gate == "uncertainty":
+        if compares_meanings(self.settings, self._context) and self.gate == "uncertainty":
             wanted.append(Embed(("Ready.",)))
         load(wanted, self._resources)
         return self

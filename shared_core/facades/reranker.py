@@ -44,6 +44,9 @@ class SelfReflectReranker:
         reader: extractive reader; by default the shipped one, loaded at first use.
         judge, embedder: for estimators that compare meanings.
 
+    Attributes:
+        settings, method: as given.
+
     Raises:
         SettingsError: unknown method, or one that needs a language model and there is none.
         LimitError: while ranking, if the settings' ``deadline``, ``max_calls`` or ``max_tokens`` is reached.
@@ -65,12 +68,7 @@ class SelfReflectReranker:
             raise SettingsError(f"Re-ranking by {method} needs a language model.", hint="Give one: lm=….")
         parts = Parts.of(settings, lm=lm, reader=reader, judge=judge, embedder=embedder, calibrations={})
         self.settings, self._resources, self._context = parts.settings, parts.resources, parts.context
-        self._method: RerankMethod = method
-
-    @property
-    def method(self) -> RerankMethod:
-        """Name of the ranking method."""
-        return self._method
+        self.method: RerankMethod = method
 
     @property
     def model_name(self) -> str:

@@ -51,6 +51,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from shared_core.lm.base import Generate, HiddenStates, Score, TokenIds
@@ -67,6 +68,7 @@ from shared_core.runtime.requests import (
     Together,
     describe,
     leaves_of,
+    send_results,
 )
 from shared_core.runtime.resources import LATE, Resources
 from shared_core.types import Event
@@ -160,7 +162,8 @@ class _Track(Generic[T]):
         return () if self.request is None else leaves_of(self.request)
 
     def resume(self, results: list[Any]) -> None:
-        request, flow = self.request, self.flow
+        request = self.request
+        assert request is not None, "a flow that is done waits for nothing"
         late = [leaf for leaf, result in zip(self.leaves, results) if result is LATE]
         if late:
             error = self.clock.error(late)
@@ -169,16 +172,7 @@ class _Track(Generic[T]):
             if self.late > _LATE_REQUESTS:  # the flow catches the error and asks again, for ever
                 self.request, self.error = None, error
                 return
-        errors = [r for r in results if isinstance(r, BaseException)]
-        if isinstance(request, Together):
-            if errors and not request.return_errors:
-                self._step(lambda: flow.throw(errors[0]))
-            else:
-                self._step(lambda: flow.send(results))
-        elif errors:
-            self._step(lambda: flow.throw(errors[0]))
-        else:
-            self._step(lambda: flow.send(results[0]))
+        self._step(lambda: send_results(self.flow, request, results))
 
     def _step(self, advance: Callable[[], Request]) -> None:
         flow = self.flow
@@ -350,10 +344,8 @@ async def arun_many(
 
 
 def _tracks(flows: Sequence[Flow[T]], on_event: Callable[[int, Event], None] | None, clock: Clock) -> list[_Track[T]]:
-    def listener(i: int) -> Callable[[Event], None]:
-        return lambda event: None if on_event is None else on_event(i, event)
-
-    return [_Track(flow, listener(i), clock) for i, flow in enumerate(flows)]
+    hear = on_event or (lambda i, event: None)
+    return [_Track(flow, partial(hear, i), clock) for i, flow in enumerate(flows)]
 
 
 def _results(tracks: Sequence[_Track[T]]) -> list[T | Exception]:

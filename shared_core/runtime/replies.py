@@ -15,7 +15,7 @@ from shared_core.errors import EmptyReplyError
 from shared_core.lm.base import Generate, Generation, Sample
 from shared_core.lm.chat.read import Kept, kept_tokens
 from shared_core.lm.chat.thoughts import find_thoughts
-from shared_core.runtime.flow import Flow, LeafRequest, Report, Together, leaves_of
+from shared_core.runtime.requests import Flow, LeafRequest, Report, Together, leaves_of, send_results
 
 T = TypeVar("T")
 _PER_TOKEN = ("token_ids", "tokens", "logprobs", "entropy", "logsumexp", "alternatives")
@@ -49,27 +49,19 @@ def readable(flow: Flow[T], note: Callable[[str], Report]) -> Flow[T]:
             if isinstance(request, Report):
                 request = flow.send(found)
                 continue
-            together = isinstance(request, Together) and isinstance(found, list)
-            results = list(found) if together else [found]
+            if isinstance(request, Together) and isinstance(found, Exception):  # the batch did not go out
+                request = flow.throw(found)
+                continue
+            results = found if isinstance(request, Together) else [found]
             empty = next((r for r in results if isinstance(r, EmptyReplyError)), None)
-            results = [_readable(leaf, r) for leaf, r in zip(leaves_of(request), results)]
             if empty is not None:
                 yield note(empty.message)
-            request = _resume(flow, request, results, together)
+            request = send_results(flow, request, [_readable(*pair) for pair in zip(leaves_of(request), results)])
     except StopIteration as stop:
         value: T = stop.value
         return value
     finally:
         flow.close()
-
-
-def _resume(flow: Flow[T], request: Any, results: Sequence[Any], together: bool) -> Any:
-    """Send the flow its results, or throw the error that it is to be thrown, as a driver does."""
-    tolerant = together and request.return_errors
-    failed = next((r for r in results if isinstance(r, Exception)), None)
-    if failed is not None and not tolerant:
-        return flow.throw(failed)
-    return flow.send(list(results) if together else results[0])
 
 
 def _readable(leaf: LeafRequest, result: Any) -> Any:

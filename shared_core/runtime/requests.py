@@ -72,6 +72,14 @@ def leaves_of(request: Request) -> tuple[LeafRequest, ...]:
     return () if isinstance(request, Report) else (request,)
 
 
+def send_results(flow: Flow[T], request: Request, results: Sequence[Any]) -> Request:
+    """Send a flow the results of its request, or throw the first error among them unless it wants errors as values."""
+    errors = [result for result in results if isinstance(result, BaseException)]
+    if errors and not (isinstance(request, Together) and request.return_errors):
+        return flow.throw(errors[0])
+    return flow.send(list(results) if isinstance(request, Together) else results[0])
+
+
 def describe(requests: Sequence[LeafRequest]) -> str:
     """Describe requests for traces and errors: ``2 Generate (claim), 1 Retrieve``."""
     roles = ((type(r).__name__, getattr(r, "model", "default")) for r in requests)

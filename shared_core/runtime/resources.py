@@ -59,17 +59,19 @@ class Resources:
 
     def model(self, role: str) -> LanguageModel:
         """Return the model with that role, else the default model; raises CapabilityError if there is neither."""
-        found = self.models.get(role) or self.models.get("default")
+        found = self._find_model(role)
         if found is None:
             raise CapabilityError("text", "none", hint="Give one: lm=…, or use pipeline='composed'.")
         return found
+
+    def _find_model(self, role: str) -> LanguageModel | None:
+        return self.models.get(role) or self.models.get("default")
 
     def calls_of(self, request: Generate | Score | HiddenStates) -> int:
         """Count the calls that a request to a model takes: one, or one for each sample where the backend needs that."""
         if not isinstance(request, Generate) or request.params.n == 1:
             return 1
-        model = self.models.get(request.model) or self.models.get("default")
-        return request.params.n if getattr(model, "samples_are_calls", False) else 1
+        return request.params.n if getattr(self._find_model(request.model), "samples_are_calls", False) else 1
 
     def execute(self, requests: Sequence[LeafRequest], seconds: float | None = None) -> list[Any]:
         """Carry out the requests, those of one kind as one batch; return results (or errors, as values) in order.

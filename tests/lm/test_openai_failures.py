@@ -265,9 +265,9 @@ def test_nobody_waits_for_the_abilities_of_a_server_that_went_away(server: FakeS
     assert not lm.capabilities.grammar, "it came back with other flags"
 
 
-@pytest.mark.parametrize(("said", "needed", "available"), WORDS[:6])
+@pytest.mark.parametrize(("needed", "available", "said"), WORDS[:6])
 def test_overflows_that_servers_tell_of(
-    server: FakeServer, lm: OpenAICompatibleLM, said: Any, needed: int, available: int
+    server: FakeServer, lm: OpenAICompatibleLM, needed: int, available: int, said: Any
 ) -> None:
     body = said if isinstance(said, dict) else {"error": {"message": said}}
     server.faults.append({"status": 400, "body": body})

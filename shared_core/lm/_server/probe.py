@@ -85,16 +85,14 @@ async def _tried(prober: _Prober, found: Abilities, api: Api) -> Abilities:
     if not routes:
         raise next(r for r in tried if isinstance(r, Failure))
     completions = routes.get(COMPLETIONS)
-    found = dataclasses.replace(found, chat=routes.get(CHAT), completions=completions)
-    found = dataclasses.replace(found, streams=await prober.shows(prober.streams(next(iter(routes.values())))))
-    if completions is None:
-        return found
-    names = ("id_prompts", "tokenizes", "prompt_logprobs", "echo")
-    works: dict[str, Any] = {name: await prober.shows(getattr(prober, name)(completions)) for name in names}
-    found = dataclasses.replace(found, **works)
-    return dataclasses.replace(
-        found, control_strings=await listed_control_strings(prober.endpoint, prober.deadline) if found.tokenizes else ()
-    )
+    streams = await prober.shows(prober.streams(next(iter(routes.values()))))
+    works: dict[str, Any] = {"chat": routes.get(CHAT), "completions": completions, "streams": streams}
+    if completions is not None:
+        for name in ("id_prompts", "tokenizes", "prompt_logprobs", "echo"):
+            works[name] = await prober.shows(getattr(prober, name)(completions))
+        if works["tokenizes"]:
+            works["control_strings"] = await listed_control_strings(prober.endpoint, prober.deadline)
+    return dataclasses.replace(found, **works)
 
 
 async def _model(

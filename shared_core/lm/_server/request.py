@@ -100,8 +100,8 @@ class Planner:
                 hint="The server must take ids and tokenize (vLLM), or give tokenizer=.",
             )
         elif route.is_chat:
-            body["messages"], more, restored = as_messages(prompt, self._control, continues=route.continues)
-            body |= more
+            messages, more, restored = as_messages(prompt, self._control, continues=route.continues)
+            body |= {"messages": [{"role": role, "content": text} for role, text in messages], **more}
         else:
             body["prompt"], restored = as_text(plain_layout(prompt).parts, self._control)
         body |= _sampling_fields(params, route) | fields

@@ -208,7 +208,7 @@ class ChatAdapter(Portable, BaseLanguageModel):
         return self._gather(plans, await acall_all(calls, at_once=at_once, seconds=self.timeout))
 
     def _planned(self, requests: Sequence[Generate]) -> tuple[list[_Plan], list[tuple[_Plan, Ask]], int]:
-        plans = [_Plan(r, self._asks(r)) for r in requests]
+        plans = [_Plan(self._asks(r)) for r in requests]
         asks = [(plan, ask) for plan in plans for ask in plan.asks]
         return plans, asks, self._at_once([a for _, a in asks])
 
@@ -338,10 +338,9 @@ class ChatAdapter(Portable, BaseLanguageModel):
 
 
 class _Plan:
-    """A request, its calls, what they cost, and why it fails."""
+    """The calls for a request, what they cost, and why it fails."""
 
-    def __init__(self, request: Generate, asks: list[Ask] | LanguageModelError) -> None:
-        self.request = request
+    def __init__(self, asks: list[Ask] | LanguageModelError) -> None:
         self.refused = asks if isinstance(asks, LanguageModelError) else None
         self.asks = [] if isinstance(asks, LanguageModelError) else asks
         self.failed: LanguageModelError | None = None

@@ -16,6 +16,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import resources
 from typing import Any
 
 from shared_core.errors import InputError
@@ -27,25 +28,8 @@ MARK = "\u2060"
 Stretch = tuple[str, bool]
 """A text, and whether it is trusted: written by us, so that its control strings are meant."""
 
-COMMON_CONTROL_STRINGS: tuple[str, ...] = (
-    # ChatML, GPT, Qwen, Phi
-    "<|im_start|>", "<|im_end|>", "<|im_sep|>", "<|endoftext|>", "<|endofprompt|>", "<|end|>", "<|start|>",
-    "<|message|>", "<|channel|>", "<|return|>", "<|call|>", "<|system|>", "<|user|>", "<|assistant|>",
-    # Llama 2, Mistral
-    "<s>", "</s>", "<unk>", "<pad>", "[INST]", "[/INST]", "<<SYS>>", "<</SYS>>", "[AVAILABLE_TOOLS]", "[TOOL_CALLS]",
-    "[TOOL_RESULTS]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]",
-    # Llama 3 and 4
-    "<|begin_of_text|>", "<|end_of_text|>", "<|eot_id|>", "<|eom_id|>", "<|start_header_id|>", "<|end_header_id|>",
-    "<|python_tag|>", "<|header_start|>", "<|header_end|>", "<|eot|>",
-    # Gemma, DeepSeek, Cohere
-    "<bos>", "<eos>", "<start_of_turn>", "<end_of_turn>", "<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>",
-    "<｜User｜>", "<｜Assistant｜>", "<|START_OF_TURN_TOKEN|>", "<|END_OF_TURN_TOKEN|>", "<|USER_TOKEN|>",
-    "<|CHATBOT_TOKEN|>", "<|SYSTEM_TOKEN|>", "<tool_call>", "</tool_call>",
-    # What models put around their thoughts: a document must not make the reader of the reply cut there
-    "<think>", "</think>", "<thinking>", "</thinking>", "<thought>", "</thought>", "<seed:think>", "</seed:think>",
-    "[THINK]", "[/THINK]", "◁think▷", "◁/think▷", "<|START_THINKING|>", "<|END_THINKING|>", "<|START_RESPONSE|>",
-    "<|END_RESPONSE|>", "<|begin_of_thought|>", "<|end_of_thought|>", "<|begin_of_solution|>", "<|end_of_solution|>",
-)  # fmt: skip
+_LINES = resources.files("shared_core.lm.chat").joinpath("control_strings.txt").read_text("utf-8").splitlines()
+COMMON_CONTROL_STRINGS: tuple[str, ...] = tuple(line for line in _LINES if not line.startswith("#"))
 """Control tokens of widespread chat models; a server's tokenizer is unknown, so all of them are meant."""
 
 
@@ -236,8 +220,8 @@ def cut_text(parts: Sequence[Part], control: Sequence[str]) -> list[str]:
 
 def as_messages(
     prompt: Prompt, control: Sequence[str], *, continues: bool
-) -> tuple[list[dict[str, str]], dict[str, Any], bool]:
-    """Return chat messages, further request fields, and whether control strings were neutralised.
+) -> tuple[tuple[tuple[Role, str], ...], dict[str, Any], bool]:
+    """Return chat messages (role, content), further request fields, and whether control strings were neutralised.
 
     A prompt that ends with the assistant's words is to be continued: by the server where it can (``continues``), else
     by an instruction in the user's message.
@@ -250,7 +234,7 @@ def as_messages(
         else:
             found = _asked_to_continue(found)
     written = [(role, *as_text(parts, control)) for role, parts in found]
-    return [{"role": r, "content": t} for r, t, _ in written], fields, any(c for _, _, c in written)
+    return tuple((role, text) for role, text, _ in written), fields, any(changed for *_, changed in written)
 
 
 def _asked_to_continue(messages: Sequence[tuple[Role, list[Part]]]) -> list[tuple[Role, list[Part]]]:
@@ -267,10 +251,8 @@ def _asked_to_continue(messages: Sequence[tuple[Role, list[Part]]]) -> list[tupl
 
 def outgoing(prompt: Prompt, control: Sequence[str]) -> Outgoing:
     """Convert a prompt, which must not be empty, to both forms; token ids in it are left out."""
-    found, _, changed = as_messages(prompt, control, continues=False)
+    messages, _, changed = as_messages(prompt, control, continues=False)
     text, differs = as_text(plain_layout(prompt).parts, control)
-    roles: dict[str, Role] = {"system": "system", "user": "user", "assistant": "assistant"}
-    messages = tuple((roles[m["role"]], m["content"]) for m in found)
     return Outgoing(messages, text, changed or differs, examples(prompt), instructs(prompt))
 
 

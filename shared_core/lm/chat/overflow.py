@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from importlib import resources
 
 from shared_core.errors import ContextOverflowError
 
@@ -26,53 +27,8 @@ def _wording(pattern: str) -> re.Pattern[str]:
     return re.compile(named, re.IGNORECASE | re.DOTALL)
 
 
-_FIGURES = tuple(
-    map(
-        _wording,
-        (
-            # Anthropic
-            r"prompt is too long: {given} tokens > {available}",
-            r"input length and `?max_tokens`? exceed context limit: {given} \+ {new} > {available}",
-            # Gemini, Vertex AI, GitHub's models
-            r"token count \(?(?:of |is )?{given}\)?.{0,40}? (?:exceeds the maximum number of tokens allowed|"
-            r"exceeds the limit|only supports up to)(?: of)? \(?{available}",
-            # Mistral
-            r"contains {given} tokens.{0,60}? too large for model with {available}",
-            # Cohere
-            r"tokens in the prompt cannot exceed {available}.{0,10}? received {given}",
-            r"size limit exceeded by {excess} tokens.*?limit for this model is {available}",
-            # TGI, Together
-            r"tokens`? \+ `?max_new_tokens`? must be <= {available}\. Given: {given} `?inputs`? tokens and {new}",
-            r"`?inputs`? must have less than {available} tokens\. Given: {given}",
-            # llama.cpp's Python binding, LlamaIndex, Kimi, LM Studio, watsonx, Cloudflare, Cerebras
-            r"requested tokens \({needed}\) exceed context window of {available}",
-            r"prompt has {given} tokens, which is too long.*? within {available} tokens",
-            r"exceeded model token limit: {available} \(requested: {needed}\)",
-            r"keep the first {given} tokens.*?context length of only {available}",
-            r"input tokens {given} cannot exceed the total tokens limit {available}",
-            r"output tokens \({needed}\) exceeded this model context window limit \({available}\)",
-            r"current length is {given} while limit is {available}",
-            # vLLM, SGLang, TensorRT-LLM, Triton, Fireworks, xAI
-            r"max(?:_completion)?_tokens'? is too large: {new}\..*?{MAXIMUM} and your request has {given}",
-            r"max_tokens={needed} cannot be greater than max_model_len ?= ?{available}",
-            r"(?:prompt|input) (?:\(length |length (?:of )?\(?|\(){given}(?: tokens)?\)? (?:is longer than|exceeds) "
-            r"(?:the |this )?(?:model'?s? )?(?:maximum )?(?:model |context |input |sequence )?(?:length|limit)"
-            r"(?: of)? \(?{available}",
-            r"prompt \(total length {given}\) is too long to fit into the model \(context length {available}",
-            r"prompt is too long: {given}, model maximum context length: {available}",
-            r"maximum prompt length is {available}.*? contains {given} tokens",
-            # OpenAI and who speaks like it (Azure, Groq, DeepSeek, OpenRouter, vLLM, SGLang)
-            r"{MAXIMUM}.*?for a total of (?:at least )?{needed} tokens",
-            r"{MAXIMUM}.*?requested (?:a total of |about )?{needed} tokens",
-            r"{MAXIMUM}.*?(?:resulted in|prompt contains|request has|contains)(?: at least| about)? {given}",
-            # transformers
-            r"sequence length is longer than the specified maximum sequence length for this model "
-            r"\({given} > {available}\)",
-            r"input length of (?:input_ids|decoder_input_ids) is {given}, but `?max_(?:length|cache_len)`? is set to "
-            r"{available}",
-        ),
-    )
-)
+_WORDINGS = resources.files("shared_core.lm.chat").joinpath("overflows.txt").read_text("utf-8").splitlines()
+_FIGURES = tuple(_wording(line) for line in _WORDINGS if not line.startswith("#"))
 
 _AVAILABLE = _wording(
     r"(?:maximum (?:context|model) length (?:is|of) |max_model_len ?= ?|context (?:size|length|window) (?:of |\()|"
