@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,64 +26,8 @@ QUESTION = "When was the lamp lit?"
 TEXTS = tuple(p.text for p in PASSAGES)
 
 
-class Facades(ABC):
-    """One plug-in.
-
-    Attributes:
-        name: of the plug-in's package.
-        owner: the class that answers, by name.
-        public: one of every public class, and what to try on it to see that it works: it gives a plain value.
-    """
-
-    name: str
-    owner: str
-
-    @abstractmethod
-    def retriever_of(self, texts: Sequence[str] = TEXTS, k: int | None = None) -> Any:
-        """The framework's own retriever, which gives the first ``k`` texts; it does not say its k where it is none."""
-
-    @abstractmethod
-    def llm(self) -> Any:
-        """A model of the framework."""
-
-    @abstractmethod
-    def engine(self, retriever: Any = None, **options: Any) -> Any:
-        """What answers; by the sentence that comes first, unless it has an ``llm``."""
-
-    @abstractmethod
-    def ask(self, engine: Any, given: Any) -> Answer: ...
-
-    @abstractmethod
-    async def aask(self, engine: Any, given: Any) -> Answer: ...
-
-    @abstractmethod
-    def sources(self, engine: Any, given: Any) -> list[tuple[str, str]]:
-        """(id, text) of what an answer stands on or was read for it, as the framework gives it."""
-
-    @abstractmethod
-    def gated(self, retriever: Any = None, **options: Any) -> Any: ...
-
-    @abstractmethod
-    def find(self, retriever: Any, query: str) -> list[str]:
-        """Texts that the retriever gives."""
-
-    @abstractmethod
-    def reranker(self, **options: Any) -> Any: ...
-
-    @abstractmethod
-    def rank(self, reranker: Any, query: str, texts: Sequence[str] = TEXTS) -> list[str]: ...
-
-    @abstractmethod
-    def human(self, text: str) -> Any: ...
-
-    @abstractmethod
-    def ai(self, text: str) -> Any: ...
-
-    @abstractmethod
-    def system(self, text: str) -> Any: ...
-
-    @abstractmethod
-    def public(self) -> dict[str, tuple[Any, Callable[[Any], Any]]]: ...
+class _Shared:
+    """What both plug-ins' facades have in common: readers that quote the first sentence."""
 
     def reader(self, *probabilities: float) -> FirstSentenceReader:
         return FirstSentenceReader(*(probabilities or (0.9,)))
@@ -105,16 +48,25 @@ class _Nodes(LlamaIndexBase):
         return found[: getattr(self, "similarity_top_k", None)]
 
 
-class LlamaIndexFacades(Facades):
+class LlamaIndexFacades(_Shared):
+    """LlamaIndex's plug-in.
+
+    Attributes:
+        name: of the plug-in's package.
+        owner: the class that answers, by name.
+    """
+
     name, owner = "llamaindex_selfreflect", "SelfReflectQueryEngine"
 
     def retriever_of(self, texts: Sequence[str] = TEXTS, k: int | None = None) -> Any:
+        """The framework's own retriever, which gives the first ``k`` texts; it does not say its k where it is none."""
         return _Nodes(texts, k)
 
     def llm(self) -> Any:
         return MockLLM(max_tokens=3)
 
     def engine(self, retriever: Any = None, **options: Any) -> Any:
+        """What answers; by the sentence that comes first, unless it has an ``llm``."""
         options.setdefault("reader", self.reader())
         return li.SelfReflectQueryEngine(self.retriever_of() if retriever is None else retriever, **options)
 
@@ -127,12 +79,14 @@ class LlamaIndexFacades(Facades):
         return answer
 
     def sources(self, engine: Any, given: Any) -> list[tuple[str, str]]:
+        """(id, text) of what an answer stands on or was read for it, as the framework gives it."""
         return [(n.node.node_id, n.node.get_content()) for n in engine.query(given).source_nodes]
 
     def gated(self, retriever: Any = None, **options: Any) -> Any:
         return li.SelfReflectRetriever(self.retriever_of() if retriever is None else retriever, **options)
 
     def find(self, retriever: Any, query: str) -> list[str]:
+        """Texts that the retriever gives."""
         return [n.node.get_content() for n in retriever.retrieve(query)]
 
     def reranker(self, **options: Any) -> Any:
@@ -152,6 +106,7 @@ class LlamaIndexFacades(Facades):
         return ChatMessage(role="system", content=text)
 
     def public(self) -> dict[str, tuple[Any, Callable[[Any], Any]]]:
+        """One of every public class, and what to try on it to see that it works: it gives a plain value."""
         whole = self.engine().query(QUESTION)
         decision, shelf = Decision("gate", "open", "because", {"p": 0.5}), self.retriever_of()
         reader = self.reader()
@@ -214,7 +169,9 @@ class _SomeDocuments(_Documents):
         return super()._get_relevant_documents(query, run_manager=run_manager)[: self.k]
 
 
-class LangChainFacades(Facades):
+class LangChainFacades(_Shared):
+    """LangChain's plug-in, by the same methods."""
+
     name, owner = "langchain_selfreflect", "SelfReflectChain"
 
     def retriever_of(self, texts: Sequence[str] = TEXTS, k: int | None = None) -> Any:
@@ -282,4 +239,9 @@ def _shelf() -> Any:
     return BM25Retriever(PASSAGES)
 
 
-FACADES: dict[str, type[Facades]] = {f.name: f for f in (LlamaIndexFacades, LangChainFacades)}
+Facades = LlamaIndexFacades | LangChainFacades
+"""One plug-in: what holds for both is tested on each."""
+FACADES: dict[str, type[LlamaIndexFacades] | type[LangChainFacades]] = {
+    LlamaIndexFacades.name: LlamaIndexFacades,
+    LangChainFacades.name: LangChainFacades,
+}

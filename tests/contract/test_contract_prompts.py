@@ -60,18 +60,21 @@ def meant(parts: Sequence[Part]) -> Counter[str]:
     return sum(map(occurring, runs), Counter())
 
 
+def assert_neutralised(parts: Sequence[Part]) -> None:
+    whole = "".join(p.text for p in parts)
+    text, changed = as_text(parts, COMMON_CONTROL_STRINGS)
+    assert occurring(text) == meant(parts)  # nothing more, and what is trusted stays whole
+    assert restore(text) == whole
+    assert changed == (text != whole)
+    pieces = cut_text(parts, COMMON_CONTROL_STRINGS)
+    assert "".join(pieces) == whole
+    assert sum(map(occurring, pieces), Counter()) == meant(parts)
+
+
 def test_no_control_string_straddles_three_parts() -> None:
-    straddling = 0
     for parts in hostile(COUNT):
-        whole = "".join(p.text for p in parts)
-        straddling += occurring(whole) != meant(parts)
-        text, changed = as_text(parts, COMMON_CONTROL_STRINGS)
-        assert occurring(text) == meant(parts)  # nothing more, and what is trusted stays whole
-        assert restore(text) == whole
-        assert changed == (text != whole)
-        pieces = cut_text(parts, COMMON_CONTROL_STRINGS)
-        assert "".join(pieces) == whole
-        assert sum(map(occurring, pieces), Counter()) == meant(parts)
+        assert_neutralised(parts)
+    straddling = sum(occurring("".join(p.text for p in parts)) != meant(parts) for parts in hostile(COUNT))
     assert straddling > COUNT / 2
 
 
@@ -90,11 +93,7 @@ def test_no_control_string_straddles_three_parts() -> None:
     )
 )
 def test_nor_any_number_of_parts(parts: list[Part]) -> None:
-    text, _ = as_text(parts, COMMON_CONTROL_STRINGS)
-    assert occurring(text) == meant(parts)
-    assert restore(text) == "".join(p.text for p in parts)
-    pieces = cut_text(parts, COMMON_CONTROL_STRINGS)
-    assert sum(map(occurring, pieces), Counter()) == meant(parts)
+    assert_neutralised(parts)
 
 
 @pytest.mark.parametrize("completes", [False, True])

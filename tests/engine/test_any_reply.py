@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any, get_args
 
@@ -17,21 +16,13 @@ from shared_core.pipelines.decision.reasons import is_refusal
 from shared_core.pipelines.support import yes_of_first_token
 from shared_core.settings import PipelineName
 from shared_core.types import Answer, Passage
-from tests.fakes import Critic, FirstSentenceReader, SameEmbedder, Shelf, WordCritic
+from tests.engine.test_confidence_everywhere import Reader
+from tests.fakes import Critic, SameEmbedder, Shelf, WordCritic
 
 PIPELINES = get_args(PipelineName)
 QUESTION = "When was the lamp lit?"
 SMALL: dict[str, Any] = {"seakr": {"samples": 2, "multi_hop": False}, "research": {"samples": 2, "rounds": 1}}
 Reply = Callable[[Generate], str | Exception]
-
-
-class Reader(FirstSentenceReader):
-    """Says of a quoted sentence what it says of a passage's first one."""
-
-    def _one(self, request: Any) -> Any:
-        result = super()._one(request)
-        judged = tuple(dataclasses.replace(result.readings[0], quote=s) for s in request.spans)
-        return dataclasses.replace(result, judged=judged)
 
 
 def well(request: Generate) -> str:
@@ -42,6 +33,13 @@ def well(request: Generate) -> str:
     if "\nS1: " in text:
         return "<reference>S1</reference><claim>The lamp was lit in 1871.</claim>"
     return " 1871.\n" if text.rstrip().endswith("So the answer is") else " The lamp was lit in 1871."
+
+
+def engine(pipeline: Any, lm: ScriptedLM, shelf: Any = None, critic: Any = None, **more: Any) -> SelfReflectEngine:
+    settings = SelfReflectSettings(pipeline=pipeline, **{**SMALL, **more})
+    reader = Reader(0.8, answerable=0.8)
+    critic = critic or WordCritic()
+    return SelfReflectEngine(shelf or Shelf(), lm, settings, reader=reader, critic=critic, embedder=SameEmbedder())
 
 
 def ask(
@@ -60,16 +58,7 @@ def ask(
         return [Sample(text, **with_p)] * request.params.n
 
     lm = ScriptedLM(scripted, capabilities=capabilities or Capabilities())
-    settings = SelfReflectSettings(pipeline=pipeline, **{**SMALL, **more})
-    engine = SelfReflectEngine(
-        Shelf(),
-        lm,
-        settings,
-        reader=Reader(0.8, answerable=0.8),
-        critic=critic or WordCritic(),
-        embedder=SameEmbedder(),
-    )
-    return engine.answer(question), lm
+    return engine(pipeline, lm, critic=critic, **more).answer(question), lm
 
 
 @pytest.mark.parametrize("capabilities", [Capabilities(), Capabilities(token_logprobs=True)])
@@ -127,11 +116,7 @@ def test_a_model_that_keeps_to_the_form_writes_the_answer_itself(pipeline: Any) 
 @pytest.mark.parametrize("pipeline", PIPELINES)
 def test_half_an_emoji_in_a_passage_is_no_reason_to_fail(pipeline: Any) -> None:
     shelf = Shelf([Passage("lamp", "The lamp was lit in 1871. \ud83d It burned whale oil.", "Lamps \ud83d")])
-    settings = SelfReflectSettings(pipeline=pipeline, **SMALL)
-    reader, lm = Reader(0.8, answerable=0.8), ScriptedLM(well)
-    answer = SelfReflectEngine(shelf, lm, settings, reader=reader, critic=WordCritic(), embedder=SameEmbedder()).answer(
-        QUESTION
-    )
+    answer = engine(pipeline, ScriptedLM(well), shelf).answer(QUESTION)
     assert "1871" in answer.text
     assert not answer.abstained
 
@@ -147,11 +132,7 @@ def test_a_provider_without_a_limit_of_tokens_does_not_cost_a_call_for_each_sent
 def test_a_pair_that_is_written_four_times_is_shown_and_judged_once(pipeline: Any) -> None:
     critic = WordCritic()
     lm = ScriptedLM(lambda r: [Sample("\n".join([well(r)] * (4 if "\nS1: " in r.prompt.text else 1)))] * r.params.n)
-    settings = SelfReflectSettings(pipeline=pipeline, **SMALL)
-    engine = SelfReflectEngine(
-        Shelf(), lm, settings, reader=Reader(0.8, answerable=0.8), critic=critic, embedder=SameEmbedder()
-    )
-    answer = engine.answer(QUESTION)
+    answer = engine(pipeline, lm, critic=critic).answer(QUESTION)
     pairs = [(c.text, tuple(x.quote for x in c.citations)) for c in answer.claims]
     assert len(pairs) == len(set(pairs))
     assert answer.text.count("The lamp was lit in 1871.") <= 1

@@ -3,6 +3,7 @@ calibrated where a calibration was fitted, which is then what is shown."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
 from typing import Any, get_args
@@ -73,11 +74,8 @@ class Reader(FirstSentenceReader):
     """Says one thing of every sentence, quoted ones as well."""
 
     def _one(self, request: Any) -> Any:
-        import dataclasses
-
         result = super()._one(request)
-        first = result.readings[0]
-        judged = tuple(dataclasses.replace(first, quote=s) for s in request.spans)
+        judged = tuple(dataclasses.replace(result.readings[0], quote=s) for s in request.spans)
         return dataclasses.replace(result, judged=judged)
 
 
@@ -158,8 +156,6 @@ def lamp_model(kind: str) -> ScriptedLM:
         found = model(kind, f"Lamp {number} was lit in {1800 + number if knows else 1700}.").generate([request])[0]
         samples: tuple[Sample, ...] = found.samples  # type: ignore[union-attr]
         if not knows and request.params.capture is not None:
-            import dataclasses
-
             samples = tuple(dataclasses.replace(s, hidden_state=s.hidden_state * 1000) for s in samples)
         return list(samples)
 

@@ -4,18 +4,39 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from typing import Any
+import pickle
+from collections.abc import Sequence
+from typing import Any, get_args
 
 import pytest
 
 from shared_core import SelfReflectEngine, SelfReflectSettings
-from shared_core.errors import AbstainedError, EmptyReplyError, InputError, QuestionError, RetrievalError, SettingsError
+from shared_core.errors import (
+    AbstainedError,
+    EmptyReplyError,
+    InputError,
+    PassageError,
+    QuestionError,
+    RetrievalError,
+    SettingsError,
+)
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.reading.base import Read, ReadResult
+from shared_core.settings import PipelineName
 from shared_core.types import Answer, Finished, Passage, TextDelta
 from tests.fakes import PASSAGES, FirstSentenceReader, Shelf, published
 
 QUESTION = "When was the lamp lit?"
+
+
+class Found:
+    """Gives the same passages for every question."""
+
+    def __init__(self, *passages: Passage) -> None:
+        self.passages = passages
+
+    def retrieve(self, query: str, k: int = 5) -> tuple[Passage, ...]:
+        return self.passages[:k]
 
 
 def engine(*probabilities: float | None, answerable: float | None = None, lm: Any = None, **settings: Any) -> Any:
@@ -103,13 +124,6 @@ def test_two_claims_are_numbered_in_order() -> None:
 
 
 async def test_passages_without_text_take_nothing_from_an_answer() -> None:
-    class Found:
-        def __init__(self, *passages: Passage) -> None:
-            self.passages = passages
-
-        def retrieve(self, query: str, k: int = 5) -> tuple[Passage, ...]:
-            return self.passages[:k]
-
     blank = [Passage(f"blank-{i}", text) for i, text in enumerate(("", " ", "\n", "\t\n"))]
     alone = SelfReflectEngine(Found(PASSAGES[0])).answer(QUESTION)
     assert not alone.abstained
@@ -156,16 +170,6 @@ def test_policy_fallback_with_an_empty_reply_keeps_the_abstention() -> None:
     assert (answer.trace[-1].kind, answer.trace[-1].reason) == ("fallback", "The model refused.")
 
 
-def test_a_class_in_the_place_of_a_model_is_refused() -> None:
-    with pytest.raises(InputError, match="ScriptedLM"):
-        SelfReflectEngine(Shelf(), ScriptedLM)  # type: ignore[arg-type]
-
-
-def test_policy_fallback_without_a_model_is_refused_early() -> None:
-    with pytest.raises(SettingsError, match="fallback"):
-        engine(0.3, on_abstain="fallback")
-
-
 def test_one_bad_question_fails_alone() -> None:
     class Fragile(Shelf):
         def retrieve(self, query: str, k: int = 5) -> Any:
@@ -208,10 +212,17 @@ def test_wrong_parts_are_refused_when_the_engine_is_made() -> None:
         SelfReflectEngine(object())  # type: ignore[arg-type]
     with pytest.raises(InputError, match="language model backend"):
         SelfReflectEngine(Shelf(), "gpt")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="ScriptedLM"):
+        SelfReflectEngine(Shelf(), ScriptedLM)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="settings"):
         SelfReflectEngine(Shelf(), settings={"top_k": 3})  # type: ignore[arg-type]
-    with pytest.raises(SettingsError, match="language model"):
-        SelfReflectEngine(Shelf(), settings=SelfReflectSettings(pipeline="seakr"))
+
+
+@pytest.mark.parametrize("setting", [{"pipeline": "seakr"}, {"on_abstain": "fallback"}, {"rerank": "uncertainty"}])
+def test_what_needs_a_model_is_refused_without_one_when_the_engine_is_made(setting: dict[str, Any]) -> None:
+    (said,) = [f"{name}={value!r} needs a language model" for name, value in setting.items()]
+    with pytest.raises(SettingsError, match=said):
+        SelfReflectEngine(Shelf(), settings=SelfReflectSettings(**setting))
 
 
 @pytest.mark.parametrize("name", ["reader", "judge", "critic", "embedder", "models", "calibrations"])
@@ -272,6 +283,52 @@ def test_how_many_passages_are_read_can_be_chosen(more: dict[str, Any], ids: lis
     assert sorted(p.id for p in asker.answer(QUESTION).passages) == sorted(ids)
 
 
-def test_reranking_by_uncertainty_is_refused_without_a_model() -> None:
-    with pytest.raises(SettingsError, match="rerank='uncertainty'"):
-        SelfReflectEngine(Shelf(), None, SelfReflectSettings(rerank="uncertainty"))
+# --- what a retriever does wrong ------------------------------------------------------------------------------------
+
+
+class StoreDownError(ConnectionError):
+    def __init__(self, host: str, port: int) -> None:
+        super().__init__(f"{host}:{port} is down")
+
+
+class Failing:
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def retrieve(self, query: str, k: int = 5) -> Sequence[Passage]:
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [ConnectionError("reset"), TimeoutError("slow"), StoreDownError("store", 80)])
+async def test_a_retrievers_error_is_ours_and_stays_of_its_own_class(error: Exception) -> None:
+    engine = SelfReflectEngine(Failing(error))
+    for caught in (RetrievalError, type(error)):
+        with pytest.raises(caught, match="Retrieving passages for 'Who' failed") as found:
+            engine.answer("Who")
+    assert found.value.__cause__ is error
+    with pytest.raises(type(error)):
+        await engine.aanswer("Who")
+    assert isinstance(pickle.loads(pickle.dumps(found.value)), RetrievalError)
+    assert isinstance(engine.answer_many(["Who"])[0], type(error))
+
+
+PIER = Passage("a.txt", "The pier is long. It was built of oak.")
+LAMP = Passage("a.txt", "The lamp was lit in 1871.")
+
+
+@pytest.mark.parametrize("pipeline", get_args(PipelineName))
+async def test_two_texts_of_one_id_are_refused_by_every_pipeline(pipeline: Any) -> None:
+    lm = ScriptedLM(lambda request: "I do not know.")
+    small = SelfReflectSettings(pipeline=pipeline, seakr={"samples": 2}, research={"samples": 2})
+    engine = SelfReflectEngine(Found(PIER, LAMP), lm, small, reader=FirstSentenceReader())
+    # An offset would point into either of them.
+    with pytest.raises(PassageError, match=r"Two passages have the id 'a\.txt'"):
+        engine.answer("When was the lamp lit?")
+    with pytest.raises(PassageError):
+        await engine.aanswer("When was the lamp lit?")
+
+
+def test_a_passage_that_comes_twice_is_read_once() -> None:
+    answer = SelfReflectEngine(Found(LAMP, LAMP), reader=FirstSentenceReader()).answer("When was the lamp lit?")
+    assert answer.passages == (LAMP,)
+    assert answer.text == "The lamp was lit in 1871. [1]"

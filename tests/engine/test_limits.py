@@ -28,19 +28,12 @@ from shared_core.runtime.budget import Meter
 from shared_core.runtime.flow import Flow, Resources, Together
 from shared_core.settings import PipelineName
 from shared_core.types import Answer, Finished, Passage, Usage
-from tests.fakes import PASSAGES, FirstSentenceReader, HangingLM, Shelf, published
+from tests.fakes import PASSAGES, Critic, FirstSentenceReader, HangingLM, Shelf, published
 from tests.pipelines.scripts import SURE, UNSURE, made, scripted
 
 QUESTION = "When was the lamp lit?"
 SOON, LONG = 0.4, 20.0
 REPLY = "<reference>S1</reference><claim>The lamp was lit in 1871.</claim>"
-
-
-class Nli:
-    name = "nli"
-
-    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
-        return [0.9] * len(pairs)
 
 
 class Stuck(Shelf):
@@ -216,7 +209,7 @@ def test_calls_never_exceed_their_budget(door: str) -> None:
 
 
 def test_claims_written_within_the_budget_are_judged_by_who_costs_nothing() -> None:
-    answer = reclaiming(grammar_writer(), Nli(), max_calls=5).answer(QUESTION)
+    answer = reclaiming(grammar_writer(), Critic(), max_calls=5).answer(QUESTION)
     assert not answer.abstained
     assert len(answer.kept_claims) == 2
     assert [d.outcome for d in answer.trace if d.kind == "limit"] == ["out of budget"]
@@ -279,10 +272,10 @@ def test_asking_again_stops_at_the_budget_with_what_was_understood() -> None:
     assert_abstained(answer, "out of budget")
     assert len(lm.requests) == 2
     half = ScriptedLM(lambda request: f"{REPLY}\n<reference>S99</reference><claim>More.</claim>")
-    answer = reclaiming(half, Nli(), max_calls=1).answer(QUESTION)
+    answer = reclaiming(half, Critic(), max_calls=1).answer(QUESTION)
     assert [c.text for c in answer.kept_claims] == ["The lamp was lit in 1871."]  # it was not asked for again
     none = ScriptedLM(lambda request: "<reference>S99</reference><claim>More.</claim>")
-    answer = reclaiming(none, Nli(), max_calls=1).answer(QUESTION)
+    answer = reclaiming(none, Critic(), max_calls=1).answer(QUESTION)
     assert answer.abstained
     assert [c.status for c in answer.claims] == ["dropped"]
     assert "asking again left out" in [d.outcome for d in answer.trace if d.kind == "write"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, get_args
 
@@ -15,7 +14,7 @@ from shared_core.lm.scripted import ScriptedLM
 from shared_core.runtime.requests import Deadline
 from shared_core.settings import PipelineName
 from shared_core.types import Answer, Usage
-from tests.engine.test_any_reply import Reader
+from tests.engine.test_confidence_everywhere import Reader
 from tests.fakes import Critic, FirstSentenceReader, HangingLM, Shelf, WordCritic
 
 PIPELINES = get_args(PipelineName)
@@ -55,15 +54,9 @@ def assert_stands_in(answer: Answer, pipeline: str) -> None:
     assert answer.metadata["pipeline"] == pipeline
 
 
-@pytest.mark.parametrize("pipeline", PIPELINES)
-def test_a_model_that_hangs_leaves_the_answer_to_the_documents(pipeline: Any, hanging: HangingLM) -> None:
-    assert_stands_in(engine(hanging, pipeline=pipeline, deadline=SOON).answer(QUESTION), pipeline)
-
-
-def test_it_does_so_at_every_door(hanging: HangingLM) -> None:
-    asked = engine(hanging, deadline=SOON)
-    assert_stands_in(asyncio.run(asked.aanswer(QUESTION)), "composed")
-    for found in asked.answer_many([QUESTION, QUESTION]):
+def test_a_model_that_hangs_leaves_many_answers_to_the_documents(hanging: HangingLM) -> None:
+    """One answer, on every pipeline: ``test_cost``."""
+    for found in engine(hanging, deadline=SOON).answer_many([QUESTION, QUESTION]):
         assert isinstance(found, Answer)
         assert_stands_in(found, "composed")
 

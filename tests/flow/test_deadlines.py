@@ -17,23 +17,18 @@ from shared_core.runtime import flow as flows
 from shared_core.runtime.flow import Embed, Flow, Generate, Report, Resources, Retrieve, Together
 from shared_core.support.threads import given_up, run_within
 from shared_core.types import Decided, Decision, Passage
+from tests.fakes import HangingLM
 
 SOON = 0.4
 LONG = 20.0
 """How long something hangs that nobody waits for; a driver that does wait gets its result, and the test fails."""
 
 
-class Hanging(ScriptedLM):
+class Hanging(HangingLM):
     """Blocks at prompts that say so, until it is let go."""
 
     def __init__(self) -> None:
-        super().__init__(lambda request: "fine")
-        self.let_go = threading.Event()
-
-    def generate(self, requests: Sequence[Generate]) -> list[GenerateResult]:
-        if any("hang" in r.prompt.text for r in requests):
-            self.let_go.wait(LONG)
-        return super().generate(requests)
+        super().__init__("fine", lambda request: "hang" in request.prompt.text)
 
 
 class HangingAsync(Hanging):

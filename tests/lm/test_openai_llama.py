@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -248,9 +248,6 @@ def test_threads_share_a_few_connections_that_stay_open(connect: Connect, server
     lm = connect(server, max_concurrency=4)
     lm.probe()
     before = server.connections
-    threads = [threading.Thread(target=lambda: [one(lm, CHAT) for _ in range(5)]) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda _: one(lm, CHAT), range(40)))
     assert server.connections - before <= 4

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -74,11 +74,8 @@ def test_a_server_that_refuses_unknown_fields_works(connect: Connect, limit: str
 
 def test_it_asks_once_however_many_threads_begin(connect: Connect, server: FakeServer) -> None:
     lm = connect(server)
-    threads = [threading.Thread(target=one, args=(lm,)) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(6) as threads:
+        list(threads.map(one, [lm] * 6))
     assert sum(p == "/v1/models" for p, _, _ in server.requests) == 1
     assert sum(p == "/tokenizer_info" for p, _, _ in server.requests) == 1
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from shared_core import SelfReflectEngine, SelfReflectSettings
+from shared_core.errors import BackendUnavailableError
 from tests.fakes import FirstSentenceReader, Shelf, WordCritic
 
 MakeClient = Callable[..., Any]
@@ -22,3 +23,7 @@ def make_engine(*, retriever: Any = None, lm: Any = None, support: float = 0.9, 
         reader=FirstSentenceReader(support),
         critic=WordCritic(),
     )
+
+
+def dead_model(request: Any) -> str:
+    raise BackendUnavailableError("The model server is down.", hint="Start it.")

@@ -15,8 +15,7 @@ from shared_core.documents import DocumentIndex
 from shared_core.lm import ScriptedLM
 from shared_core.serve import Limits, create_app
 from tests.fakes import PASSAGES, Shelf
-from tests.serve.engines import Serve, make_engine
-from tests.serve.test_serve_api import dead_model
+from tests.serve.engines import Serve, dead_model, make_engine
 
 pytestmark = pytest.mark.browser
 sync_api = pytest.importorskip("playwright.sync_api")

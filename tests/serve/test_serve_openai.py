@@ -11,7 +11,7 @@ from shared_core.lm import ScriptedLM
 from shared_core.serve import Limits, create_app
 from shared_core.types import TextDelta
 from tests.fakes import Shelf
-from tests.serve.engines import MakeClient, Serve, make_engine
+from tests.serve.engines import MakeClient, Serve, dead_model, make_engine
 
 openai = pytest.importorskip("openai")
 
@@ -24,10 +24,6 @@ def ask(question: str = QUESTION, **more: Any) -> dict[str, Any]:
 
 
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
-
-
-def dead_model(request: Any) -> str:
-    raise BackendUnavailableError("The model server is down.", hint="Start it.")
 
 
 def dead_app() -> Any:

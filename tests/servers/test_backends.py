@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -146,18 +146,12 @@ def test_hostile_text(lm: LanguageModel) -> None:
 
 
 def test_concurrency(lm: LanguageModel) -> None:
-    expected = [one(lm, Prompt.untrusted(f"Say {i}.", role="user"), max_tokens=6).text for i in range(4)]
-    found: list[str] = [""] * 16
+    def ask(i: int) -> str:
+        return str(one(lm, Prompt.untrusted(f"Say {i}.", role="user"), max_tokens=6).text)
 
-    def ask(i: int) -> None:
-        found[i] = one(lm, Prompt.untrusted(f"Say {i % 4}.", role="user"), max_tokens=6).text
-
-    threads = [threading.Thread(target=ask, args=(i,)) for i in range(16)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert found == expected * 4
+    expected = [ask(i) for i in range(4)]
+    with ThreadPoolExecutor(16) as threads:
+        assert list(threads.map(ask, [0, 1, 2, 3] * 4)) == expected * 4
 
 
 def test_cancelling(lm: LanguageModel, record_property: Record) -> None:
