@@ -218,7 +218,8 @@ def _drive(tracks: Sequence[_Track[T]], clock: Clock) -> _Steps:
             track.flow.close()
 
 
-def _pump(steps: _Steps, resources: Resources) -> Iterator[None]:
+def _pump(tracks: Sequence[_Track[T]], clock: Clock, resources: Resources) -> Iterator[None]:
+    steps = _drive(tracks, clock)
     try:
         asked, seconds = next(steps)
         while True:
@@ -230,7 +231,8 @@ def _pump(steps: _Steps, resources: Resources) -> Iterator[None]:
         steps.close()
 
 
-async def _apump(steps: _Steps, resources: Resources) -> AsyncGenerator[None, None]:
+async def _apump(tracks: Sequence[_Track[T]], clock: Clock, resources: Resources) -> AsyncGenerator[None, None]:
+    steps = _drive(tracks, clock)
     try:
         asked, seconds = next(steps)
         while True:
@@ -258,7 +260,7 @@ def run(
     """Run one flow to its end and return its result; errors the flow does not catch are raised."""
     clock = Clock(deadline)
     track = _Track(flow, on_event, clock)
-    for _ in _pump(_drive([track], clock), resources):
+    for _ in _pump([track], clock, resources):
         pass
     return _outcome(track)
 
@@ -273,7 +275,7 @@ async def arun(
     """Run one flow as ``run`` does, without blocking the event loop."""
     clock = Clock(deadline)
     track = _Track(flow, on_event, clock)
-    async for _ in _apump(_drive([track], clock), resources):
+    async for _ in _apump([track], clock, resources):
         pass
     return _outcome(track)
 
@@ -285,7 +287,7 @@ def stream(
     events: list[Event] = []
     clock = Clock(deadline)
     track = _Track(flow, events.append, clock)
-    for _ in _pump(_drive([track], clock), resources):
+    for _ in _pump([track], clock, resources):
         yield from _drain(events)
     yield from _drain(events)
     return _outcome(track)
@@ -298,7 +300,7 @@ async def astream(
     events: list[Event] = []
     clock = Clock(deadline)
     track = _Track(flow, events.append, clock)
-    async with aclosing(_apump(_drive([track], clock), resources)) as steps:  # a stream left early ends at once
+    async with aclosing(_apump([track], clock, resources)) as steps:  # a stream left early ends at once
         async for _ in steps:
             for event in _drain(events):
                 yield event
@@ -323,7 +325,7 @@ def run_many(
     """Run many flows at once, with one batch for requests of a kind; a flow that fails leaves its error as result."""
     clock = Clock(deadline)
     tracks = _tracks(flows, on_event, clock)
-    for _ in _pump(_drive(tracks, clock), resources):
+    for _ in _pump(tracks, clock, resources):
         pass
     return _results(tracks)
 
@@ -338,7 +340,7 @@ async def arun_many(
     """Run many flows as ``run_many`` does, without blocking the event loop."""
     clock = Clock(deadline)
     tracks = _tracks(flows, on_event, clock)
-    async for _ in _apump(_drive(tracks, clock), resources):
+    async for _ in _apump(tracks, clock, resources):
         pass
     return _results(tracks)
 

@@ -168,11 +168,11 @@ class Endpoint:
 
     async def get(self, path: str, deadline: Deadline) -> dict[str, Any]:
         """Get the JSON object at ``path``; Failure otherwise."""
-        return await self._send("GET", path, None, deadline)
+        return await self._retrying(deadline, self._attempt, "GET", path, None, deadline)
 
     async def post(self, path: str, body: Mapping[str, Any], deadline: Deadline) -> dict[str, Any]:
         """Post ``body`` and return the JSON object of the answer; Failure otherwise."""
-        return await self._send("POST", path, body, deadline)
+        return await self._retrying(deadline, self._attempt, "POST", path, body, deadline)
 
     async def stream(
         self, path: str, body: Mapping[str, Any], deadline: Deadline, heard: Callable[[int, str], None]
@@ -194,7 +194,8 @@ class Endpoint:
             begun = True
             heard(index, text)
 
-        return await self._retrying(deadline, lambda: begun, self._attempt_stream, path, body, deadline, hear)
+        attempt = self._attempt_stream
+        return await self._retrying(deadline, attempt, path, body, deadline, hear, begun=lambda: begun)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -204,19 +205,21 @@ class Endpoint:
 
     # --- attempts ----------------------------------------------------------------------------------------------
 
-    async def _send(self, method: str, path: str, body: Any, deadline: Deadline) -> dict[str, Any]:
-        return await self._retrying(deadline, lambda: False, self._attempt, method, path, body, deadline)
-
     async def _retrying(
-        self, deadline: Deadline, done: Callable[[], bool], attempt: Callable[..., Any], *arguments: Any
+        self,
+        deadline: Deadline,
+        attempt: Callable[..., Any],
+        *arguments: Any,
+        begun: Callable[[], bool] = lambda: False,
     ) -> dict[str, Any]:
+        """Attempt until it works; not again once an answer has ``begun``, or where there is no time left for it."""
         from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt
 
         def out_of_time(state: RetryCallState) -> bool:
             return state.upcoming_sleep >= deadline.remaining
 
         retrying = AsyncRetrying(
-            retry=retry_if_exception(lambda e: isinstance(e, Failure) and e.transient and not done()),
+            retry=retry_if_exception(lambda e: isinstance(e, Failure) and e.transient and not begun()),
             stop=lambda state: stop_after_attempt(self._max_retries + 1)(state) or out_of_time(state),
             wait=_wait,
             sleep=self._sleep,

@@ -12,10 +12,9 @@
 
 from __future__ import annotations
 
-import importlib
 import pickle
+import pkgutil
 import re
-import sys
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar, cast
@@ -320,7 +319,7 @@ def _make_class(ours: type[SelfReflectError], theirs: type[BaseException]) -> ty
             "_pair": (ours, theirs),
         }
         # A property of that name on the provider's class would hide our field.
-        namespace |= {name: _Field(name) for name in ("message", "hint", "needed", "available")}
+        namespace |= {name: _own_field(name) for name in ("message", "hint", "needed", "available")}
 
     try:
         made: type[SelfReflectError] = types.new_class(ours.__name__, (ours, theirs), {}, fill)
@@ -330,22 +329,18 @@ def _make_class(ours: type[SelfReflectError], theirs: type[BaseException]) -> ty
     return made
 
 
-class _Field:
-    """A field kept on the object itself, whatever the object's classes define under its name."""
+def _own_field(name: str) -> property:
+    """Make a field kept on the object itself, whatever the object's classes define under its name."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def read(error: Any) -> Any:
+        if name not in error.__dict__:
+            raise AttributeError(name)
+        return error.__dict__[name]
 
-    def __get__(self, owner: Any, kind: type | None = None) -> Any:
-        if owner is None:
-            return self
-        try:
-            return owner.__dict__[self._name]
-        except KeyError:
-            raise AttributeError(self._name) from None
+    def write(error: Any, value: object) -> None:
+        error.__dict__[name] = value
 
-    def __set__(self, owner: Any, value: object) -> None:
-        owner.__dict__[self._name] = value
+    return property(read, write)
 
 
 def _reduce(error: Any) -> tuple[Any, ...]:
@@ -355,22 +350,15 @@ def _reduce(error: Any) -> tuple[Any, ...]:
 
 
 def _remade(ours: type[SelfReflectError], module: str, name: str, args: tuple[Any, ...], state: dict[str, Any]) -> Any:
-    theirs = _found(module, name)
+    try:
+        theirs = pkgutil.resolve_name(f"{module}:{name}")
+    except (ImportError, AttributeError, ValueError):  # gone, or made within a function
+        theirs = None
     made = _class_of_both(ours, theirs) if isinstance(theirs, type) and issubclass(theirs, Exception) else None
     error = (made or ours).__new__(made or ours, *args)
     error.args = args
     error.__dict__.update(state)
     return error
-
-
-def _found(module: str, name: str) -> object:
-    try:
-        found: object = sys.modules.get(module) or importlib.import_module(module)
-        for part in name.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError):
-        return None
-    return found
 
 
 def _can_be_pickled(value: object) -> bool:

@@ -7,6 +7,7 @@ context without figures, the overflow is one without figures.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from importlib import resources
@@ -92,8 +93,6 @@ def detail(body: object) -> str:
 
 
 def _shown(value: object) -> str:
-    import json
-
     if isinstance(value, str):
         return value
     try:

@@ -51,7 +51,8 @@ class Secrets:
             if value and len(value.strip()) >= _SHORTEST:
                 forms |= {value, quote(value, safe=""), json.dumps(value)[1:-1]}
                 forms.add(base64.b64encode(value.encode("utf-8", "replace")).decode())
-        found = [_whole_word(f) if len(f) < _SHORT else re.escape(f) for f in sorted(forms, key=len, reverse=True)]
+        longest_first = sorted(forms, key=len, reverse=True)
+        found = [rf"(?<!\w){re.escape(f)}(?!\w)" if len(f) < _SHORT else re.escape(f) for f in longest_first]
         self._pattern = re.compile("|".join(found)) if found else None
 
     @classmethod
@@ -81,10 +82,6 @@ class Secrets:
         if depth > 0 and type(value) in (list, tuple):
             return type(value)(self.hide_in(v, depth - 1) for v in value)
         return value
-
-
-def _whole_word(text: str) -> str:
-    return rf"(?<!\w){re.escape(text)}(?!\w)"
 
 
 def _is_secret(name: object, value: object) -> bool:
