@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from shared_core import SelfReflectEngine, SelfReflectSettings
-from shared_core.errors import ContextOverflowError
+from shared_core.errors import BackendUnavailableError, ContextOverflowError, EmptyReplyError, LanguageModelError
 from shared_core.lm.base import Capabilities, Generate, Generation, Sample
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.decision.reasons import is_refusal
@@ -61,18 +61,29 @@ def ask(
     return engine(pipeline, lm, critic=critic, **more).answer(question), lm
 
 
+NOTHING: dict[str, str | Exception] = {
+    "empty": "",
+    "blank": "  \n",
+    "a zero byte": "\x00",
+    "thoughts without an end": "<think>\nThe user asks when. Let me look at the passages. First",
+    "half a thought": "<think>It was 1911. No,",
+    "withheld": EmptyReplyError("The model withheld its answer (content_filter)."),
+}
+
+
 @pytest.mark.parametrize("capabilities", [Capabilities(), Capabilities(token_logprobs=True)])
-@pytest.mark.parametrize("reply", ["", "  \n", "\x00"])
+@pytest.mark.parametrize("reply", NOTHING.values(), ids=NOTHING)
 @pytest.mark.parametrize("pipeline", PIPELINES)
 def test_a_model_that_says_nothing_leaves_the_answer_to_the_documents(
-    pipeline: Any, reply: str, capabilities: Capabilities
+    pipeline: Any, reply: str | Exception, capabilities: Capabilities
 ) -> None:
     answer, lm = ask(pipeline, lambda request: reply, capabilities)
     assert answer.text == "The lamp was lit in 1871. [1]"
     assert answer.metadata["answered_by"] == "embedded default"
     assert answer.metadata["pipeline"] == pipeline
     assert any(d.outcome == "replies unusable" for d in answer.trace)
-    assert answer.usage.calls == len(lm.requests)
+    if isinstance(reply, str):  # nobody says what a failed call cost
+        assert answer.usage.calls == len(lm.requests)
 
 
 @pytest.mark.parametrize("reply", ["lorem ipsum dolor sit amet", "0", "%%%", "Die Lampe wurde angezündet."])
@@ -81,6 +92,39 @@ def test_so_does_one_whose_words_stand_in_no_passage(pipeline: Any, reply: str) 
     answer, _ = ask(pipeline, lambda request: reply)
     assert answer.text == "The lamp was lit in 1871. [1]"
     assert answer.metadata["answered_by"] == "embedded default"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        lambda request: "The lamp and its keeper were known to all. " * 1200,
+        lambda request: "a",
+        lambda request: request.prompt.text,
+        lambda request: "The lamp was lit in 1871 (Smith et al., 1990; see also [3, 7]).",
+        lambda request: "Die Lampe wurde im Jahr 1990 von Friedrich entzündet.",
+        lambda request: "I'm sorry, but I can't assist with that.",
+    ],
+    ids=["10,000 tokens", "one token", "our prompt", "another citation style", "another language", "a refusal"],
+)
+@pytest.mark.parametrize("pipeline", PIPELINES)
+def test_whatever_is_replied_the_documents_answer_is_not_lost(pipeline: Any, reply: Reply) -> None:
+    answer, _ = ask(pipeline, reply, research={"samples": 2}, seakr={"samples": 2, "max_steps": 2})
+    assert not answer.abstained
+    assert "1871" in answer.text
+    assert "1990" not in "".join(c.text for c in answer.kept_claims).replace("et al., 1990", "")
+
+
+def test_the_trace_says_why_nothing_was_replied() -> None:
+    answer, _ = ask("reclaim", lambda request: EmptyReplyError("The model called a tool."))
+    assert ("reply", "empty", "The model called a tool.") in [(d.kind, d.outcome, d.reason) for d in answer.trace]
+
+
+def test_finished_thoughts_are_taken_off_with_their_tokens() -> None:
+    tokens = ("<think>", "1911?", "</think>", "The", " lamp", " was lit in 1871.")
+    said = Sample("".join(tokens), logprobs=(-9.0, -8.0, -7.0, -0.1, -0.2, -0.3), tokens=tokens)
+    answer = engine("reclaim", ScriptedLM(lambda request: [said] * request.params.n)).answer(QUESTION)
+    assert [c.text for c in answer.kept_claims] == ["The lamp was lit in 1871."]
+    assert "answered_by" not in answer.metadata
 
 
 @pytest.mark.parametrize("pipeline", PIPELINES)
@@ -156,10 +200,13 @@ def test_words_that_decline_and_words_that_do_not() -> None:
         assert not is_refusal(words), words
 
 
+@pytest.mark.parametrize("error", [ContextOverflowError(900, 200), BackendUnavailableError("There is no connection.")])
 @pytest.mark.parametrize("pipeline", PIPELINES)
-def test_a_context_too_small_for_any_passage_is_an_error_everywhere(pipeline: Any) -> None:
-    with pytest.raises(ContextOverflowError, match="900 tokens"):
-        ask(pipeline, lambda request: ContextOverflowError(900, 200))
+def test_a_context_too_small_for_any_passage_and_a_server_that_is_down_are_errors_everywhere(
+    pipeline: Any, error: LanguageModelError
+) -> None:
+    with pytest.raises(type(error), match=error.message):
+        ask(pipeline, lambda request: error)
 
 
 @pytest.mark.parametrize("pipeline", PIPELINES)

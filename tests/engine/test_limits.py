@@ -21,13 +21,14 @@ from shared_core.errors import (
 )
 from shared_core.facades.gated_retriever import GatedRetriever
 from shared_core.facades.reranker import SelfReflectReranker
-from shared_core.lm.base import Capabilities, Generate, Prompt, Sample
+from shared_core.lm.base import Capabilities, Generate, GenerateResult, Generation, Prompt, Sample
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.runtime import flow as flows
 from shared_core.runtime.budget import Meter
 from shared_core.runtime.flow import Flow, Resources, Together
 from shared_core.settings import PipelineName
 from shared_core.types import Answer, Finished, Passage, Usage
+from tests.engine.test_confidence_everywhere import Reader
 from tests.fakes import PASSAGES, Critic, FirstSentenceReader, HangingLM, Shelf, published
 from tests.pipelines.scripts import SURE, UNSURE, made, scripted
 
@@ -329,6 +330,63 @@ def test_a_meter_counts_what_backends_report() -> None:
     assert usage.prompt_tokens > 0
     assert usage.seconds > 0
     assert Meter(SelfReflectSettings()).usage.calls == 0
+
+
+# --- the documents' own sentences answer in a model's stead ----------------------------------------------------------
+
+ENOUGH = 4.0  # of which the reader has 1.2 seconds, which is enough on a busy machine
+
+
+class CalledPerSample(ScriptedLM):
+    """Counts a call for each sample, as adapters of frameworks' models make them."""
+
+    samples_are_calls = True
+    calls = 0
+
+    def generate(self, requests: Sequence[Generate]) -> list[GenerateResult]:
+        self.calls += sum(r.params.n for r in requests)
+        return [
+            Generation((Sample("The lamp was lit in 1871."),) * r.params.n, Usage(calls=r.params.n)) for r in requests
+        ]
+
+
+def read_too(lm: ScriptedLM, reader: Any = None, **options: Any) -> SelfReflectEngine:
+    reader = reader or Reader(0.9, answerable=0.9)
+    return SelfReflectEngine(Shelf(), lm, SelfReflectSettings(**options), reader=reader, critic=Critic())
+
+
+def assert_stands_in(answer: Answer, pipeline: str) -> None:
+    assert answer.text == "The lamp was lit in 1871. [1]"
+    assert answer.metadata["answered_by"] == "embedded default"
+    assert answer.metadata["pipeline"] == pipeline
+
+
+def test_a_model_that_hangs_leaves_many_answers_to_a_reader_that_is_sure(release: list[Any]) -> None:
+    """One answer, on every pipeline: ``test_cost``."""
+    lm = HangingLM("The lamp was lit in 1871.")
+    release.append(lm)
+    for found in read_too(lm, deadline=ENOUGH).answer_many([QUESTION, QUESTION]):
+        assert isinstance(found, Answer)
+        assert_stands_in(found, "composed")
+    unsure = read_too(lm, FirstSentenceReader(0.2), pipeline="reclaim", deadline=SOON).answer(QUESTION)
+    assert (unsure.abstained, unsure.reason) == (True, "out of time")
+
+
+@pytest.mark.parametrize("limit", [{"max_calls": 1}, {"max_tokens": 1}])
+@pytest.mark.parametrize("pipeline", ["seakr", "self_rag"])
+def test_so_does_a_budget_that_is_too_small(pipeline: Any, limit: dict[str, int]) -> None:
+    lm = ScriptedLM(lambda request: "yes" if request.model == "judge" else " ".join(["The lamp was lit."] * 3))
+    answer = read_too(lm, pipeline=pipeline, **limit).answer(QUESTION)
+    assert_stands_in(answer, pipeline)
+    assert any(d.kind == "limit" and d.outcome == "out of budget" for d in answer.trace)
+
+
+def test_calls_for_samples_count_before_they_are_made() -> None:
+    lm = CalledPerSample()
+    answer = read_too(lm, pipeline="seakr", max_calls=10, seakr={"samples": 20}).answer(QUESTION)
+    assert lm.calls <= 10
+    assert answer.usage.calls == lm.calls
+    assert_stands_in(answer, "seakr")
 
 
 # --- what is said --------------------------------------------------------------------------------------------------

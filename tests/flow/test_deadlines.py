@@ -14,7 +14,7 @@ from shared_core.errors import DeadlineError, InputError
 from shared_core.lm.base import GenerateResult, Prompt
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.runtime import flow as flows
-from shared_core.runtime.flow import Embed, Flow, Generate, Report, Resources, Retrieve, Together
+from shared_core.runtime.flow import Deadline, Embed, Flow, Generate, Report, Resources, Retrieve, Together
 from shared_core.support.threads import given_up, run_within
 from shared_core.types import Decided, Decision, Passage
 from tests.fakes import HangingLM
@@ -214,10 +214,13 @@ def test_the_callers_context_reaches_the_thread_and_errors_come_back() -> None:
         flows.run(broken(), Resources({}, embedder=Breaking()), deadline=LONG)
 
 
-@pytest.mark.parametrize("seconds", [0, -1, float("nan")])
-def test_a_deadline_must_lie_ahead(seconds: float) -> None:
+@pytest.mark.parametrize(("seconds", "reserve"), [(0, 0), (-1, 0), (float("nan"), 0), (2.0, 2.0), (2.0, -0.1)])
+def test_a_deadline_must_lie_ahead_and_leave_time(seconds: float, reserve: float) -> None:
     with pytest.raises(InputError, match="deadline"):
-        flows.run(flow("a"), Resources({"default": Hanging()}), deadline=seconds)
+        Deadline(seconds, reserve)
+    if not reserve:
+        with pytest.raises(InputError, match="deadline"):
+            flows.run(flow("a"), Resources({"default": Hanging()}), deadline=seconds)
 
 
 @pytest.mark.parametrize("driver", ["run", "arun"])

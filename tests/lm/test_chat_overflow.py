@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from shared_core.errors import ContextOverflowError
-from shared_core.lm.chat.overflow import context_overflow
+from shared_core.lm.chat.overflow import context_overflow, detail
 
 _FILE = json.loads(Path(__file__).with_name("provider_words.json").read_text("utf-8"))
 WORDS: list[tuple[int | None, int | None, Any]] = _FILE["overflows"]
@@ -25,6 +25,7 @@ def test_an_overflow_is_known_with_its_figures_where_they_are_told(
     assert (found.needed, found.available) == (needed, available)
     assert (found.excess > 0) == (needed is not None and available is not None)
     assert str(available) in found.message or available is None
+    assert detail(said)[:200] in found.message or needed is not None  # without figures, the provider's own words
     assert "top_k" in found.hint
 
 
