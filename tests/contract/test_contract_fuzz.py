@@ -25,6 +25,8 @@ from tests.contract.sides import Answer, LlamaIndexSide
 from tests.openai_server import ALL, FakeServer
 
 COUNT = 1000
+GOOD = range(0, COUNT, 10)
+"""Requests that are answered well; their neighbours are not."""
 TEXTS = [
     "", " ", "\ud83d", "a\udc00b", "\x00", "<think>", "</think>", "<think>a</think>b", "```", "```\n", "<answer>",
     "token_id:abc", "token_id:7", "token_id:-1", "analysisX", "<|channel|>final<|message|>", "nan", "é" * 50, "\u2060",
@@ -81,11 +83,11 @@ def choice(chat: bool, rng: random.Random) -> dict[str, Any]:
     return {**said, "text": rng.choice(["blue", *TEXTS]), "logprobs": {**logprobs, "text_offset": [0]}}
 
 
-def checked(results: list[Any], good: set[int]) -> tuple[int, int]:
+def checked(results: list[Any]) -> tuple[int, int]:
     """How many were read and how many refused; every one is a result, and the good ones are good."""
     for i, result in enumerate(results):
         assert isinstance(result, (Generation, LanguageModelError)), result
-        if i in good:
+        if i in GOOD:
             assert isinstance(result, Generation), result
             assert result.text == "fine"
         if isinstance(result, Generation):
@@ -104,11 +106,11 @@ PARAMS: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-def asked(good: set[int], rng: random.Random, *, chat: bool = False, more: Sequence[Any] = ()) -> list[Generate]:
+def asked(rng: random.Random, *, chat: bool = False, more: Sequence[Any] = ()) -> list[Generate]:
     return [
         Generate(
             Prompt.trusted(str(i), "user" if chat else None),
-            SamplingParams(**({} if i in good else rng.choice([*PARAMS, *more]))),
+            SamplingParams(**({} if i in GOOD else rng.choice([*PARAMS, *more]))),
         )
         for i in range(COUNT)
     ]
@@ -117,13 +119,12 @@ def asked(good: set[int], rng: random.Random, *, chat: bool = False, more: Seque
 @pytest.mark.parametrize("chat", [True, False], ids=["chat", "completions"])
 def test_a_thousand_odd_replies_of_a_server(chat: bool) -> None:
     rng = random.Random(chat)
-    good = {i for i in range(COUNT) if i % 10 == 0}
 
     async def exchange(method: str, path: str, body: dict[str, Any], deadline: Any) -> str:
         """In the place of the network: the text of an answer, or the SDK's exception for a status."""
         number = int(body["messages"][0]["content"] if chat else body["prompt"])
         status = rng.choice([200] * 9 + [400, 429, 500])
-        if number in good:
+        if number in GOOD:
             said = {"message": {"content": "fine"}} if chat else {"text": "fine"}
             return json.dumps({"choices": [choice(chat, rng) | said]})
         if status == 200:
@@ -137,8 +138,8 @@ def test_a_thousand_odd_replies_of_a_server(chat: bool) -> None:
         lm = OpenAICompatibleLM(server.url, max_retries=0, timeout=60)
         lm.probe()
         lm._endpoint._exchange = exchange  # type: ignore[method-assign]
-        requests = asked(good, rng, chat=chat, more=[{"verdicts": (5, 6)}])
-        read, refused = checked(lm.generate(requests), good)
+        requests = asked(rng, chat=chat, more=[{"verdicts": (5, 6)}])
+        read, refused = checked(lm.generate(requests))
         lm.close()
     assert read > COUNT / 5
     assert refused > COUNT / 5
@@ -146,10 +147,9 @@ def test_a_thousand_odd_replies_of_a_server(chat: bool) -> None:
 
 def test_a_thousand_odd_replies_through_langchain() -> None:
     rng = random.Random(2)
-    good = {i for i in range(COUNT) if i % 10 == 0}
 
     def script(messages: Any, **kwargs: Any) -> Any:
-        if int(messages[0].content) in good:
+        if int(messages[0].content) in GOOD:
             return "fine"
         said = rng.random()
         if said < 0.1:
@@ -166,7 +166,7 @@ def test_a_thousand_odd_replies_through_langchain() -> None:
         return message
 
     lm = LangChainLM(RunnableLambda(script), logprobs=True)
-    read, refused = checked(lm.generate(asked(good, rng)), good)
+    read, refused = checked(lm.generate(asked(rng)))
     assert read > COUNT / 5
     assert refused > COUNT / 50
 
@@ -177,11 +177,10 @@ def odd_block(rng: random.Random) -> Any:
 
 def test_a_thousand_odd_replies_through_llamaindex() -> None:
     rng = random.Random(3)
-    good = {i for i in range(COUNT) if i % 10 == 0}
     side = LlamaIndexSide()
 
     def reply(prompt: str) -> Any:
-        if int(prompt) in good:
+        if int(prompt) in GOOD:
             return ChatResponse(message=ChatMessage(content="fine"))
         said = rng.random()
         if said < 0.1:
@@ -200,6 +199,6 @@ def test_a_thousand_odd_replies_through_llamaindex() -> None:
     lm: Any = side.lm(lambda prompt: Answer(), logprobs=True)
     object.__setattr__(lm.llm, "_chatted", lambda answer: answer)
     lm.llm._model.answer = lambda prompt, options: reply(prompt)
-    read, refused = checked(lm.generate(asked(good, rng)), good)
+    read, refused = checked(lm.generate(asked(rng)))
     assert read > COUNT / 5
     assert refused > COUNT / 50

@@ -105,21 +105,16 @@ def test_support_equal_to_the_target_is_not_enough() -> None:
     assert not engine(0.71, target_accuracy=0.7).answer(QUESTION).abstained
 
 
-def test_an_unknown_support_is_never_kept_beside_a_known_one() -> None:
-    answer = engine(0.9, None).answer("the lamp and the captain")
-    assert [c.status for c in answer.claims] == ["kept", "dropped"]
-    assert answer.text == "The lamp was lit in 1871. [1]"
-
-
-def test_weak_claims_can_be_flagged_instead_of_dropped() -> None:
-    answer = engine(0.9, 0.2, unsupported_claims="flag").answer("the lamp and the captain")
-    assert [c.status for c in answer.claims] == ["kept", "flagged"]
-    assert answer.text.endswith("[2] (unsupported)")
-
-
-def test_two_claims_are_numbered_in_order() -> None:
-    answer = engine(0.9, 0.8).answer("the lamp and the captain")
-    assert answer.text == "The lamp was lit in 1871. [1] The Marrow sailed under Captain Ila Venn. [2]"
+@pytest.mark.parametrize(("second", "settings", "status", "said"), [
+    (0.8, {}, "kept", " The Marrow sailed under Captain Ila Venn. [2]"), (None, {}, "dropped", ""),
+    (0.2, {"unsupported_claims": "flag"}, "flagged", " The Marrow sailed under Captain Ila Venn. [2] (unsupported)"),
+])  # fmt: skip
+def test_a_second_claim_is_numbered_dropped_or_flagged(
+    second: float | None, settings: dict[str, Any], status: str, said: str
+) -> None:
+    answer = engine(0.9, second, **settings).answer("the lamp and the captain")
+    assert [c.status for c in answer.claims] == ["kept", status]
+    assert answer.text == f"The lamp was lit in 1871. [1]{said}"
     assert all(answer.text[c.start : c.end] == c.text for c in answer.kept_claims)
 
 

@@ -81,8 +81,7 @@ def test_support_calibrated_with_a_judge_is_accepted_by_the_engine_with_that_jud
             SelfReflectEngine(Shelf(), writer(), settings, judge=other).answer(QUESTION)
 
 
-@pytest.mark.parametrize("command", ["calibrate", "eval"])
-def test_the_commands_take_a_judge(command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_commands_take_a_judge(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """``--judge`` reaches the engine, and what is fitted is accepted with the same judge."""
     from shared_core.reading import support
 
@@ -98,14 +97,12 @@ def test_the_commands_take_a_judge(command: str, monkeypatch: pytest.MonkeyPatch
     result = CliRunner().invoke(app, ["calibrate", "support", str(claims), *shared, "-o", str(file)])
     assert result.exit_code == 0, result.output
     assert calibration_io.load(file)["support"].bound_to["model"] == "my-nli"
-    if command == "eval":
-        written = tmp_path / "eval.json"
-        used = ["--calibration", str(file), "--json", str(written)]
-        result = CliRunner().invoke(app, ["eval", str(questions), *shared, *used])
-        assert result.exit_code == 0, result.output
-        (record,) = json.loads(written.read_text())["records"]
-        assert record["error"] == ""
-        assert record["claims"] == 1
+    written = tmp_path / "eval.json"
+    used = ["--calibration", str(file), "--json", str(written)]
+    result = CliRunner().invoke(app, ["eval", str(questions), *shared, *used])
+    assert result.exit_code == 0, result.output
+    (record,) = json.loads(written.read_text())["records"]
+    assert (record["error"], record["claims"]) == ("", 1)
 
 
 # --- roles ---------------------------------------------------------------------------------------------------------
