@@ -18,6 +18,7 @@ import langchain_selfreflect as lc
 import llamaindex_selfreflect as li
 from llamaindex_selfreflect._events import SelfReflectAnswerEvent, SelfReflectDecisionEvent
 from shared_core import Answer
+from shared_core.lm import Generate, Generation, LanguageModel, Prompt
 from shared_core.types import Decision
 from tests.fakes import PASSAGES, FirstSentenceReader, WordCritic
 from tests.retrieval.hashing_embedder import HashingEmbedder
@@ -115,7 +116,7 @@ class LlamaIndexFacades(_Shared):
             return self.ask(e, QUESTION)
 
         return {
-            "LlamaIndexLM": (li.LlamaIndexLM(self.llm()), lambda lm: (lm.name, lm.max_concurrency)),
+            "LlamaIndexLM": (li.LlamaIndexLM(self.llm()), _written),
             "MiniLMEmbedding": (li.MiniLMEmbedding(HashingEmbedder()), lambda e: e.get_text_embedding("a lamp")),
             "PassageRetriever": (li.PassageRetriever(_shelf(), 1), lambda r: self.find(r, QUESTION)),
             "SelfReflectAnswerEvent": (SelfReflectAnswerEvent.of(whole.answer), lambda e: e.question),
@@ -219,7 +220,7 @@ class LangChainFacades(_Shared):
         compressing = lc.CompressionRetriever(base_retriever=self.retriever_of(), base_compressor=compressor)
         return {
             "CompressionRetriever": (compressing, lambda r: self.find(r, QUESTION)),
-            "LangChainLM": (lc.LangChainLM(self.llm()), lambda lm: (lm.name, lm.max_concurrency)),
+            "LangChainLM": (lc.LangChainLM(self.llm()), _written),
             "MiniLMEmbeddings": (lc.MiniLMEmbeddings(HashingEmbedder()), lambda e: e.embed_query("a lamp")),
             "SelfReflectChain": (self.engine(), lambda c: self.ask(c, QUESTION)),
             "SelfReflectChecker": (
@@ -231,6 +232,12 @@ class LangChainFacades(_Shared):
             "SourcedAnswer": (self.engine().with_sources().invoke(QUESTION), lambda a: a["answer"]),
             "SourcedChain": (self.engine().with_sources(), lambda c: self.sources(c.chain, QUESTION)),
         }
+
+
+def _written(lm: LanguageModel) -> tuple[Any, ...]:
+    (result,) = lm.generate([Generate(Prompt.trusted("Say it: "))])
+    assert isinstance(result, Generation), result
+    return lm.name, result.text
 
 
 def _shelf() -> Any:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import copy
-import pickle
 from typing import Any
 
 import pytest
@@ -96,25 +94,6 @@ def test_calls_see_the_callers_context(framework: Side) -> None:
 def test_options_out_of_range_are_refused(framework: Side, options: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=next(iter(options))):
         framework.lm(lambda p: p, **options)
-
-
-def test_it_can_be_pickled_and_copied(framework: Side) -> None:
-    lm = LlamaIndexLM(MockLLM(max_tokens=2)) if framework.name == "llamaindex" else LangChainLM(Spoken())
-    for twin in (pickle.loads(pickle.dumps(lm)), copy.deepcopy(lm)):
-        (found,) = twin.generate([MANY[0]])
-        assert isinstance(found, Generation)
-        assert twin.name == lm.name
-
-
-class Spoken(GenericFakeChatModel):
-    """One that can be made anew: it has no iterator."""
-
-    messages: Any = None
-
-    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
-        from langchain_core.outputs import ChatGeneration, ChatResult
-
-        return ChatResult(generations=[ChatGeneration(message=AIMessage("text text"))])
 
 
 # --- tags ----------------------------------------------------------------------------------------------------------

@@ -110,13 +110,6 @@ def test_a_class_that_can_be_no_base_is_kept_as_the_cause(framework: Side) -> No
     assert isinstance(error.__cause__, ValidationError)
 
 
-def test_an_overflow_says_by_how_much(framework: Side) -> None:
-    text = "maximum context length is 100 tokens. However, your messages resulted in 140 tokens."
-    error = failure(framework, lambda: ValueError(text))
-    assert isinstance(error, ContextOverflowError)
-    assert (error.needed, error.available) == (140, 100)
-
-
 @pytest.mark.parametrize(("capability", "params"), [
     ("grammar", {"grammar": Grammar('start: "a"')}), ("verdict_logprobs", {"verdicts": ("yes",)}),
     ("stop_tokens", {"stop_token_ids": (7,)}), ("hidden_states", {"capture": Capture()}),
