@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -95,28 +96,14 @@ class ServerRefusal(Exception):
         return self._text
 
 
-class WithoutStatus(Exception):
-    pass
+class RateLimitError(Exception):
+    """Tells what it is by its name alone."""
 
 
-class RateLimitError(WithoutStatus):
-    pass
-
-
-class APIConnectionError(WithoutStatus):
-    pass
-
-
-class AuthenticationError(WithoutStatus):
-    pass
-
-
-class ServiceUnavailable(WithoutStatus):
-    pass
-
-
-class ContextWindowExceededError(WithoutStatus):
-    pass
+@cache
+def named(name: str) -> type[Exception]:
+    """Another class that does, of this name."""
+    return type(name, (Exception,), {})
 
 
 def wrapped() -> ValueError:
@@ -137,10 +124,10 @@ OTHERS: dict[str, tuple[Any, type[LanguageModelError]]] = {
     "openai's time-out": (lambda: openai.APITimeoutError(request=None), BackendUnavailableError),  # type: ignore[arg-type]
     "openai's connection": (lambda: openai.APIConnectionError(request=None), BackendUnavailableError),  # type: ignore[arg-type]
     "by name: rate": (lambda: RateLimitError("slow down"), BackendUnavailableError),
-    "by name: connection": (lambda: APIConnectionError("no route"), BackendUnavailableError),
-    "by name: key": (lambda: AuthenticationError("bad key"), BackendUnavailableError),
-    "by name: 5xx": (lambda: ServiceUnavailable("later"), BackendUnavailableError),
-    "by name: overflow": (lambda: ContextWindowExceededError("too much"), ContextOverflowError),
+    "by name: connection": (lambda: named("APIConnectionError")("no route"), BackendUnavailableError),
+    "by name: key": (lambda: named("AuthenticationError")("bad key"), BackendUnavailableError),
+    "by name: 5xx": (lambda: named("ServiceUnavailable")("later"), BackendUnavailableError),
+    "by name: overflow": (lambda: named("ContextWindowExceededError")("too much"), ContextOverflowError),
     "by a mapping": (Throttled, BackendUnavailableError),
     "by a method": (lambda: RpcError("denied"), BackendUnavailableError),
     "by a code": (lambda: ServerRefusal(503, "The model is overloaded."), BackendUnavailableError),
