@@ -9,9 +9,10 @@ import pytest
 
 from shared_core import SelfReflectEngine, SelfReflectSettings
 from shared_core.errors import InputError
-from shared_core.lm.base import Generate, Generation, Prompt, SamplingParams
+from shared_core.lm.base import Prompt
 from shared_core.lm.transformers import TransformersLM
 from tests.fakes import Shelf
+from tests.lm.tiny_requests import one
 
 
 @pytest.fixture(scope="module")
@@ -28,10 +29,7 @@ def adapted(tiny_model: Any) -> Any:
 
 
 def text(lm: TransformersLM) -> str:
-    prompt = Prompt.trusted("The river Thale rises in the hills of Orm and")
-    (result,) = lm.generate([Generate(prompt, SamplingParams(max_tokens=12))])
-    assert isinstance(result, Generation)
-    return result.text
+    return one(lm, Prompt.trusted("The river Thale rises in the hills of Orm and"), max_tokens=12).text
 
 
 def test_backends_over_one_model_take_turns(adapted: Any, tiny_tokenizer: Any) -> None:

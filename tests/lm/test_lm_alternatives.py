@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shared_core.errors import InputError
 from shared_core.lm._vllm.read import OutputReader
-from shared_core.lm.base import Generate, Generation, SamplingParams
+from shared_core.lm.base import Generation, SamplingParams
 from tests.lm.openai_client import CHAT, PLAIN, RAW, Connect, one
 from tests.lm.tiny_requests import requests, same, samples
 from tests.openai_server import FakeServer
@@ -76,12 +75,3 @@ def test_vllm_s_outputs(tiny_lm: Any) -> None:
     assert [[a.logprob for a in row] for row in sample.alternatives] == [[-0.1, -2.0], [-1.8, -0.2]]
     assert [row[0].token for row in sample.alternatives] == list(sample.tokens or ())
     assert not math.isnan(sample.alternatives[0][1].logprob)
-
-
-@pytest.mark.parametrize("wrong", [{"alternatives": -1}, {"alternatives": 21}, {"alternatives": 1.5},
-                                   {"alternatives": 3, "verdicts": ("a",)}])  # fmt: skip
-def test_what_cannot_be_asked_for(wrong: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="alternatives"):
-        SamplingParams(**wrong)
-    assert SamplingParams(alternatives=3).needs == ("alternatives",)
-    assert Generate(RAW, SamplingParams()).params.needs == ()

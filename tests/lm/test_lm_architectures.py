@@ -12,6 +12,7 @@ from shared_core.errors import LanguageModelError, ModelLoadError
 from shared_core.lm.base import Generate, Generation, Prompt, SamplingParams, Score, Scores
 from shared_core.lm.transformers import TransformersLM
 from tests.lm.tiny_models import ARCHITECTURES, VOCABULARY, make, number_tokenizer, token_logprobs
+from tests.lm.tiny_requests import one
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -70,20 +71,14 @@ def test_long_sequences_behind_a_switch_share_a_tree() -> None:
     model = make("phi3 with longrope")
     lm = TransformersLM(model, number_tokenizer())
     prompt = np.random.default_rng(1).integers(3, VOCABULARY, 80).tolist()
-    [result] = lm.generate(
-        [Generate(Prompt.tokens(prompt), SamplingParams(n=8, max_tokens=4, temperature=1.0, seed=0))]
-    )
-    assert isinstance(result, Generation)
-    assert result.usage.prompt_tokens == 80  # computed once, not once for each sample
-    assert result.usage.forwards <= 6
-    [again] = lm.generate([Generate(Prompt.tokens(prompt), PARAMS)])
-    assert isinstance(again, Generation)
-    assert again.usage.cached_tokens >= 79
+    usage = one(lm, Prompt.tokens(prompt), n=8, max_tokens=4, temperature=1.0, seed=0).usage
+    assert usage.prompt_tokens == 80  # computed once, not once for each sample
+    assert usage.forwards <= 6
+    assert one(lm, Prompt.tokens(prompt), max_tokens=1).usage.cached_tokens >= 79
     short = prompt[:30]  # its states were computed for the other side of the switch and must not be used
     [result] = lm.generate(requests([short]))
-    assert isinstance(result, Generation)
-    assert result.usage.cached_tokens == 0
     check(model, [result], [short])
+    assert result.usage.cached_tokens == 0
 
 
 def test_scores_on_both_sides_of_a_switch() -> None:

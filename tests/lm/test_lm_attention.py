@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shared_core.lm.base import Generate, Generation, Prompt, SamplingParams
+from shared_core.lm.base import Generate, Prompt, SamplingParams
 from shared_core.lm.transformers import TransformersLM
 from tests.lm.tiny_models import make, number_tokenizer
+from tests.lm.tiny_requests import one, samples
 
 PROMPT = Prompt.trusted("Who built the bridge over the river Thale?")
 
@@ -18,8 +19,7 @@ PROMPT = Prompt.trusted("Who built the bridge over the river Thale?")
 def test_weights_are_those_of_a_plain_forward_pass(tiny_lm: Any, n: int) -> None:
     import torch
 
-    params = SamplingParams(n=n, max_tokens=7, temperature=float(n > 1), seed=1, attention=True)
-    (result,) = tiny_lm.generate([Generate(PROMPT, params)])
+    result = one(tiny_lm, PROMPT, n=n, max_tokens=7, temperature=float(n > 1), seed=1, attention=True)
     ids = tiny_lm.encoder.encode(PROMPT)
     start = len(ids)
     for sample in result.samples:
@@ -41,11 +41,9 @@ def test_weights_are_those_of_a_plain_forward_pass(tiny_lm: Any, n: int) -> None
 
 
 def test_asking_for_weights_changes_nothing_else(tiny_lm: Any) -> None:
-    plain = SamplingParams(max_tokens=7, logprobs=True)
-    asking = SamplingParams(max_tokens=7, logprobs=True, attention=True)
     implementation = tiny_lm.model.config._attn_implementation
-    tiny_lm.generate([Generate(PROMPT, plain)])  # from now on the prompt's states are cached for either
-    (first,), (second,) = (tiny_lm.generate([Generate(PROMPT, p)]) for p in (plain, asking))
+    one(tiny_lm, PROMPT, max_tokens=7)  # from now on the prompt's states are cached for either
+    first, second = (one(tiny_lm, PROMPT, max_tokens=7, logprobs=True, attention=asked) for asked in (False, True))
     assert first.samples[0].token_ids == second.samples[0].token_ids
     assert first.samples[0].attention is None
     assert tiny_lm.model.config._attn_implementation == implementation
@@ -58,11 +56,7 @@ def test_weights_of_a_sequence_are_not_those_that_a_longer_one_left_behind() -> 
     lm = TransformersLM(make("llama with dynamic rope"), number_tokenizer(), context_length=256)
     params = SamplingParams(max_tokens=4, attention=True)
     middle, long = (Generate(Prompt.tokens([3 + i % 90 for i in range(n)]), params) for n in (50, 110))
-    [alone] = lm.generate([middle])
-    behind = lm.generate([long, middle])[1]
-    assert isinstance(alone, Generation)
-    assert isinstance(behind, Generation)
-    for first, second in zip(alone.samples, behind.samples):
-        assert first.attention is not None
-        assert second.attention is not None
-        np.testing.assert_allclose(first.attention.within, second.attention.within, atol=1e-6)
+    [alone], [_, behind] = samples(lm.generate([middle])), samples(lm.generate([long, middle]))
+    assert alone.attention is not None
+    assert behind.attention is not None
+    np.testing.assert_allclose(alone.attention.within, behind.attention.within, atol=1e-6)

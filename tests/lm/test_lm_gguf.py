@@ -11,10 +11,11 @@ import pytest
 
 from shared_core.errors import InputError, ModelLoadError
 from shared_core.lm._hf import gguf as ours
-from shared_core.lm.base import Generate, Generation, Prompt, SamplingParams
+from shared_core.lm.base import Prompt
 from shared_core.lm.identity import identity_of
 from shared_core.lm.transformers import TransformersLM
 from tests.lm.tiny_gguf import TEMPLATE, write_gguf
+from tests.lm.tiny_requests import one
 
 pytestmark = pytest.mark.usefixtures("one_thread", "own_cache")
 
@@ -32,9 +33,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def text_of(lm: TransformersLM) -> str:
-    [result] = lm.generate([Generate(Prompt.untrusted("hello", role="user"), SamplingParams(max_tokens=8))])
-    assert isinstance(result, Generation), result
-    return result.text
+    return one(lm, Prompt.untrusted("hello", role="user"), max_tokens=8).text
 
 
 def refusal(name: Path | str, **options: Any) -> ModelLoadError:

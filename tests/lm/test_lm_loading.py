@@ -7,6 +7,7 @@ import dataclasses
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,16 @@ from typer.testing import CliRunner
 
 from shared_core.cli import app
 from shared_core.errors import CapabilityError, InputError, ModelLoadError
-from shared_core.lm.base import Capture, Generate, Generation, HiddenStates, Prompt, SamplingParams, States
+from shared_core.lm.base import (
+    Capture,
+    Generate,
+    Generation,
+    HiddenStates,
+    LanguageModel,
+    Prompt,
+    SamplingParams,
+    States,
+)
 from shared_core.lm.transformers import TransformersLM
 from tests.lm.tiny_models import make, number_tokenizer
 from tests.lm.tiny_requests import FEW_SHOT, requests, same, samples
@@ -26,50 +36,86 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 # --- checkpoints
 
 
-def saved(model: Any, tokenizer: Any, path: Any) -> None:
+def saved(model: Any, tokenizer: Any, path: Path) -> Path:
     model.save_pretrained(path)
     tokenizer.save_pretrained(path)
+    return path
 
 
-def test_a_checkpoint_without_some_of_its_layers_is_refused(
-    tiny_model: Any, tiny_tokenizer: Any, tmp_path: Any
+@pytest.fixture
+def checkpoint(tiny_model: Any, tiny_tokenizer: Any, tmp_path: Path) -> Path:
+    return saved(tiny_model, tiny_tokenizer, tmp_path / "checkpoint")
+
+
+def test_a_saved_checkpoint_loads_in_the_dtype_that_is_named(checkpoint: Path, tiny_lm: Any) -> None:
+    import torch
+
+    lm = TransformersLM(str(checkpoint), device="cpu")
+    assert isinstance(lm, LanguageModel)
+    assert lm.capabilities.context_length == 1024
+    assert lm.capabilities.grammar
+    same(samples(lm.generate(requests())), samples(tiny_lm.generate(requests())))
+    assert lm.model.dtype == torch.float32
+    assert TransformersLM(str(checkpoint), device="cpu", dtype="bfloat16").model.dtype == torch.bfloat16
+    with pytest.raises(InputError, match="float7"):
+        TransformersLM(str(checkpoint), device="cpu", dtype="float7")
+
+
+@pytest.mark.parametrize(("what", "hint"), [
+    ("missing", "There is no such folder."),  # not: give a local path
+    ("file", "config.json"), ("empty", "save_pretrained"), ("config only", "safetensors"),
+    ("someone/some-model", "HF_HUB_OFFLINE"),
+])  # fmt: skip
+def test_what_is_not_a_checkpoint_is_refused_with_the_way_out(
+    what: str, hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    path = tmp_path / "model"
+    if what == "file":
+        path.write_text("weights")
+    elif what in ("empty", "config only"):
+        path.mkdir()
+    if what == "config only":
+        (path / "config.json").write_text('{"model_type": "llama"}')
+    name = what if "/" in what else str(path)
+    with pytest.raises(ModelLoadError) as error:
+        TransformersLM(name, device="cpu")
+    assert name in error.value.message
+    assert hint in error.value.hint
+
+
+def test_a_checkpoint_without_some_of_its_layers_is_refused(checkpoint: Path) -> None:
     from safetensors.torch import load_file, save_file
 
-    saved(tiny_model, tiny_tokenizer, tmp_path)
-    weights = load_file(tmp_path / "model.safetensors")
+    weights = load_file(checkpoint / "model.safetensors")
     kept = {k: v for k, v in weights.items() if "layers.1.mlp" not in k}
     assert len(kept) < len(weights)
-    save_file(kept, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    save_file(kept, checkpoint / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(ModelLoadError, match=r"layers\.1\.mlp\.down_proj\.weight") as error:
-        TransformersLM(str(tmp_path), device="cpu")
-    assert str(tmp_path) in error.value.message
+        TransformersLM(str(checkpoint), device="cpu")
+    assert str(checkpoint) in error.value.message
     assert error.value.hint
 
 
-def test_a_checkpoint_of_other_shapes_is_refused(tiny_model: Any, tiny_tokenizer: Any, tmp_path: Any) -> None:
-    saved(tiny_model, tiny_tokenizer, tmp_path)
-    config = json.loads((tmp_path / "config.json").read_text())
+def test_a_checkpoint_of_other_shapes_is_refused(checkpoint: Path) -> None:
+    config = json.loads((checkpoint / "config.json").read_text())
     config["intermediate_size"] *= 2
-    (tmp_path / "config.json").write_text(json.dumps(config))
+    (checkpoint / "config.json").write_text(json.dumps(config))
     with pytest.raises(ModelLoadError):
-        TransformersLM(str(tmp_path), device="cpu")
+        TransformersLM(str(checkpoint), device="cpu")
 
 
-def test_a_path_that_is_not_there_is_told_offline_too(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with pytest.raises(ModelLoadError) as error:
-        TransformersLM(str(tmp_path / "none"), device="cpu")
-    assert error.value.hint == "There is no such folder."  # not: give a local path
-
-
-def test_tied_weights_are_not_missing(tiny_tokenizer: Any, tmp_path: Any) -> None:
+def gpt2(tokenizer: Any, **options: Any) -> Any:
     import torch
     from transformers import GPT2Config, GPT2LMHeadModel
 
     torch.manual_seed(0)
-    config = GPT2Config(vocab_size=len(tiny_tokenizer), n_embd=16, n_layer=1, n_head=2, n_positions=64)
-    saved(GPT2LMHeadModel(config), tiny_tokenizer, tmp_path)
+    size = {"vocab_size": len(tokenizer), "n_positions": 128, "n_embd": 16, "n_layer": 2, "n_head": 2}
+    return GPT2LMHeadModel(GPT2Config(**size, **options))
+
+
+def test_tied_weights_are_not_missing(tiny_tokenizer: Any, tmp_path: Path) -> None:
+    saved(gpt2(tiny_tokenizer), tiny_tokenizer, tmp_path)
     assert TransformersLM(str(tmp_path), device="cpu").fallback == ""
 
 
@@ -123,14 +169,7 @@ def test_an_unknown_layout_is_refused(tiny_model: Any, tiny_tokenizer: Any) -> N
 
 
 def test_dropout_is_off_while_the_model_answers_and_on_again_afterwards(tiny_tokenizer: Any) -> None:
-    import torch
-    from transformers import GPT2Config, GPT2LMHeadModel
-
-    torch.manual_seed(0)
-    config = GPT2Config(
-        vocab_size=len(tiny_tokenizer), n_embd=16, n_layer=2, n_head=2, n_positions=128, resid_pdrop=0.5, embd_pdrop=0.5
-    )
-    model = GPT2LMHeadModel(config).train()
+    model = gpt2(tiny_tokenizer, resid_pdrop=0.5, embd_pdrop=0.5).train()
     lm = TransformersLM(model, tiny_tokenizer)
     assert lm.fallback == ""
     same(samples(lm.generate(requests())), samples(lm.generate(requests())))
@@ -251,21 +290,9 @@ def test_a_module_without_a_vector_for_each_token_is_refused_and_harms_nobody(
 # --- dtypes
 
 
-def test_a_dtype_is_named_and_one_that_does_not_exist_is_refused(
-    tiny_model: Any, tiny_tokenizer: Any, tmp_path: Any
-) -> None:
-    import torch
-
-    saved(tiny_model, tiny_tokenizer, tmp_path)
-    assert TransformersLM(str(tmp_path), device="cpu").model.dtype == torch.float32
-    assert TransformersLM(str(tmp_path), device="cpu", dtype="bfloat16").model.dtype == torch.bfloat16
-    with pytest.raises(InputError, match="float7"):
-        TransformersLM(str(tmp_path), device="cpu", dtype="float7")
-
-
 @pytest.mark.parametrize("computes", [True, False])
 def test_bfloat16_is_kept_on_a_cpu_that_computes_in_it(
-    tiny_model: Any, tiny_tokenizer: Any, tmp_path: Any, computes: bool, monkeypatch: pytest.MonkeyPatch
+    tiny_model: Any, tiny_tokenizer: Any, tmp_path: Path, computes: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import torch
 
@@ -280,10 +307,9 @@ def test_bfloat16_is_kept_on_a_cpu_that_computes_in_it(
     [([], "no effect"), (["--base-url", "http://127.0.0.1:9/v1"], "no effect"), (["--model", "MODEL"], "float7")],
 )
 def test_a_dtype_on_the_command_line_that_has_no_effect_or_does_not_exist(
-    more: list[str], says: str, tiny_model: Any, tiny_tokenizer: Any, tmp_path: Any
+    more: list[str], says: str, checkpoint: Path, tmp_path: Path
 ) -> None:
-    saved(tiny_model, tiny_tokenizer, tmp_path / "model")
-    more = [str(tmp_path / "model") if word == "MODEL" else word for word in more]
+    more = [str(checkpoint) if word == "MODEL" else word for word in more]
     result = CliRunner().invoke(app, ["ask", "Who?", "--docs", str(tmp_path), "--dtype", "float7", *more])
     assert result.exit_code == 2
     assert says in " ".join(result.output.split())

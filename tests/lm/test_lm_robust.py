@@ -3,20 +3,39 @@
 from __future__ import annotations
 
 import copy
+import math
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shared_core.errors import GenerationError, InputError, LanguageModelError
-from shared_core.lm.base import Capture, Generate, Generation, Grammar, HiddenStates, Prompt, SamplingParams, Score
+from shared_core.errors import (
+    CapabilityError,
+    ContextOverflowError,
+    GenerationError,
+    InputError,
+    LanguageModelError,
+)
+from shared_core.lm.base import (
+    Capture,
+    Generate,
+    Generation,
+    Grammar,
+    HiddenStates,
+    Prompt,
+    SamplingParams,
+    Score,
+    Scores,
+)
 from shared_core.lm.transformers import TransformersLM
 from shared_core.support.threads import run_within
 from tests.lm.test_lm_encoding import unigram
 from tests.lm.tiny_models import make
-from tests.lm.tiny_requests import FEW_SHOT, requests, same, samples
+from tests.lm.tiny_requests import ALL, FEW_SHOT, requests, same, samples
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -141,22 +160,79 @@ def test_odd_scores_and_states_are_results(lms: dict[str, TransformersLM], odd: 
 
 
 @pytest.mark.parametrize("wrong", [
-    {"stop": "ab"}, {"stop": (1,)}, {"max_tokens": 2.5}, {"n": 1.0}, {"n": True}, {"top_k": "3"}, {"seed": 1.5},
-    {"verdicts": "ab"}, {"min_tokens": None},
+    {"stop": "ab"}, {"stop": (1,)}, {"stop": ("",)}, {"max_tokens": 2.5}, {"n": 1.0}, {"n": True}, {"top_k": "3"},
+    {"seed": 1.5}, {"verdicts": "ab"}, {"min_tokens": None}, {"stop_token_ids": (-1,)}, {"stop_token_ids": ("x",)},
+    {"verdicts": (), "next_verdicts": True}, {"alternatives": -1}, {"alternatives": 21}, {"alternatives": 1.5},
+    {"alternatives": 3, "verdicts": ("a",)},
 ])  # fmt: skip
-def test_parameters_of_the_wrong_type_are_refused(wrong: dict[str, Any]) -> None:
-    [name] = wrong
-    with pytest.raises(InputError, match=name):
+def test_parameters_of_the_wrong_type_or_out_of_range_are_refused_by_name(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=rf"SamplingParams\.{next(iter(wrong))} "):
         SamplingParams(**wrong)
 
 
-def test_numbers_of_numpy_are_whole_numbers() -> None:
-    import numpy as np
+@pytest.mark.parametrize(("given", "needs"), [
+    ({}, ()), ({"n": 5, "logprobs": True, "temperature": 1.0}, ()), ({"alternatives": 3}, ("alternatives",)),
+    ({"stop_token_ids": (3,), "verdicts": (3, 4), "next_verdicts": True},
+     ("verdict_logprobs", "next_verdicts", "stop_tokens")),
+])  # fmt: skip
+def test_params_say_what_they_need(given: dict[str, Any], needs: tuple[str, ...]) -> None:
+    assert SamplingParams(**given).needs == needs
 
+
+def test_numbers_of_numpy_are_whole_numbers() -> None:
     assert SamplingParams(n=np.int64(2), seed=np.int32(7)).n == 2  # type: ignore[arg-type]
 
 
+def test_overflow_is_refused_before_the_model_runs(tiny_lm: Any) -> None:
+    before = tiny_lm._runner.forwards
+    long = Prompt.untrusted("river " * 2000)
+    [result] = tiny_lm.generate([Generate(long, SamplingParams(max_tokens=10))])
+    assert isinstance(result, ContextOverflowError)
+    assert result.needed == len(tiny_lm.encoder.encode(long)) + 10
+    assert result.available == 1024
+    assert isinstance(tiny_lm.score([Score(long, (Prompt.untrusted("a"),))])[0], ContextOverflowError)
+    assert isinstance(tiny_lm.hidden_states([HiddenStates((long,))])[0], ContextOverflowError)
+    assert tiny_lm._runner.forwards == before
+
+
+def test_bad_requests_fail_alone(tiny_lm: Any) -> None:
+    results = tiny_lm.generate(
+        [
+            Generate(FEW_SHOT, SamplingParams(max_tokens=2, verdicts=("not one token at all",))),
+            Generate(FEW_SHOT, SamplingParams(max_tokens=2, capture=Capture(layer=99))),
+            Generate(Prompt.tokens([10**6]), SamplingParams(max_tokens=2)),
+            Generate(FEW_SHOT, SamplingParams(max_tokens=2)),
+        ]
+    )
+    assert [type(r) for r in results] == [LanguageModelError, CapabilityError, LanguageModelError, Generation]
+    assert all(r.hint for r in results[:3])
+    assert tiny_lm.generate([]) == []
+
+
+def test_a_tokenizer_without_bos_pad_and_eos(tiny_model: Any, tiny_tokenizer: Any) -> None:
+    from transformers import PreTrainedTokenizerFast
+
+    bare = PreTrainedTokenizerFast(tokenizer_object=tiny_tokenizer.backend_tokenizer)
+    lm = TransformersLM(tiny_model, bare)
+    results = lm.generate([Generate(FEW_SHOT, ALL), Generate(Prompt.untrusted("a"), ALL)])
+    assert all(isinstance(r, Generation) for r in results)
+
+
 # --- models that fail
+
+
+def test_nan_logits_fail_only_the_request_that_has_them(tiny_model: Any, tiny_tokenizer: Any) -> None:
+    model = copy.deepcopy(tiny_model)
+    poison = tiny_tokenizer.convert_tokens_to_ids("[No Retrieval]")
+    model.model.embed_tokens.weight.data[poison] = math.nan
+    for layout in ("auto", "tree", "rows", "fallback"):
+        lm = TransformersLM(model, tiny_tokenizer, layout=layout)  # type: ignore[arg-type]
+        bad = Generate(FEW_SHOT + Prompt.trusted("[No Retrieval] and more"), ALL)
+        results = lm.generate([*requests()[:2], bad, *requests()[2:]])
+        assert isinstance(results[2], GenerationError), layout
+        good = [r for i, r in enumerate(results) if i != 2]
+        same(samples(good), samples(TransformersLM(tiny_model, tiny_tokenizer).generate(requests())))
+        same(samples(lm.generate(requests())), samples(good))  # and nothing bad was kept
 
 
 @pytest.mark.parametrize("error", [AttributeError, TypeError, KeyError, IndexError, AssertionError, RuntimeError])
@@ -228,3 +304,19 @@ def test_a_call_that_nobody_waits_for_ends_with_the_pass_that_it_is_in(
     finally:
         hook.remove()
     assert len(samples(lm.generate([request]))) == 1
+
+
+# --- side by side
+
+
+async def test_async_forms(tiny_lm: Any) -> None:
+    same(samples(await tiny_lm.agenerate(requests())), samples(tiny_lm.generate(requests())))
+    [scores] = await tiny_lm.ascore([Score(FEW_SHOT, (Prompt.untrusted("river"),))])
+    assert isinstance(scores, Scores)
+
+
+def test_calls_from_several_threads(tiny_lm: Any) -> None:
+    expected = samples(tiny_lm.generate(requests()))
+    with ThreadPoolExecutor(4) as pool:
+        for result in pool.map(lambda _: samples(tiny_lm.generate(requests())), range(6)):
+            same(result, expected)

@@ -89,20 +89,6 @@ def test_what_becomes_the_unknown_token_has_no_id() -> None:
         encoder.token_id("[Relevant]")
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"stop_token_ids": (-1,)}, {"stop_token_ids": ("x",)}, {"next_verdicts": True}, {"stop": ("",)}]
-)
-def test_params_out_of_range(wrong: dict[str, Any]) -> None:
-    with pytest.raises(InputError):
-        SamplingParams(**wrong)
-
-
-def test_params_say_what_they_need() -> None:
-    assert SamplingParams(n=5, logprobs=True, temperature=1.0).needs == ()
-    params = SamplingParams(stop_token_ids=(3,), verdicts=(3, 4), next_verdicts=True)
-    assert params.needs == ("verdict_logprobs", "next_verdicts", "stop_tokens")
-
-
 SAMPLE = Sample(
     "He sang.[Utility:5] More",
     token_ids=(10, 11, 7, 12),

@@ -26,8 +26,9 @@ from shared_core.lm.base import (
     States,
 )
 from shared_core.lm.transformers import TransformersLM
+from tests.lm.test_lm_sample import distribution
 from tests.lm.tiny_models import make, number_tokenizer
-from tests.lm.tiny_requests import FEW_SHOT, QUESTIONS, requests, same, samples
+from tests.lm.tiny_requests import FEW_SHOT, QUESTIONS, one, requests, same, samples
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -39,13 +40,6 @@ def layouts(tiny_model: Any, tiny_tokenizer: Any) -> dict[str, TransformersLM]:
 
 
 # --- equal in every layout, and equal to plain forward passes
-
-
-def test_all_layouts_give_the_same(layouts: dict[str, TransformersLM]) -> None:
-    expected = samples(layouts["fallback"].generate(requests()))
-    assert len({s.token_ids for s in expected}) > 8  # the samples do differ
-    for name in ("auto", "tree", "rows"):
-        same(samples(layouts[name].generate(requests())), expected)
 
 
 def test_batched_and_alone_give_the_same(layouts: dict[str, TransformersLM]) -> None:
@@ -117,16 +111,14 @@ def test_what_repeats_costs_few_passes(tiny_model: Any, tiny_tokenizer: Any) -> 
     repeating = copy.deepcopy(tiny_model)
     repeating.get_output_embeddings().weight.data.zero_()  # of equal logits the first wins: the same token for ever
     lm = TransformersLM(repeating, tiny_tokenizer)
-    (result,) = lm.generate([Generate(FEW_SHOT, SamplingParams(max_tokens=200))])
-    assert isinstance(result, Generation)
-    assert result.usage.generated_tokens == 200
-    assert result.usage.forwards < 30
+    usage = one(lm, max_tokens=200).usage
+    assert usage.generated_tokens == 200
+    assert usage.forwards < 30
 
 
 def test_no_token_of_a_draft_that_was_given_up_is_kept(layouts: dict[str, TransformersLM]) -> None:
     lm = layouts["auto"]
-    first = Generate(Prompt.untrusted("river lamp river lamp river"), SamplingParams(max_tokens=40))
-    text = samples(lm.generate([first]))[0].text
+    text = one(lm, Prompt.untrusted("river lamp river lamp river"), max_tokens=40).text
     on = [Generate(Prompt.untrusted(f"river lamp river lamp river{text}"), SamplingParams(max_tokens=20))]
     same(samples(lm.generate(on)), samples(layouts["fallback"].generate(on)))
 
@@ -169,13 +161,9 @@ def test_a_dialogue_between_two_contexts_prefills_neither_again(tiny_lm: Any) ->
     """Interleaved generation: the long context and the short one take turns, each continuing what was written."""
     tiny_lm.clear_cache()
     long, short = FEW_SHOT + FEW_SHOT, Prompt.trusted("Claims: ")
-    params = SamplingParams(max_tokens=6)
     for turn in range(3):
-        [a] = tiny_lm.generate([Generate(long, params)])
-        [b] = tiny_lm.generate([Generate(short, params)])
-        if turn:
-            assert a.usage.prompt_tokens - a.usage.cached_tokens <= 8
-            assert b.usage.prompt_tokens - b.usage.cached_tokens <= 8
+        a, b = (one(tiny_lm, prompt, max_tokens=6) for prompt in (long, short))
+        assert not turn or all(r.usage.prompt_tokens - r.usage.cached_tokens <= 8 for r in (a, b))
         reference, claim = Prompt.tokens(a.samples[0].token_ids), Prompt.tokens(b.samples[0].token_ids)
         long, short = long + reference + claim, short + claim + reference
 
@@ -183,11 +171,11 @@ def test_a_dialogue_between_two_contexts_prefills_neither_again(tiny_lm: Any) ->
 def test_the_prefix_cache_is_bounded(tiny_model: Any, tiny_tokenizer: Any) -> None:
     lm = TransformersLM(tiny_model, tiny_tokenizer, prefix_cache_bytes=40_000)
     for q in QUESTIONS * 3:
-        lm.generate([Generate(FEW_SHOT + Prompt.untrusted(q), SamplingParams(max_tokens=3))])
+        one(lm, FEW_SHOT + Prompt.untrusted(q), max_tokens=3)
         assert lm._scheduler.prefixes.nbytes <= 40_000
     off = TransformersLM(tiny_model, tiny_tokenizer, prefix_cache_bytes=0)
     off.generate(requests())
-    assert len(off._scheduler.prefixes) == 0
+    assert off._scheduler.prefixes.nbytes == 0
 
 
 # --- sampling
@@ -195,8 +183,7 @@ def test_the_prefix_cache_is_bounded(tiny_model: Any, tiny_tokenizer: Any) -> No
 
 def test_seeds(tiny_lm: Any) -> None:
     def drawn(seed: int | None) -> list[tuple[int, ...]]:
-        params = SamplingParams(n=4, max_tokens=8, temperature=1.0, seed=seed)
-        return [s.token_ids for s in samples(tiny_lm.generate([Generate(FEW_SHOT, params)]))]
+        return [s.token_ids for s in one(tiny_lm, n=4, max_tokens=8, temperature=1.0, seed=seed).samples]
 
     assert drawn(1) == drawn(1)
     assert drawn(1) != drawn(2)
@@ -208,21 +195,10 @@ def test_sampling_follows_the_distribution(tiny_model: Any, tiny_lm: Any) -> Non
     import torch
 
     with torch.no_grad():
-        logits = tiny_model(torch.tensor([tiny_lm.encoder.encode(FEW_SHOT)])).logits[0, -1]
-    for params in (
-        SamplingParams(n=4000, max_tokens=1, temperature=2.0, seed=0),
-        SamplingParams(n=4000, max_tokens=1, temperature=2.0, top_k=6, seed=0),
-        SamplingParams(n=4000, max_tokens=1, temperature=2.0, top_p=0.6, seed=0),
-        SamplingParams(n=4000, max_tokens=1, temperature=2.0, top_k=12, top_p=0.5, seed=0),
-    ):
-        p = (logits / 2.0).softmax(-1)
-        if params.top_k:
-            p[p < p.topk(params.top_k).values[-1]] = 0
-        p = p / p.sum()
-        order = p.argsort(descending=True)
-        before = p[order].cumsum(0) - p[order]
-        p[order[before >= params.top_p]] = 0
-        p = (p / p.sum()).numpy()
+        logits = tiny_model(torch.tensor([tiny_lm.encoder.encode(FEW_SHOT)])).logits[:, -1]
+    for top_k, top_p in ((0, 1.0), (6, 1.0), (0, 0.6), (12, 0.5)):
+        params = SamplingParams(n=4000, max_tokens=1, temperature=2.0, top_k=top_k, top_p=top_p, seed=0)
+        p = distribution(logits, params)
         drawn = [s.token_ids[0] for s in samples(tiny_lm.generate([Generate(FEW_SHOT, params)]))]
         observed = np.bincount(drawn, minlength=len(p)) / len(drawn)
         assert observed[p == 0].sum() == 0
@@ -232,33 +208,29 @@ def test_sampling_follows_the_distribution(tiny_model: Any, tiny_lm: Any) -> Non
 
 
 def test_stop_strings_are_cut_exactly(tiny_lm: Any) -> None:
-    [free] = tiny_lm.generate([Generate(FEW_SHOT, SamplingParams(max_tokens=30))])
+    free = one(tiny_lm, max_tokens=30)
     text = free.text
     for start in range(1, min(12, len(text) - 2)):
         stop = text[start : start + 2]
         if "�" in stop:
             continue
-        [cut] = tiny_lm.generate([Generate(FEW_SHOT, SamplingParams(max_tokens=30, stop=(stop, "never there")))])
-        sample = cut.samples[0]
+        [sample] = one(tiny_lm, max_tokens=30, stop=(stop, "never there")).samples
         assert (sample.finish_reason, sample.stop) == ("stop", stop)
         assert sample.text == text[: text.index(stop)]
-        kept = SamplingParams(max_tokens=30, stop=(stop,), include_stop=True)
-        [with_stop] = tiny_lm.generate([Generate(FEW_SHOT, kept)])
-        assert with_stop.text == sample.text + stop
+        assert one(tiny_lm, max_tokens=30, stop=(stop,), include_stop=True).text == sample.text + stop
         assert free.samples[0].token_ids[: len(sample.token_ids)] == sample.token_ids
 
 
 def test_min_tokens_and_eos(tiny_model: Any, tiny_tokenizer: Any) -> None:
     lm = TransformersLM(tiny_model, tiny_tokenizer)
-    params = SamplingParams(n=64, max_tokens=12, temperature=3.0, seed=1)
-    ended = [s for s in samples(lm.generate([Generate(FEW_SHOT, params)])) if s.finish_reason == "eos"]
+    params: dict[str, Any] = {"n": 64, "max_tokens": 12, "temperature": 3.0, "seed": 1}
+    ended = [s for s in one(lm, **params).samples if s.finish_reason == "eos"]
     assert ended
     for sample in ended:
         assert sample.token_ids[-1] == tiny_tokenizer.eos_token_id
         assert sample.token_ids.count(tiny_tokenizer.eos_token_id) == 1
         assert not sample.text.endswith("</s>")
-    forced = SamplingParams(n=64, max_tokens=12, min_tokens=12, temperature=3.0, seed=1)
-    assert all(len(s.token_ids) == 12 for s in samples(lm.generate([Generate(FEW_SHOT, forced)])))
+    assert all(len(s.token_ids) == 12 for s in one(lm, **params, min_tokens=12).samples)
 
 
 # --- grammar
@@ -268,12 +240,15 @@ QUOTES = Grammar(
 )
 
 
-def test_grammar_with_forced_tokens_gives_the_same_in_every_layout(layouts: dict[str, TransformersLM]) -> None:
+def test_every_layout_gives_the_same_with_and_without_tokens_that_a_grammar_forces(
+    layouts: dict[str, TransformersLM],
+) -> None:
     params = SamplingParams(
         n=3, max_tokens=60, temperature=1.0, seed=2, logprobs=True, grammar=QUOTES, capture=Capture(position="last")
     )
     mixed = [*requests(params), *requests()]
     expected = samples(layouts["fallback"].generate(mixed))
+    assert len({s.token_ids for s in expected[3 * len(QUESTIONS) :]}) > 8  # the free samples do differ
     for name in ("auto", "tree", "rows"):
         results = layouts[name].generate(mixed)
         same(samples(results), expected)
@@ -287,16 +262,15 @@ def test_grammar_with_forced_tokens_gives_the_same_in_every_layout(layouts: dict
 
 def test_forced_tokens_cost_no_forward_passes_of_their_own(tiny_model: Any, tiny_tokenizer: Any) -> None:
     lm = TransformersLM(tiny_model, tiny_tokenizer)
-    [result] = lm.generate([Generate(FEW_SHOT, SamplingParams(max_tokens=60, grammar=QUOTES))])
-    assert result.usage.generated_tokens > 10
-    assert result.usage.forwards <= 5
+    usage = one(lm, max_tokens=60, grammar=QUOTES).usage
+    assert usage.generated_tokens > 10
+    assert usage.forwards <= 5
 
 
 def test_special_tokens_in_a_grammar_by_id(tiny_lm: Any) -> None:
     relevant, irrelevant = (tiny_lm.encoder.token_id(t) for t in ("[Relevant]", "[Irrelevant]"))
     grammar = Grammar(f"start: (<[{relevant}]> | <[{irrelevant}]>) /[a-z]{{2,4}}/")
-    params = SamplingParams(n=8, max_tokens=10, temperature=1.0, seed=0, grammar=grammar)
-    drawn = samples(tiny_lm.generate([Generate(FEW_SHOT, params)]))
+    drawn = one(tiny_lm, n=8, max_tokens=10, temperature=1.0, seed=0, grammar=grammar).samples
     assert {s.token_ids[0] for s in drawn} <= {relevant, irrelevant}
     assert all(s.text.startswith(("[Relevant]", "[Irrelevant]")) for s in drawn)
 
@@ -311,16 +285,15 @@ def test_bad_grammars_fail_alone_with_a_reason(lark: str, tiny_lm: Any) -> None:
 
 
 def test_grammar_with_limits(tiny_lm: Any) -> None:
-    def one(lark: str, **limits: int) -> Sample:
-        params = SamplingParams(grammar=Grammar(lark), **limits)  # type: ignore[arg-type]
-        return samples(tiny_lm.generate([Generate(FEW_SHOT, params)]))[0]
+    def written(lark: str, **limits: int) -> Sample:
+        return one(tiny_lm, grammar=Grammar(lark), **limits).samples[0]
 
-    assert one("start: /a{40}/", max_tokens=7).finish_reason == "length"
-    assert one("start: /[a-z]*/", max_tokens=20, min_tokens=5).token_ids.__len__() >= 5
-    cut = one('start: "The river Thale rises in the hills"', max_tokens=2)
+    assert written("start: /a{40}/", max_tokens=7).finish_reason == "length"
+    assert len(written("start: /[a-z]*/", max_tokens=20, min_tokens=5).token_ids) >= 5
+    cut = written('start: "The river Thale rises in the hills"', max_tokens=2)
     assert (cut.text, cut.finish_reason) == ("The river", "length")
-    assert one('start: "ab"', max_tokens=9, min_tokens=9).text == "ab"  # the grammar ends before
-    assert one('start: ""', max_tokens=5, min_tokens=3).text == ""
+    assert written('start: "ab"', max_tokens=9, min_tokens=9).text == "ab"  # the grammar ends before
+    assert written('start: ""', max_tokens=5, min_tokens=3).text == ""
 
 
 # --- scores and states
@@ -365,10 +338,7 @@ def test_hidden_states_in_every_layout(kind: Any, layouts: dict[str, Transformer
 
 
 def test_a_capture_is_the_state_of_the_whole_sequence(tiny_lm: Any) -> None:
-    [result] = tiny_lm.generate(
-        [Generate(FEW_SHOT, SamplingParams(n=3, max_tokens=5, temperature=1, seed=0, capture=Capture()))]
-    )
-    for sample in result.samples:
+    for sample in one(tiny_lm, n=3, max_tokens=5, temperature=1, seed=0, capture=Capture()).samples:
         ids = sample.token_ids[:-1] if sample.finish_reason == "eos" else sample.token_ids
         [states] = tiny_lm.hidden_states([HiddenStates((FEW_SHOT + Prompt.tokens(ids),))])
         np.testing.assert_allclose(sample.hidden_state, states.states[0], atol=1e-3)
@@ -378,22 +348,19 @@ def test_a_capture_is_the_state_of_the_whole_sequence(tiny_lm: Any) -> None:
 @pytest.mark.parametrize("include", [True, False])
 def test_a_capture_ends_where_the_text_does(position: Any, include: bool, layouts: dict[str, TransformersLM]) -> None:
     """A token that completes the stop string and begins what comes next is not in the state: it is not in the text."""
-    sampling = {"n": 4, "max_tokens": 12, "temperature": 1.0, "seed": 3}
-    lm = layouts["auto"]
-    [free] = lm.generate([Generate(FEW_SHOT, SamplingParams(**sampling))])
+    sampling: dict[str, Any] = {"n": 4, "max_tokens": 12, "temperature": 1.0, "seed": 3}
     borders = [
         (sample, i, f"{before[-1]} ")
-        for sample in free.samples
+        for sample in one(layouts["auto"], **sampling).samples
         for i, (before, token) in enumerate(itertools.pairwise(sample.tokens or ()), 1)
         if before.strip() and before[-1].isascii() and len(token) > 1 and token[0] == " " and token[1:].isalnum()
     ]
     assert borders  # the tokenizer puts blanks before words
     stop = borders[0][2]
-    params = SamplingParams(**sampling, stop=(stop,), include_stop=include, capture=Capture(position=position))
+    sampling |= {"stop": (stop,), "include_stop": include, "capture": Capture(position=position)}
     overran = 0
     for layout in layouts.values():
-        [result] = layout.generate([Generate(FEW_SHOT, params)])
-        for sample in result.samples:
+        for sample in one(layout, **sampling).samples:
             ids = list(sample.token_ids)
             if sample.finish_reason == "eos" or (sample.stop and not sample.tokens[-1].startswith(stop[0])):
                 ids, overran = ids[:-1], overran + (sample.finish_reason == "stop")

@@ -25,6 +25,14 @@ def requests(params: SamplingParams = ALL) -> list[Generate]:
     return [Generate(FEW_SHOT + Prompt.untrusted(q) + Prompt.trusted(" Answer:"), params) for q in QUESTIONS]
 
 
+def one(lm: Any, prompt: Prompt = FEW_SHOT, **params: Any) -> Generation:
+    """What one request gives; raises its error."""
+    [result] = lm.generate([Generate(prompt, SamplingParams(**params))])
+    if not isinstance(result, Generation):
+        raise result
+    return result
+
+
 def samples(results: list[Any]) -> list[Sample]:
     for result in results:
         if not isinstance(result, Generation):
