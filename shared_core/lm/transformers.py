@@ -16,12 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 import numpy as np
 
-from shared_core.errors import (
-    CapabilityError,
-    GenerationError,
-    InputError,
-    LanguageModelError,
-)
+from shared_core.errors import CapabilityError, GenerationError, InputError, LanguageModelError
 from shared_core.lm._detokenize import Detokenizer
 from shared_core.lm.base import (
     BaseLanguageModel,
@@ -130,7 +125,7 @@ class TransformersLM(Remade, BaseLanguageModel):
         from shared_core.lm._hf.decode import Decoder
         from shared_core.lm._hf.model import Adapters, Runner
         from shared_core.lm._hf.probe import examine
-        from shared_core.lm._hf.read import attention_module
+        from shared_core.lm._hf.read import gives_attention
         from shared_core.lm._hf.schedule import Scheduler
 
         if layout not in get_args(Layout):
@@ -191,7 +186,7 @@ class TransformersLM(Remade, BaseLanguageModel):
             hidden_states=True,
             token_prompts=True,
             score=True,
-            attention=attention_module(self._runner) is not None,
+            attention=gives_attention(self._runner),
             token_statistics=True,
             alternatives=True,
             context_length=context_length or declared_length(self._runner.config),
@@ -264,11 +259,9 @@ class TransformersLM(Remade, BaseLanguageModel):
         from shared_core.lm._hf.grammar import Constraint, grammar_tokenizer
 
         params = request.params
-        ids = self._encoded(request.prompt)
-        self.capabilities.check_length(
-            len(ids) + params.max_tokens + (params.capture is not None and params.capture.append_eos)
-        )
-        job = Job(ids, params, seed=secrets.randbits(63) if params.seed is None else params.seed)
+        seed = secrets.randbits(63) if params.seed is None else params.seed
+        job = Job(self._encoded(request.prompt), params, seed)
+        self.capabilities.check_length(job.reach)
         job.verdicts = tuple(self.encoder.token_id(v) for v in params.verdicts)
         if params.capture is not None:
             self._check_eos(params.capture.append_eos)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
@@ -36,19 +36,24 @@ def available(model: Any) -> bool:
 
 
 @contextmanager
-def installed(model: Any) -> Iterator[None]:
+def implemented_by(model: Any, name: str) -> Iterator[None]:
+    """Run a model with the attention implementation of that name, then restore the old one."""
+    before = model.config._attn_implementation
+    try:
+        model.set_attn_implementation(name)
+        yield
+    finally:
+        model.set_attn_implementation(before)
+
+
+def installed(model: Any) -> AbstractContextManager[None]:
     """Install our attention function (identical to the usual one outside ``grown_from``), then restore the old one."""
     from transformers import AttentionInterface
     from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
     AttentionInterface.register(_NAME, attend)
     AttentionMaskInterface.register(_NAME, sdpa_mask)
-    before = model.config._attn_implementation
-    model.set_attn_implementation(_NAME)
-    try:
-        yield
-    finally:
-        model.set_attn_implementation(before)
+    return implemented_by(model, _NAME)
 
 
 @contextmanager

@@ -114,8 +114,12 @@ def examine(runner: Runner, layout: str) -> Suits:
     return suits
 
 
+def _is_recurrent(runner: Runner) -> bool:
+    return bool(getattr(runner.model, "_is_stateful", False)) or runner.cache_name != "past_key_values"
+
+
 def _obstacle(runner: Runner, traits: Traits) -> str:
-    if getattr(runner.model, "_is_stateful", False) or runner.cache_name != "past_key_values":
+    if _is_recurrent(runner):
         return "it keeps a recurrent state"
     if not runner.takes_positions:
         return "it takes no position ids"
@@ -148,19 +152,16 @@ def _rounding(runner: Runner) -> float:
     numbers in yet another order, and was refused for less. The worst of as many sequences as a tree is compared on: the
     difference of one was below a tree's worst by a tenth.
     """
-    before = runner.config._attn_implementation
-    if runner.dtype == torch.float32 or before != "sdpa":
+    if runner.dtype == torch.float32 or runner.config._attn_implementation != "sdpa":
         return 0.0
     prompt, tails = _texts(runner, _TRUNK, 2)
     trials = [tail[: i + 1] for tail in tails for i in range(_TAIL)]
     usual = [_plain(runner, prompt, tail) for tail in trials]
     try:
-        runner.model.set_attn_implementation("eager")
-        return max(_difference(one, _plain(runner, prompt, tail)) for one, tail in zip(usual, trials, strict=True))
+        with attention.implemented_by(runner.model, "eager"):
+            return max(_difference(one, _plain(runner, prompt, tail)) for one, tail in zip(usual, trials, strict=True))
     except Exception:  # a model may refuse another implementation in any way it likes: nothing is known of rounding
         return 0.0
-    finally:
-        runner.model.set_attn_implementation(before)
 
 
 def _try_lengths(runner: Runner, traits: Traits, allowed: float) -> tuple[str, Traits]:
@@ -208,9 +209,8 @@ def _tree_fault(runner: Runner, trunk: int, branches: int, allowed: float) -> st
 def _plain_way(runner: Runner, trunk: int) -> Way:
     """Find the fastest way of decoding a plain batch that agrees with plain passes over each sequence."""
     prompt, tails = _texts(runner, trunk, 2)
-    recurrent = getattr(runner.model, "_is_stateful", False) or runner.cache_name != "past_key_values"
     fault = ""
-    for way in WAYS[1:] if recurrent else WAYS:  # padding would become part of a recurrent state
+    for way in WAYS[1:] if _is_recurrent(runner) else WAYS:  # padding would become part of a recurrent state
         prompts = [prompt, prompt[_PAD:] if way == "padded" else prompt]
         try:
             worst = _plain_error(Repeated(runner, cached=way != "whole"), prompts, tails)

@@ -7,8 +7,7 @@ the one before it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from shared_core.errors import CapabilityError, GenerationError, InputError, LanguageModelError
 from shared_core.lm._detokenize import Detokenizer
+from shared_core.lm._hf.attention import implemented_by
 from shared_core.lm._hf.decode import Branch, Job
 from shared_core.lm._hf.model import Runner
 from shared_core.lm.base import Alternative, Attention, Sample, Scores, States, StatesResult, as_result
@@ -25,114 +25,94 @@ from shared_core.types import Usage
 _NAMES = ("self_attn", "attn", "attention", "self_attention", "self_attention_block")
 
 
-def attention_module(runner: Runner) -> Any | None:
-    """Find the last layer's attention module; ``None`` if there is none or it cannot return its weights."""
+def gives_attention(runner: Runner) -> bool:
+    """Return whether the last layer's attention module is found and may return its weights."""
     if not hasattr(runner.model, "set_attn_implementation"):
-        return None
+        return False
     try:
-        layer = runner._layer_list()[-1]
+        return _attention_of(runner._layer_list()[-1]) is not None
     except CapabilityError:
-        return None
-    return _attention_of(layer)
+        return False
 
 
 def _attention_of(layer: Any) -> Any | None:
     return next((m for n in _NAMES if isinstance(m := getattr(layer, n, None), torch.nn.Module)), None)
 
 
-@contextmanager
-def _eager(model: Any) -> Iterator[None]:
-    before = model.config._attn_implementation
-    model.set_attn_implementation("eager")  # the only implementation that forms (heads, S, S) weights
-    try:
-        yield
-    finally:
-        model.set_attn_implementation(before)
+def _watched(runner: Runner, ids: Sequence[int]) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    """Run a sequence of S tokens and return its attention weights; GenerationError if the last layer gives none.
 
+    Returns:
+        (heads, S, S) of the last layer; (heads, S - 1) of each layer that has such weights: what each token from the
+        second on gives to the one before it.
+    """
+    last: list[torch.Tensor] = []
+    previous: dict[int, torch.Tensor] = {}
+    layers = runner._layer_list()
 
-class _Watch:
-    """Attention weights collected from the layers during one forward pass over a sequence of S tokens."""
-
-    def __init__(self) -> None:
-        self._last: torch.Tensor | None = None  # (heads, S, S)
-        self._previous: dict[int, torch.Tensor] = {}  # by layer (heads, S - 1)
-
-    def clear(self) -> None:
-        """Forget the previous pass."""
-        self._last = None
-        self._previous.clear()
-
-    def whole(self) -> torch.Tensor:
-        """Return (heads, S, S) of the last layer; GenerationError if it gave none."""
-        if self._last is None:
-            raise GenerationError("The last layer's attention gave no weights.", hint="Use another estimator or gate.")
-        return self._last
-
-    def hook(self, layer: int, is_last: bool) -> Any:
-        """Record weights; registered with ``register_forward_hook`` on a layer's attention."""
-
+    def watch(layer: int) -> Callable[[Any, Any, Any], None]:
         def see(module: Any, inputs: Any, output: Any) -> None:
             found = [o for o in output if isinstance(o, torch.Tensor) and o.dim() == 4]
             if not found:
                 return
             weights = found[-1][0]
             if weights.shape[1] == weights.shape[2]:
-                self._previous[layer] = weights.diagonal(-1, dim1=1, dim2=2)  # below the main one: on the token before
-            if is_last:
-                self._last = weights
+                previous[layer] = weights.diagonal(-1, dim1=1, dim2=2)  # below the main one: on the token before
+            if layer == len(layers) - 1:
+                last.append(weights)
 
         return see
 
-    def steps(self, start: int) -> NDArray[np.float32] | None:
-        """Return (layers, heads, T) for the T tokens from ``start`` on; ``None`` if there are none or heads differ."""
-        # Entry t of a row is the weight of token t + 1 on token t: shifted by one against the tokens.
-        # (heads, T) of each layer.
-        rows = [w[:, start - 1 :] for _, w in sorted(self._previous.items())]
-        if not rows or len({r.shape for r in rows}) > 1:
-            return None
-        return torch.stack(rows).float().cpu().numpy()
+    attentions = [(i, module) for i, x in enumerate(layers) if (module := _attention_of(x)) is not None]
+    handles = [module.register_forward_hook(watch(i)) for i, module in attentions]
+    try:
+        runner.forward(torch.tensor([[*ids]], device=runner.device), None, None, None, [])
+    finally:
+        for handle in handles:
+            handle.remove()
+    if not last:
+        raise GenerationError("The last layer's attention gave no weights.", hint="Use another estimator or gate.")
+    return last[-1], [previous[i] for i in sorted(previous)]
+
+
+def _stacked(previous: Sequence[torch.Tensor], start: int) -> NDArray[np.float32] | None:
+    """Return (layers, heads, T) for the T tokens from ``start`` on; ``None`` if there are none or heads differ."""
+    # Entry t of a row is the weight of token t + 1 on token t: shifted by one against the tokens.
+    rows = [w[:, start - 1 :] for w in previous]  # (heads, T) of each layer
+    if not rows or len({r.shape for r in rows}) > 1:
+        return None
+    return torch.stack(rows).float().cpu().numpy()
 
 
 def read_attention(
     runner: Runner, detokenizer: Detokenizer, prompt: Sequence[int], generated: Sequence[Sequence[int]]
 ) -> list[Attention]:
-    """Compute the weights of each continuation of a prompt; call it in inference mode, from one thread at a time.
+    """Compute the weights of each continuation of a prompt, where ``gives_attention`` says that there are any.
+
+    Call it in inference mode, from one thread at a time.
 
     Raises:
         GenerationError: the model gives no weights after all, or fails.
     """
-    if attention_module(runner) is None:
-        raise GenerationError("The last layer's attention was not found.", hint="Use gate='uncertainty' or 'flare'.")
     tokens = tuple(detokenizer.text([t]) for t in prompt)
-    text = detokenizer.text(prompt)
-    layers = runner._layer_list()
-    found: list[Attention] = []
-    watch = _Watch()
-    handles = [
-        module.register_forward_hook(watch.hook(i, i == len(layers) - 1))
-        for i, layer in enumerate(layers)
-        if (module := _attention_of(layer)) is not None
-    ]
+    text, start = detokenizer.text(prompt), len(prompt)
+
+    def read(ids: Sequence[int]) -> Attention:
+        runner.settle()  # or dynamic frequencies would depend on the sequence before
+        last, previous = _watched(runner, [*prompt, *ids])
+        # (heads, S, S) -> queries of the continuation only: (heads, T, S), float32 on the CPU.
+        weights = last[:, start:].float().cpu().numpy()
+        context = weights[:, :, :start].mean(0)  # (T, C)
+        return Attention(weights[:, :, start:], context, tokens, text, _stacked(previous, start))
+
     try:
-        with _eager(runner.model):
-            for ids in generated:
-                sequence = torch.tensor([[*prompt, *ids]], device=runner.device)
-                runner.settle()  # or dynamic frequencies would depend on the sequence before
-                watch.clear()
-                runner.forward(sequence, None, None, None, [])
-                start = len(prompt)
-                # (heads, S, S) -> queries of the continuation only: (heads, T, S), float32 on the CPU.
-                weights = watch.whole()[:, start:].float().cpu().numpy()
-                context = weights[:, :, :start].mean(0)  # (T, C)
-                found.append(Attention(weights[:, :, start:], context, tokens, text, watch.steps(start)))
+        # Eager attention is the only implementation that forms (heads, S, S) weights.
+        with implemented_by(runner.model, "eager"):
+            return [read(ids) for ids in generated]
     except GenerationError:
         raise
     except Exception as error:  # a model may refuse another implementation of attention in any way it likes
         raise GenerationError(f"The model gave no attention weights: {type(error).__name__}: {error}") from error
-    finally:
-        for handle in handles:
-            handle.remove()
-    return found
 
 
 def read_sample(job: Job, branch: Branch, detokenizer: Detokenizer) -> Sample:
