@@ -41,8 +41,8 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]  # transformers is not t
         self.reserve = 64  # slots beyond those needed, at each growth
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
-        self.keys = _room(key_states, self.reserve)
-        self.values = _room(value_states, self.reserve)
+        width = key_states.shape[-2]
+        self.keys, self.values = (_grown(x, 0, width + self.reserve) for x in (key_states, value_states))
         self.is_initialized = True
 
     def update(
@@ -75,16 +75,9 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]  # transformers is not t
         return -1  # no limit
 
 
-def _room(states: torch.Tensor, reserve: int) -> torch.Tensor:
-    shape = list(states.shape)
-    shape[-2] += reserve
-    return states.new_empty(shape)
-
-
 def _grown(buffer: torch.Tensor, length: int, capacity: int) -> torch.Tensor:
-    shape = list(buffer.shape)
-    shape[-2] = capacity
-    grown = buffer.new_empty(shape)
+    """Return a buffer (rows, heads, capacity, width) with a copy of the first slots of another one."""
+    grown = buffer.new_empty((*buffer.shape[:2], capacity, buffer.shape[3]))
     grown[:, :, :length] = buffer[:, :, :length]
     return grown
 
@@ -267,9 +260,6 @@ class PrefixCache:
     def nbytes(self) -> int:
         """Bytes held; shared segments count once."""
         return sum({id(s): s.nbytes for e in self._entries.values() for s in e.segments}.values())
-
-    def __len__(self) -> int:
-        return len(self._entries)
 
     def clear(self) -> None:
         """Forget everything."""

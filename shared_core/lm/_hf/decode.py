@@ -21,7 +21,7 @@ from shared_core.lm._hf.grammar import Constraint
 from shared_core.lm._hf.model import Runner, Tap
 from shared_core.lm._hf.plan import Ids
 from shared_core.lm._hf.repeated import Repeated
-from shared_core.lm._hf.sample import Noise, Sampling, choose, look_up, noise_key
+from shared_core.lm._hf.sample import Noise, choose, look_up, noise_key
 from shared_core.lm.base import FinishReason, SamplingParams
 
 Session = Forest | Repeated
@@ -86,7 +86,6 @@ class Branch:
     key: int = 0
     ids: list[int] = field(default_factory=list)
     pending: list[int] = field(default_factory=list)
-    recorded: int = 0
     closing: bool = False
     scanner: StopScanner | None = None
     constraint: Constraint | None = None
@@ -124,8 +123,7 @@ class Decoder:
         spell: Callable[[str], Sequence[int]],
     ) -> None:
         self._session, self._run, self._detokenizer = session, runner, detokenizer
-        self._eos = frozenset(eos)
-        self._eos_list = list(dict.fromkeys(eos))  # the tokenizer's own first: the one put behind samples
+        self._eos = tuple(eos)  # the tokenizer's own first: the one put behind samples
         self._vocabulary, self._spell = vocabulary, spell
         self.peak_bytes = 0
 
@@ -166,11 +164,8 @@ class Decoder:
             for sample in range(job.width)
         ]
         for branch, given in zip(job.branches, job.given):
-            branch.ids, branch.pending, branch.closing = (
-                list(given),
-                list(given[:-1]),
-                True,
-            )  # the last is scored, not fed
+            branch.ids, branch.pending = list(given), list(given[:-1])  # the last is scored, not fed
+            branch.closing = True
         for branch in job.branches:
             if branch.constraint is not None:
                 self._take(branch, None)
@@ -268,7 +263,7 @@ class Decoder:
                 continue
             start, end = rows[b]
             if branch.job.records:
-                known = branch.ids[branch.recorded : branch.recorded + end - start]
+                known = branch.ids[len(branch.logprobs) : len(branch.logprobs) + end - start]
                 notes += [(branch, start + j, token) for j, token in enumerate(known)]
                 if branch.awaits_next and len(known) < end - start:
                     behind.append((branch, start + len(known)))
@@ -311,15 +306,14 @@ class Decoder:
             allowed = np.stack([self._allowed(free[i][0], vocabulary) for i in bound])
             rows = torch.tensor(bound, device=logits.device)
             scores[rows] = scores[rows].masked_fill(~torch.from_numpy(allowed).to(logits.device), -torch.inf)
-        how = [Sampling(p.temperature, p.top_k, p.top_p) for p in (b.job.params for b, _ in free)]
         keys = np.array([b.key for b, _ in free], dtype=np.uint64)
         steps = np.array([len(b.ids) for b, _ in free], dtype=np.uint64)
-        tokens: list[int] = choose(scores, how, Noise(keys, steps)).tolist()
+        tokens: list[int] = choose(scores, [b.job.params for b, _ in free], Noise(keys, steps)).tolist()
         return tokens
 
     def _ends(self, job: Job, vocabulary: int) -> list[int]:
         """Return the tokens that end a sample of the job."""
-        return [*self._eos_list, *(i for i in job.params.stop_token_ids if i < vocabulary)]
+        return [*self._eos, *(i for i in job.params.stop_token_ids if i < vocabulary)]
 
     def _allowed(self, branch: Branch, vocabulary: int) -> NDArray[np.bool_]:
         assert branch.constraint is not None
@@ -372,7 +366,7 @@ class Decoder:
         if capture is not None:
             branch.pending[-1:] = self._within(branch)
             if capture.append_eos and branch.finish != "eos":
-                branch.pending.append(self._eos_list[0])
+                branch.pending.append(self._eos[0])
         elif branch.awaits_next:
             return  # the last token too: behind it stands what is wanted
         elif branch.job.records and branch.pending:
@@ -407,7 +401,6 @@ class Decoder:
             entropies = (total - weighted.sum(1)).clamp(min=0).tolist()
         totals = total.tolist()
         for i, (branch, _, _) in enumerate(notes):
-            branch.recorded += 1
             branch.logprobs.append(logprobs[i])
             if entropies and branch.job.params.token_statistics:
                 branch.entropy.append(entropies[i])

@@ -22,7 +22,7 @@ import torch
 from shared_core.lm._hf import attention
 from shared_core.lm._hf.cache import KeyValues, PrefixCache, Segment, SlotCache, behind, slot_count
 from shared_core.lm._hf.model import Runner
-from shared_core.lm._hf.plan import Ids, RowTree, common_length, row_tree, similar_lengths, sort_key
+from shared_core.lm._hf.plan import Ids, RowTree, common_length, common_prefix, row_tree, similar_lengths, sort_key
 
 Feed = tuple[int, Sequence[int]]
 """A branch and the tokens to append to it, at least one."""
@@ -395,7 +395,7 @@ def _opened(bodies: Sequence[Ids], found: Sequence[int]) -> Opened:
     prompt, cached = [0] * len(bodies), [0] * len(bodies)
     before: Ids | None = None
     for i in order:
-        shared = 0 if before is None else common_length([before, bodies[i]])
+        shared = 0 if before is None else common_prefix(before, bodies[i])
         # The last token of a prompt is fed with its first step.
         prompt[i] = len(bodies[i]) + 1 - shared
         cached[i] = max(0, min(found[i], len(bodies[i])) - shared)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -85,9 +86,7 @@ class Constraint:
 
     def copy(self) -> Constraint:
         """Return an independent copy in the same state, for another sample."""
-        twin = object.__new__(Constraint)  # without __init__, which would compile the grammar again
-        twin._name, twin._eos, twin.allowed, twin.done = self._name, self._eos, self.allowed, self.done
-        twin._spell, twin._tokenizer = self._spell, self._tokenizer
+        twin = copy.copy(self)  # without __init__, which would compile the grammar again
         twin._matcher = self._matcher.deep_copy()
         return twin
 

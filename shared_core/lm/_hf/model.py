@@ -283,9 +283,7 @@ def _input_device(model: Any) -> torch.device:
 
 
 def _merged(pieces: list[tuple[list[int], torch.Tensor]]) -> torch.Tensor:
-    """Merge rows back into their order."""
-    if not pieces:
-        return torch.zeros(0, 0)
+    """Merge rows, at least one piece of them, back into their order."""
     if len(pieces) == 1:
         return pieces[0][1]
     # Chunks come in order of columns; the caller's order of (row, column) pairs is restored here.

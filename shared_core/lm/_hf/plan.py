@@ -26,8 +26,6 @@ def sort_key(ids: Ids) -> bytes:
 
 def common_length(sequences: Sequence[Ids]) -> int:
     """Count the ids that all sequences begin with."""
-    if len(sequences) == 2:
-        return common_prefix(sequences[0], sequences[1])
     # The least and the greatest in lexicographic order share exactly what all share.
     return common_prefix(min(sequences, key=sort_key), max(sequences, key=sort_key))
 
@@ -162,10 +160,6 @@ class Row:
         """Return the same prompts with at most that many branches per lane."""
         return replace(self, lanes=-(-self.branches // min(width, self.branches)))
 
-    def of(self, members: Sequence[int]) -> Row:
-        """Return the same row with its prompts renumbered."""
-        return replace(self, members=tuple(members))
-
 
 def batch_cost(rows: Sequence[Row], cost: Cost) -> float:
     """Count the operations to prefill and decode rows together, padded to the longest and widest lane."""
@@ -250,14 +244,13 @@ def _held(rows: Sequence[Row]) -> int:
 
 def _joined(left: Row, right: Row, common: int) -> Row:
     """Join two rows; ``common`` counts the ids that the last prompt of one and the first of the other share."""
-    return Row(
-        left.members + right.members,
-        left.root,
-        left.carried,
-        left.fresh + right.fresh - (common - left.root),
-        max(left.depth, right.depth),
-        left.branches + right.branches,
-        max(left.steps, right.steps),
+    return replace(
+        left,
+        members=left.members + right.members,
+        fresh=left.fresh + right.fresh - (common - left.root),
+        depth=max(left.depth, right.depth),
+        branches=left.branches + right.branches,
+        steps=max(left.steps, right.steps),
     )
 
 

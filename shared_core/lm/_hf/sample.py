@@ -18,6 +18,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from shared_core.lm.base import SamplingParams
+
 _NUCLEUS = 1024  # candidates looked at first when only top_p limits them
 _BLOCK = 256  # ids whose noise is drawn together
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -58,15 +60,6 @@ class Noise:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class Sampling:
-    """Sampling parameters of a branch; ``temperature`` 0 is greedy, ``top_k`` 0 and ``top_p`` 1 are off."""
-
-    temperature: float
-    top_k: int
-    top_p: float
-
-
 def look_up(ids: NDArray[np.int64], most: int, longest: int = 3) -> list[int]:
     """Return what followed the last tokens of a sequence where they occurred before, at most ``most`` tokens.
 
@@ -94,8 +87,11 @@ def look_up(ids: NDArray[np.int64], most: int, longest: int = 3) -> list[int]:
     return []
 
 
-def choose(logits: torch.Tensor, how: Sequence[Sampling], noise: Noise) -> torch.Tensor:
-    """Choose a token for each row of (rows, vocabulary) logits; forbidden tokens are -inf. Returns (rows,) ids."""
+def choose(logits: torch.Tensor, how: Sequence[SamplingParams], noise: Noise) -> torch.Tensor:
+    """Choose a token for each row of (rows, vocabulary) logits; forbidden tokens are -inf. Returns (rows,) ids.
+
+    Of ``how`` only temperature, top-k and top-p count.
+    """
     groups: dict[str, list[int]] = {}
     for i, h in enumerate(how):
         groups.setdefault(_kind(h, logits.shape[1]), []).append(i)
@@ -112,7 +108,7 @@ def choose(logits: torch.Tensor, how: Sequence[Sampling], noise: Noise) -> torch
     return tokens
 
 
-def _kind(how: Sampling, vocabulary: int) -> str:
+def _kind(how: SamplingParams, vocabulary: int) -> str:
     if how.temperature == 0 or how.top_k == 1:
         return "greedy"
     if 0 < how.top_k < vocabulary:
@@ -120,7 +116,7 @@ def _kind(how: Sampling, vocabulary: int) -> str:
     return "top_p" if how.top_p < 1 else "all"
 
 
-def _limited(logits: torch.Tensor, kind: str, how: Sequence[Sampling]) -> torch.Tensor:
+def _limited(logits: torch.Tensor, kind: str, how: Sequence[SamplingParams]) -> torch.Tensor:
     """Divide by the temperature, and set what top-k and top-p leave out to -inf."""
     device = logits.device
     scaled = logits / torch.tensor([h.temperature for h in how], device=device)[:, None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from shared_core.errors import GenerationError, GrammarError, LanguageModelError
 from shared_core.lm._hf.cache import PrefixCache
@@ -14,7 +14,6 @@ from shared_core.lm._hf.model import Runner
 from shared_core.lm._hf.plan import Row, plan_rows, waves
 from shared_core.lm._hf.probe import Suits, Way
 from shared_core.lm._hf.repeated import Repeated
-from shared_core.lm._hf.traits import Limit
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +52,7 @@ class Scheduler:
         self._max_slots = max(1, cache_bytes // runner.slot_bytes)
         self._max_branches = max(1, _LOGITS // (4 * outputs))  # float32 logits, one row for each branch
         self._cost, self._name = runner.cost, name
-        self._warned: set[str] = set()
+        self._warned = False  # of the window, of which there is one at most
         self.prefixes = PrefixCache(prefix_bytes)
         self.peak_bytes = 0
 
@@ -143,19 +142,15 @@ class Scheduler:
         window = self._suits.traits.window
         if window is None or job.reach <= window.length:
             return True
-        self._warn_once(window)
+        if not self._warned:
+            self._warned = True
+            logger.warning(
+                "%s: sequences longer than its %s of %s tokens are decoded as a plain batch, not as trees.",
+                self._name,
+                window.name.replace("_", " "),
+                window.length,
+            )
         return False
-
-    def _warn_once(self, window: Limit) -> None:
-        if window.name in self._warned:
-            return
-        self._warned.add(window.name)
-        logger.warning(
-            "%s: sequences longer than its %s of %s tokens are decoded as a plain batch, not as trees.",
-            self._name,
-            window.name.replace("_", " "),
-            window.length,
-        )
 
     def _tree_rows(self, jobs: Sequence[Job], members: Sequence[int]) -> list[list[Row]]:
         chosen = [jobs[i] for i in members]
@@ -167,7 +162,8 @@ class Scheduler:
             join={"tree": True, "rows": False}.get(self._layout),
             max_slots=self._max_slots,
         )
-        return waves([r.of([members[i] for i in r.members]) for r in rows], self._max_slots, self._max_branches)
+        of_jobs = [replace(r, members=tuple(members[i] for i in r.members)) for r in rows]
+        return waves(of_jobs, self._max_slots, self._max_branches)
 
     def _plain_rows(self, jobs: Sequence[Job], members: Sequence[int]) -> list[list[Row]]:
         rows = [
