@@ -17,7 +17,7 @@ import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any, Literal
 
 from shared_core.errors import InputError, LanguageModelError
@@ -58,9 +58,9 @@ class Encoder:
             unknown = None
         # Ordinary text may well contain unknown characters: the unknown token controls nothing.
         self.control_ids: frozenset[int] = frozenset(special | {i for i, _ in self._added.values()}) - {unknown}
-        strings = sorted(map(re.escape, self._added), key=len, reverse=True)
-        self._control = re.compile("|".join(strings)) if strings else None
-        self._anywhere = re.compile(f"(?=({'|'.join(strings)}))") if strings else None
+        # "(?!)" matches nothing.
+        strings = "|".join(sorted(map(re.escape, self._added), key=len, reverse=True)) or "(?!)"
+        self._control, self._anywhere = re.compile(strings), re.compile(f"(?=({strings}))")
         self._plain: dict[Place, Any] = {}
 
     # --- prompts -----------------------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ class Encoder:
         return ids + self.plain(text[start:], place)
 
     def _touches_untrusted(self, parts: Sequence[Part], text: str) -> bool:
-        matches = list(self._anywhere.finditer(text)) if self._anywhere is not None else []
+        matches = list(self._anywhere.finditer(text))
         if not matches:
             return False
         trusted = [p.trusted for p in parts for _ in p.text]
@@ -183,20 +183,16 @@ class Encoder:
     def _trusted_matches(self, parts: Sequence[Part]) -> list[_Match]:
         """Find control tokens in runs of trusted parts, with the blanks they swallow (``lstrip``, ``rstrip``)."""
         matches: list[_Match] = []
-        offset, run = 0, ""
-        for part in [*parts, Part("", trusted=False)]:
-            if part.trusted:
-                run += part.text
-                continue
-            if run and self._control is not None:
+        offset = 0
+        for trusted, group in groupby(parts, key=lambda part: part.trusted):
+            run = "".join(part.text for part in group)
+            if trusted:
                 matches += self._matches(run, offset)
-            offset += len(run) + len(part.text)
-            run = ""
+            offset += len(run)
         return matches
 
     def _matches(self, run: str, offset: int) -> list[_Match]:
         found: list[_Match] = []
-        assert self._control is not None
         for m in self._control.finditer(run):
             token_id, token = self._added[m[0]]
             start, end = m.span()

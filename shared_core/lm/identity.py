@@ -47,7 +47,8 @@ def identity_of_module(model: Any, tokenizer: Any = None, *, active: str | None 
         tokenizer: with which it is asked: its vocabulary and its chat template count, too.
         active: the adapter that it runs with; the weights of its other adapters do not count.
     """
-    digest = hashlib.sha256(_settings_of(getattr(model, "config", None)))
+    config: Any = getattr(model, "config", None)
+    digest = hashlib.sha256(_plain_json(config.to_dict() if hasattr(config, "to_dict") else {}))
     digest.update(_tokenizer(tokenizer))
     others = set(getattr(model, "peft_config", None) or ()) - {active} if active is not None else set()
     for name, tensor in sorted(model.state_dict().items()):
@@ -121,10 +122,6 @@ def _pieces(path: Path) -> bytes:
             file.seek(max(0, size - _PIECE) * i // _PIECES)
             found.append(file.read(_PIECE))
     return b"".join(found)
-
-
-def _settings_of(configuration: Any) -> bytes:
-    return _plain_json(configuration.to_dict() if hasattr(configuration, "to_dict") else {})
 
 
 def _plain_json(values: Any) -> bytes:

@@ -14,11 +14,7 @@ from concurrent.futures import Future
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from shared_core.errors import (
-    InputError,
-    LanguageModelError,
-    MissingDependencyError,
-)
+from shared_core.errors import InputError, LanguageModelError, MissingDependencyError
 from shared_core.lm._server.abilities import DEAR, Abilities
 from shared_core.lm._server.http import Deadline, Endpoint, Failure
 from shared_core.lm._server.probe import Api, probe
@@ -317,23 +313,17 @@ class OpenAICompatibleLM(Remade, BaseLanguageModel):
         logger.info(
             "%s answered %d small requests about its abilities; no usage counts them.", self._endpoint.url, asked
         )
-        for route in (able.chat, able.completions):
-            if route is not None and route.left_out:
+        for route in filter(None, (able.chat, able.completions)):
+            where = f"{self._endpoint.url}{route.path}"
+            if route.left_out:
+                names = ", ".join(route.left_out)
+                logger.warning("%s takes no neutral %s: the server's own defaults apply.", where, names)
+            if not route.seed:
+                logger.warning("%s takes no seed: samples cannot be repeated, and may be alike.", where)
+            if route.logprob_seconds > DEAR:
                 logger.warning(
-                    "%s%s takes no neutral %s: the server's own defaults apply.",
-                    self._endpoint.url,
-                    route.path,
-                    ", ".join(route.left_out),
-                )
-            if route is not None and not route.seed:
-                logger.warning(
-                    "%s%s takes no seed: samples cannot be repeated, and may be alike.", self._endpoint.url, route.path
-                )
-            if route is not None and route.logprob_seconds > DEAR:
-                logger.warning(
-                    "%s%s takes %.2f s for the log-probabilities of one token: estimators that need none are faster.",
-                    self._endpoint.url,
-                    route.path,
+                    "%s takes %.2f s for the log-probabilities of one token: estimators that need none are faster.",
+                    where,
                     route.logprob_seconds,
                 )
         return Planner(self._endpoint, able, self._encoder, self._control)

@@ -17,12 +17,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from shared_core.errors import (
-    CapabilityError,
-    GenerationError,
-    InputError,
-    LanguageModelError,
-)
+from shared_core.errors import CapabilityError, GenerationError, InputError, LanguageModelError
 from shared_core.lm._vllm.engine import Engine, Job, engine_options, import_vllm
 from shared_core.lm._vllm.read import OutputReader, read_logprob, read_scores, read_usage
 from shared_core.lm.base import (
@@ -186,7 +181,7 @@ class VLLM(Remade, BaseLanguageModel):
     def _generate_job(self, request: Generate) -> Job:
         params = request.params
         for asked in ("token_statistics", "attention"):
-            if getattr(params, asked, None):
+            if getattr(params, asked):
                 raise CapabilityError(asked, self.name, hint="Use a transformers model, or allow another estimator.")
         if params.capture is not None:
             self._check_layer(params.capture.layer)

@@ -7,7 +7,6 @@ of the tokens that it adds. Its metadata name the base and the SHA-256 of the ba
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shared_core.errors import InputError, ModelLoadError
-from shared_core.lm._hf.gguf import find_gguf
+from shared_core.lm._hf.gguf import find_gguf, sha256_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -59,8 +58,7 @@ class Adapter:
         file = find_gguf(self.base)
         if file is None:
             raise ModelLoadError(f"{str(self.file)!r} is an adapter over {self.base!r}, which is no packaged model.")
-        with file.open("rb") as opened:
-            digest = hashlib.file_digest(opened, "sha256").hexdigest()
+        digest = sha256_of(file)
         if digest != self.base_sha256:
             raise ModelLoadError(
                 f"{str(self.file)!r} was trained over another version of {self.base!r}: {str(file)!r} has the SHA-256 "
@@ -182,8 +180,7 @@ def _measured(file: Path) -> Mapping[str, Mapping[str, float]] | None:
     if not card.is_file():
         return None
     said = json.loads(card.read_text(encoding="utf-8"))
-    own = said.get("sha256") == hashlib.sha256(file.read_bytes()).hexdigest()
-    return said.get("reply_rates") if own else None
+    return said.get("reply_rates") if said.get("sha256") == sha256_of(file) else None
 
 
 def pack_adapter(folder: str | Path, file: str | Path, *, base: str, model: Any, tokens: Mapping[str, int]) -> Path:
@@ -223,7 +220,7 @@ def pack_adapter(folder: str | Path, file: str | Path, *, base: str, model: Any,
     said = {
         "format": _FORMAT,
         "base": base,
-        "base_sha256": hashlib.sha256(source.read_bytes()).hexdigest(),
+        "base_sha256": sha256_of(source),
         "scale": repr(how["lora_alpha"] / how["r"]),
         "tokens": json.dumps(list(tokens)),
     }

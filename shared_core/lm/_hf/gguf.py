@@ -95,8 +95,7 @@ def load_gguf(file: Path, read: Callable[[str, Any], T], dtype: Any, *, with_tok
 
     _check_file(file)
     # The content is the key: a file may be moved, or another one saved under its name. 1 GB takes about a second.
-    with file.open("rb") as opened:
-        digest = hashlib.file_digest(opened, "sha256").hexdigest()
+    digest = sha256_of(file)
     cache = platformdirs.user_cache_path("selfreflect", appauthor=False) / "gguf"
     folder = cache / f"{digest[:16]}-{str(dtype).removeprefix('torch.')}-{_FORMAT}"
     try:
@@ -200,6 +199,12 @@ def _unreadable(file: Path, error: Exception) -> ModelLoadError:
     return ModelLoadError(what, hint="The file is probably cut short or damaged: download it again and compare sizes.")
 
 
+def sha256_of(file: Path) -> str:
+    """Return the SHA-256 of a file's content, in hexadecimal."""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
 def first_line(error: Exception) -> str:
     """Return the first line of an error's text, for a message of ours."""
     return (str(error).strip().splitlines() or [""])[0][:300]
@@ -207,13 +212,11 @@ def first_line(error: Exception) -> str:
 
 def _check_template(file: Path, folder: Path) -> None:
     """Refuse a GGUF file without chat template: an instruct model asked in another form answers worse, unnoticed."""
-    if (folder / "chat_template.jinja").exists() or '"chat_template"' in _text(folder / "tokenizer_config.json"):
+    settings = folder / "tokenizer_config.json"
+    inside = settings.exists() and '"chat_template"' in settings.read_text(encoding="utf-8")
+    if inside or (folder / "chat_template.jinja").exists():
         return
     raise ModelLoadError(
         f"The GGUF file {str(file)!r} holds no chat template.",
         hint="Give the tokenizer of the model it was made from: TransformersLM(FILE, tokenizer=NAME_OR_FOLDER).",
     )
-
-
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8") if path.exists() else ""
