@@ -36,6 +36,7 @@ class SentenceSplitter(Protocol):
 
 _LISTS = {name: frozenset(words.split()) for name, words in read_lists("shared_core.citation", "sentences.txt").items()}
 _NEVER_LAST, _TITLES, _STARTERS = _LISTS["never last"], _LISTS["titles"], _LISTS["starters"]
+_RUNNING = _LISTS["running"]
 _MAYBE_LAST = {False: _LISTS["maybe last"], True: _LISTS["maybe last"] | _LISTS["maybe last, capitalised"]}
 """By whether they are written with a capital."""
 
@@ -72,7 +73,6 @@ _BLOCK_START = re.compile(
 _PARENTHESISED = re.compile(r"\((?:\d{1,3}|[A-Za-z]|[ivx]{1,5})\)[ \t]")
 _NAME = re.compile(r"[^\W_][\w-]*(?: [\w-]+)?\s*")  # the last line of a block, behind a full stop
 _RUN = re.compile(r"\S{0,60}")
-_RUNNING = _words("and or but of to in on at for from with by as that which who is are was were be the than if so")
 _TERM = re.compile(r"[^\t\n]{1,60}\t")  # of a definition behind a tab, or the first cell of a row
 _FIELD_OF_RST = re.compile(r":[^\W\d_][^:\n]{0,79}:(?=\s)")  # ":Author: …", ":param speed: …"
 _UNIT = re.compile(r"\d[\s\u202f][a-z]\Z")  # "3.40 m": a measure, no initial
