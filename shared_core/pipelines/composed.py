@@ -86,7 +86,7 @@ def _recall(question: str, run: QuestionRun) -> Flow[Claim | None]:
     chosen = choose_estimator(settings, context)
     threshold = choose_threshold(chosen, settings, context)
     try:
-        draft = yield from draft_answer(question, chosen, threshold, run)
+        draft = yield from draft_answer(question, chosen, threshold, run, attention=settings.seakr.gate == "dragin")
     except BudgetError as error:  # whether it knows is unknown, and unknown means: retrieve
         yield run.note("gate", "retrieve", error.message)
         return None

@@ -196,6 +196,20 @@ def test_gate_and_answer_are_applied_or_refused(pipeline: Any, tmp_path: Path) -
         assert "allow_answers_without_citation" in next(d.reason for d in cited.trace if d.kind == "gate")
 
 
+def test_attention_is_read_for_the_gate_that_decides_by_it(tmp_path: Path) -> None:
+    file = tmp_path / "c.json"
+    engine = lamps("composed", lamp_model("white-box"))
+    gate = fit("gate", engine, QUESTIONS).calibration
+    answers = fit("answer", engine, QUESTIONS, FitOptions(gate=gate)).calibration
+    calibration_io.save(file, {"gate": gate, "answer": answers})
+    lm = lamp_model("white-box")
+    lm.capabilities = dataclasses.replace(lm.capabilities, attention=True, token_statistics=True)
+    small = {**SMALL["seakr"], "gate": "dragin"}
+    options = SelfReflectSettings(**{**SMALL, "seakr": small}, calibration=file, allow_answers_without_citation=True)
+    SelfReflectEngine(Lamps(), lm, options, reader=Reader(0.8), critic=LampCritic()).answer(QUESTIONS[4].question)
+    assert next(r for r in lm.requests if isinstance(r, Generate)).params.attention
+
+
 def test_the_confidence_of_quoted_answers(tmp_path: Path) -> None:
     file = tmp_path / "c.json"
     fitted = fit("confidence", lamps("composed", None), QUESTIONS, FitOptions(method="platt")).calibration
