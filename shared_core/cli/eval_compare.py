@@ -152,13 +152,9 @@ def eval_merge_command(
         raise typer.Exit(FAILED)
 
 
-PLAIN, CLOSED_BOOK = "plain", "closed-book"
-KINDS = (*get_args(PipelineName), PLAIN, CLOSED_BOOK)
-_MATTERS = {
-    PLAIN: {"top_k", "where", "on_overflow", "seed", "deadline", "max_calls", "max_tokens"},
-    CLOSED_BOOK: {"seed", "deadline", "max_calls", "max_tokens"},
-}
-"""Settings that affect the model without us."""
+PLAIN = "plain"
+_BASELINES = (PLAIN, "closed-book")
+KINDS = (*get_args(PipelineName), *_BASELINES)
 _FILE_SHAPE = '{"strict": {"pipeline": "composed", "target_accuracy": 0.8}, "without us": {"pipeline": "plain"}}'
 
 
@@ -186,6 +182,8 @@ def wanted_systems(
         InputError: an unknown kind, nothing to vary, an unusable file, or two of one name.
         SettingsError: unknown setting, or an invalid value.
     """
+    from shared_core.evaluation.baselines import SETTINGS
+
     kinds = [kind.strip() for text in compare for kind in text.split(",") if kind.strip()]
     if not kinds and (vary or file is None):
         kinds = [base.pipeline]
@@ -194,7 +192,7 @@ def wanted_systems(
     varied = [_varied(text) for text in vary]
     found: dict[str, Wanted] = {}
     for kind in kinds:
-        own = [(name, values) for name, values in varied if kind not in _MATTERS or name in _MATTERS[kind]]
+        own = [(name, values) for name, values in varied if kind not in SETTINGS or name in SETTINGS[kind]]
         for combination in itertools.product(*([f"{name}={value}" for value in values] for name, values in own)):
             name = " ".join([kind, *combination])
             if name in found:
@@ -219,7 +217,7 @@ def make_systems(engine: SelfReflectEngine, wanted: Sequence[Wanted]) -> dict[st
     for one in wanted:
         try:
             own = _sibling(engine, one.settings)
-            made[one.name] = own if one.kind not in _MATTERS else Plain(own, retrieve=one.kind == PLAIN)
+            made[one.name] = own if one.kind not in _BASELINES else Plain(own, retrieve=one.kind == PLAIN)
         except (SettingsError, CalibrationError) as error:
             hint = error.hint
             if isinstance(error, CalibrationError):
@@ -250,7 +248,7 @@ def _require_kind(kind: str) -> None:
 
 
 def _of_kind(base: SelfReflectSettings, kind: str) -> SelfReflectSettings:
-    if kind in _MATTERS:  # only lends its parts, its own answers are not used
+    if kind in _BASELINES:  # only lends its parts, its own answers are not used
         return base.replace(pipeline="composed", calibration=None, guarantee=None)
     return base.replace(pipeline=kind)
 

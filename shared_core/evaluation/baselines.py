@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from shared_core.errors import ContextOverflowError, SettingsError
 from shared_core.lm.base import Generation, Prompt, SamplingParams
 from shared_core.pipelines.decision.reasons import NOT_KNOWN
+from shared_core.pipelines.evidence import ours, theirs, titled
 from shared_core.runtime import flow as flows
 from shared_core.runtime.budget import Meter
 from shared_core.runtime.flow import Flow, Generate, Retrieve
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 PromptOf = Callable[[str, Sequence[Passage]], Prompt]
 """Maps a question and its passages to the model's prompt."""
 
+_EVERY = frozenset({"seed", "deadline", "max_calls", "max_tokens"})
+SETTINGS: Mapping[str, frozenset[str]] = {"plain": _EVERY | {"top_k", "where", "on_overflow"}, "closed-book": _EVERY}
+"""Settings that affect each baseline, by its name."""
 MAX_TOKENS = 256
 _STOP = "\nQuestion:"
 _DECLINES = ("i do not know", "i don't know", "i don’t know", "i cannot answer", "i can't answer", "i can’t answer")
@@ -94,17 +98,12 @@ def declines(text: str) -> bool:
 
 def plain_prompt(question: str, passages: Sequence[Passage]) -> Prompt:
     """Build a prompt of task, numbered passages and question."""
-    prompt = _user(_FROM_PASSAGES)
+    prompt = ours(_FROM_PASSAGES)
     for i, passage in enumerate(passages, 1):
-        title = f"{passage.title}\n" if passage.title else ""
-        prompt += _user(f"[{i}] ") + Prompt.untrusted(title + passage.text, role="user") + _user("\n\n")
-    return prompt + _user("Question: ") + Prompt.untrusted(question, role="user") + _user("\nAnswer:")
+        prompt += ours(f"[{i}] ") + theirs(titled(passage)) + ours("\n\n")
+    return prompt + ours("Question: ") + theirs(question) + ours("\nAnswer:")
 
 
 def memory_prompt(question: str, passages: Sequence[Passage]) -> Prompt:
     """Build a prompt of task and question only."""
-    return _user(f"{_FROM_MEMORY}Question: ") + Prompt.untrusted(question, role="user") + _user("\nAnswer:")
-
-
-def _user(text: str) -> Prompt:
-    return Prompt.trusted(text, role="user")
+    return ours(f"{_FROM_MEMORY}Question: ") + theirs(question) + ours("\nAnswer:")

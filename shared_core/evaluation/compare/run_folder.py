@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 from shared_core import __version__
 from shared_core.errors import DocumentError, InputError
-from shared_core.evaluation.baselines import Plain
+from shared_core.evaluation.baselines import SETTINGS, Plain
 from shared_core.evaluation.compare.outcomes import ComparisonRow
 from shared_core.lm.identity import WEIGHTS, identity_of, identity_of_files
 from shared_core.retrieval.base import Retriever
@@ -139,8 +139,6 @@ _PACKAGES = (
     "numpy", "torch", "transformers", "tokenizers", "llguidance", "vllm", "openai", "chromadb", "bm25s",
     "onnxruntime", "llama-index-core", "langchain-core",
 )  # fmt: skip
-_PLAIN_SETTINGS = {"top_k", "where", "on_overflow"}
-_EVERY_SETTINGS = {"seed", "deadline", "max_calls", "max_tokens"}
 _SOME = 1000  # passages read at a time
 
 
@@ -199,12 +197,11 @@ def _describe_engine(engine: SelfReflectEngine, known: Known) -> dict[str, Any]:
 
 def _describe_plain(system: Plain, known: Known) -> dict[str, Any]:
     engine = system.engine
-    wanted = _EVERY_SETTINGS | (_PLAIN_SETTINGS if system.retrieve else set())
     models = {role: lm for role, lm in engine.resources.models.items() if role == "default"}
     prompt = getattr(system.prompt, "__qualname__", type(system.prompt).__qualname__)
     return {
         "kind": system.name,
-        "settings": engine.settings.model_dump(mode="json", include=wanted),
+        "settings": engine.settings.model_dump(mode="json", include=set(SETTINGS[system.name])),
         "models": {role: _once(describe_model, lm, known) for role, lm in models.items()},
         "documents": _once(describe_retriever, engine.resources.retriever, known) if system.retrieve else None,
         "prompt": f"{getattr(system.prompt, '__module__', '')}.{prompt}",
