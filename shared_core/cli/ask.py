@@ -230,13 +230,12 @@ def show_quotes(answer: Answer) -> None:
 
 def _mark(claim: Claim, answer: Answer) -> Text:
     from shared_core.pipelines.decision.wording import flag_mark
+    from shared_core.pipelines.evidence import quote_numbers
 
-    numbers = {(s.passage_id, s.start, s.end): i for i, s in enumerate(answer.numbered_spans(), 1)}
     text = Text(claim.text)
     if claim.short_answer:
         text.highlight_words([claim.short_answer], "bold green")
-    marks = dict.fromkeys(numbers[(s.passage_id, s.start, s.end)] for c in claim.citations for s in c.primary)
-    text.append("".join(f" [{n}]" for n in marks), "bold cyan")
+    text.append("".join(f" [{n}]" for n in quote_numbers(claim, answer)), "bold cyan")
     text.append(flag_mark(claim), "yellow")
     return text
 

@@ -133,9 +133,8 @@ def _check(built: BuiltEngine, text: str, question: str, necessary: bool) -> Ans
 
 def show(answer: Answer, *, trace: bool = False) -> None:
     """Print a checked answer for people: each claim with its verdict, then the quotes and the totals."""
-    numbers = {(s.passage_id, s.start, s.end): i for i, s in enumerate(answer.numbered_spans(), 1)}
     for claim in answer.claims:
-        out.print(_line(claim, numbers))
+        out.print(_line(claim, answer))
     show_quotes(answer)
     counts = ", ".join(f"{n} {verdict}" for verdict, n in answer.metadata["verdicts"].items() if n)
     confidence = "unknown" if answer.confidence is None else f"{answer.confidence:.2f}"
@@ -149,15 +148,15 @@ def show(answer: Answer, *, trace: bool = False) -> None:
         show_trace(answer)
 
 
-def _line(claim: Claim, numbers: dict[tuple[str, int, int], int]) -> Text:
+def _line(claim: Claim, answer: Answer) -> Text:
+    from shared_core.pipelines.evidence import quote_numbers
     from shared_core.pipelines.necessity import describe_necessity
 
     support = "    " if claim.support is None else f"{claim.support:.2f}"
-    marks = dict.fromkeys(numbers[(s.passage_id, s.start, s.end)] for c in claim.citations for s in c.primary)
     verdict = claim.verdict or "unknown"
     return Text.assemble(
         (f"{verdict:12} {support}  ", _STYLES[verdict]),
         to_printable_line(claim.text),
-        ("".join(f" [{n}]" for n in marks), "bold cyan"),
+        ("".join(f" [{n}]" for n in quote_numbers(claim, answer)), "bold cyan"),
         (f" ({describe_necessity(claim.necessity)})" if claim.necessity is not None else "", "dim"),
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shared_core.citation import Place, find_place
+from shared_core.pipelines.evidence import quote_numbers
 from shared_core.support.sanitize import to_printable
 from shared_core.types import Answer, Claim, Passage, Span
 
@@ -97,30 +98,28 @@ def _showable(value: Any) -> Any:
 
 
 def _item(answer: Answer, number: int, document_text: DocumentText | None) -> dict[str, Any]:
-    spans = answer.numbered_spans()
-    numbers = {_key(s): i + 1 for i, s in enumerate(spans)}
     return {
         "number": number,
         "answer": answer,
-        "claims": [_claim(c, numbers) for c in answer.kept_claims],
+        "claims": [_claim(c, answer) for c in answer.kept_claims],
         "dropped": [c for c in answer.claims if c.status == "dropped"],
-        "checked": _checked(answer, numbers) if answer.metadata.get("pipeline") == "check" else None,
-        "sources": _sources(answer, spans, document_text),
+        "checked": _checked(answer) if answer.metadata.get("pipeline") == "check" else None,
+        "sources": _sources(answer, document_text),
     }
 
 
-def _claim(claim: Claim, numbers: dict[tuple[str, int, int], int]) -> dict[str, Any]:
-    marks = [numbers[_key(s)] for c in claim.citations for s in c.primary]
-    return {"claim": claim, "pieces": _emphasise(claim.text, claim.short_answer), "marks": list(dict.fromkeys(marks))}
+def _claim(claim: Claim, answer: Answer) -> dict[str, Any]:
+    pieces = _emphasise(claim.text, claim.short_answer)
+    return {"claim": claim, "pieces": pieces, "marks": quote_numbers(claim, answer)}
 
 
-def _checked(answer: Answer, numbers: dict[tuple[str, int, int], int]) -> list[dict[str, Any]]:
+def _checked(answer: Answer) -> list[dict[str, Any]]:
     """Cut the text of a checked answer into its claims and the text between them."""
     pieces: list[dict[str, Any]] = []
     at = 0
     placed = [(c.start, c.end, c) for c in answer.claims if c.start is not None and c.end is not None]
     for start, end, claim in sorted(placed, key=lambda place: place[:2]):
-        pieces += [{"text": answer.text[at:start]}, {"text": answer.text[start:end], **_claim(claim, numbers)}]
+        pieces += [{"text": answer.text[at:start]}, {"text": answer.text[start:end], **_claim(claim, answer)}]
         at = end
     return [*pieces, {"text": answer.text[at:]}]
 
@@ -134,14 +133,10 @@ def _emphasise(text: str, short: str | None) -> list[Piece]:
     return [Piece(text[: found.start()]), Piece(found[0], key=True), Piece(text[found.end() :])]
 
 
-def _key(span: Span) -> tuple[str, int, int]:
-    return (span.passage_id, span.start, span.end)
-
-
-def _sources(answer: Answer, spans: Sequence[Span], document_text: DocumentText | None) -> list[Source]:
+def _sources(answer: Answer, document_text: DocumentText | None) -> list[Source]:
     """Return one source per document, with its quotes marked in the document's text."""
     grouped: dict[str, tuple[Passage, str, list[_Mark]]] = {}
-    for number, span in enumerate(spans, 1):
+    for number, span in enumerate(answer.numbered_spans(), 1):
         passage = answer.passage(span.passage_id)
         name, text, start = _place(passage, span, document_text)
         mark = _Mark(start, start + len(span.text), number, find_place(passage, span))

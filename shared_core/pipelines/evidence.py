@@ -12,7 +12,7 @@ from shared_core.lm.base import Prompt
 from shared_core.lm.chat.layout import without_halves
 from shared_core.retrieval.bm25 import BM25Retriever
 from shared_core.retrieval.tokenizer import Tokenizer
-from shared_core.types import Claim, Passage, Span, check_passages
+from shared_core.types import Answer, Claim, Passage, Span, check_passages
 
 WINDOW = 900
 """Code points of a window at most (a longer sentence is a window of its own): about as much as a judge reads well."""
@@ -54,6 +54,12 @@ def theirs(text: str) -> Prompt:
 def cited_spans(claim: Claim) -> list[Span]:
     """Return the spans that a claim's citations show: of each, those of its first place."""
     return [s for citation in claim.citations for s in citation.primary]
+
+
+def quote_numbers(claim: Claim, answer: Answer) -> list[int]:
+    """Return the numbers of a claim's quotes among ``answer.numbered_spans()``, each once."""
+    numbers = {(s.passage_id, s.start, s.end): i for i, s in enumerate(answer.numbered_spans(), 1)}
+    return list(dict.fromkeys(numbers[s.passage_id, s.start, s.end] for s in cited_spans(claim)))
 
 
 def quote_of(claim: Claim) -> str:
