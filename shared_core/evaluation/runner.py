@@ -6,7 +6,7 @@ import json
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,10 +17,9 @@ from shared_core.evaluation.dataset import Question
 from shared_core.evaluation.judging import Record, judge
 from shared_core.evaluation.metrics import confidence as ranking
 from shared_core.support.files import replace_file
+from shared_core.support.run_log import Progress
 from shared_core.types import Answer
 
-Progress = Callable[[int, int], None]
-"""``progress(done, total)`` after every batch."""
 TARGETS = (0.5, 0.7, 0.8, 0.9)
 """Target accuracies ρ* at which accuracy and coverage are given by default."""
 

@@ -22,8 +22,8 @@ from shared_core.evaluation.compare.run_folder import (
 )
 from shared_core.evaluation.dataset import Question
 from shared_core.evaluation.judging import Record
-from shared_core.evaluation.runner import AnswersMany, Progress, ask_batch, warn_fitted_on, warn_no_recall
-from shared_core.support.run_log import digest_of_values, require_same
+from shared_core.evaluation.runner import AnswersMany, ask_batch, warn_fitted_on, warn_no_recall
+from shared_core.support.run_log import Progress, digest_of_values, require_same
 
 Shard = tuple[int, int]
 """Number of the shard from 1, and how many there are."""

@@ -231,11 +231,7 @@ class OnRay:
         payload = _packed(engine)
         if not batches:
             return
-        try:
-            import ray
-            import ray.data
-        except ImportError as error:
-            raise MissingDependencyError("ray", extra="ray", purpose="Searching in several processes") from error
+        ray = _ray()
         started = not ray.is_initialized()
         if started:
             self._start(ray)
@@ -300,6 +296,17 @@ class _Worker:
         return {"found": json.dumps({"searches": [s.to_dict() for s in made], "errors": errors}, allow_nan=False)}
 
 
+def _ray() -> Any:
+    """Import ray with all that is used of it."""
+    try:
+        import ray
+        import ray.cloudpickle
+        import ray.data
+    except ImportError as error:
+        raise MissingDependencyError("ray", extra="ray", purpose="Searching in several processes") from error
+    return ray
+
+
 def _packed(engine: SelfReflectEngine) -> bytes:
     """Pickle the engine, by value where its parts are defined in the running program."""
     if engine.settings.expected_answerable == "auto":
@@ -307,12 +314,9 @@ def _packed(engine: SelfReflectEngine) -> bytes:
             "expected_answerable='auto' depends on the questions asked before, which each worker sees others of.",
             hint="Give a share: --set expected_answerable=0.75",
         )
+    ray = _ray()
     try:
-        from ray import cloudpickle
-    except ImportError as error:
-        raise MissingDependencyError("ray", extra="ray", purpose="Searching in several processes") from error
-    try:
-        packed: bytes = cloudpickle.dumps(engine)
+        packed: bytes = ray.cloudpickle.dumps(engine)
     except (TypeError, AttributeError, pickle.PicklingError) as error:
         raise InputError(
             f"This engine cannot go to other processes: {error}",

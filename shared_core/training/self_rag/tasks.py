@@ -53,9 +53,6 @@ INSTRUCTIONS: Mapping[Task, str] = {
     "utility": "Rate how useful the response is for the instruction, from 1 (of no use, or beside the point) to 5 "
     "(answers it completely).",
 }
-_REPLIES: Mapping[Task, str] = {
-    task: f"Reply with one word: {', '.join(word for word, _ in words)}." for task, words in WORDS.items()
-}
 
 LEAST_ROWS = 4
 """Fewest rows of a task that say something about who judged them."""
@@ -115,7 +112,8 @@ class Asked:
 
     def question(self) -> CriticQuestion:
         """Build the prompt for any model: the task, worked examples, the text to judge."""
-        told = f"{INSTRUCTIONS[self.task]} {_REPLIES[self.task]}\n\n"
+        words = ", ".join(word for word, _ in WORDS[self.task])
+        told = f"{INSTRUCTIONS[self.task]} Reply with one word: {words}.\n\n"
         told += "".join(f"{given}\nVerdict: {verdict}\n\n" for given, verdict in _EXAMPLES[self.task])
         return CriticQuestion(ours(told) + theirs(self.input) + ours("\nVerdict:"), WORDS[self.task])
 
