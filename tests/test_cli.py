@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from shared_core.cli import app
 from shared_core.cli.doctor import PACKAGES
+from tests.command import selfreflect, succeeds
 
 Ask = Callable[..., Result]
 
@@ -32,15 +32,14 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     (docs / "station.txt").write_text("The Lowen Gut station was opened on 8 October 1951 by Ida Merrow.\n", "utf-8")
     (docs / "broken.txt").write_bytes(b"\x00\x01\xff\xfe binary")
-    result = CliRunner().invoke(app, ["index", str(docs), "--index", str(root / "index")])
-    assert result.exit_code == 0, result.output
+    result = succeeds("index", docs, "--index", root / "index")
     assert "broken.txt" in result.output
     return root / "index"
 
 
 @pytest.fixture
 def ask(index: Path) -> Ask:
-    return lambda *args: CliRunner().invoke(app, ["ask", "--index", str(index), *args])
+    return lambda *args: selfreflect("ask", "--index", index, *args)
 
 
 def test_an_answer_comes_with_quote_source_and_offsets(ask: Ask, index: Path) -> None:
@@ -61,9 +60,9 @@ def test_an_answer_comes_with_quote_source_and_offsets(ask: Ask, index: Path) ->
 def test_index_tells_by_its_exit_code_how_many_files_failed(tmp_path: Path, good: int, code: int) -> None:
     for number in range(3):
         (tmp_path / f"{number}.txt").write_bytes(b"The lamp was lit." if number < good else b"\x00\x01\xff\xfe")
-    found = CliRunner().invoke(app, ["index", str(tmp_path), "--index", str(tmp_path / "index")])
+    found = selfreflect("index", tmp_path, "--index", tmp_path / "index")
     assert found.exit_code == code, found.output
-    said = " ".join(CliRunner().invoke(app, ["index", "--help"]).output.replace("│", " ").split())
+    said = " ".join(selfreflect("index", "--help").output.replace("│", " ").split())
     assert "2 bad input, or no file can be indexed" in said
 
 
@@ -76,21 +75,16 @@ def test_the_printed_answer_names_file_and_offsets(ask: Ask) -> None:
 
 
 def test_what_the_documents_do_not_say_is_an_abstention_with_its_reason(ask: Ask) -> None:
-    result = ask("Who composed the national anthem of Freedonia?", "-t", "0.8")
-    assert result.exit_code == 3
-    assert "can't answer" in result.output
-    assert "abstained:" in result.output
-
-
-def test_policy_raise_ends_as_an_abstention(ask: Ask) -> None:
-    assert ask("Who composed the anthem of Freedonia?", "-t", "0.8", "--on-abstain", "raise").exit_code == 3
+    for policy in ("say", "raise"):
+        result = ask("Who composed the national anthem of Freedonia?", "-t", "0.8", "--on-abstain", policy)
+        assert result.exit_code == 3
+        assert "can't answer" in result.output
+        assert "abstained:" in result.output
 
 
 def test_several_questions_share_one_report(ask: Ask, tmp_path: Path) -> None:
     page = tmp_path / "answers.html"
-    result = ask(
-        "Who founded the Tide Museum?", "Who was Napoleon's barber?", "-t", "0.3", "--html", str(page), "--json"
-    )
+    result = ask("Who founded the Tide Museum?", "Who was Napoleon's barber?", "-t", "0.3", "--html", page, "--json")
     assert result.exit_code == 0
     assert len(json.loads(result.stdout)) == 2
     assert "Customs House" in page.read_text("utf-8")
@@ -101,10 +95,12 @@ def test_several_questions_share_one_report(ask: Ask, tmp_path: Path) -> None:
     (["q", "--pipeline", "magic"], "pipeline"), (["q", "--pipeline", "seakr"], "language model"),
     (["q", "--on-abstain", "shrug"], "on_abstain"), (["q", "--top-k", "0"], "top_k"),
     (["q", "--calibration", "nowhere.json"], "nowhere.json"), (["q", "--model", "no/such/model"], "no/such/model"),
+    (["q", "--set", "research.samples"], "NAME=VALUE"), (["q", "--set", "research.sampels=4"], "sampels"),
+    (["q", "--set", "top_k=none"], "top_k"),
 ])  # fmt: skip
 def test_bad_input_is_named_and_leaves_with_2_or_1(ask: Ask, args: list[str], says: str) -> None:
     result = ask(*args)
-    assert result.exit_code in (1, 2)
+    assert result.exit_code == (1 if "no/such/model" in args else 2), result.output
     assert says in result.output.replace("\n", " ")
     assert "Traceback" not in result.output
 
@@ -115,7 +111,7 @@ def test_bad_input_is_named_and_leaves_with_2_or_1(ask: Ask, args: list[str], sa
 ])  # fmt: skip
 def test_an_empty_path_is_no_folder(args: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # which must not be read instead
-    result = CliRunner().invoke(app, args)
+    result = selfreflect(*args)
     assert result.exit_code == 2
     assert "the path is empty" in result.output
     assert list(tmp_path.iterdir()) == []
@@ -125,8 +121,8 @@ def test_an_empty_path_is_no_folder(args: list[str], tmp_path: Path, monkeypatch
 def test_a_judge_without_a_model_is_refused(command: str, index: Path, tmp_path: Path) -> None:
     rows = tmp_path / "questions.jsonl"
     rows.write_text('{"question": "Who founded the Tide Museum?", "answers": ["Lavinia Hathe"]}\n', "utf-8")
-    asked = "Who founded the Tide Museum?" if command == "ask" else str(rows)
-    result = CliRunner().invoke(app, [command, asked, "--index", str(index), "--judge", "/no/such/judge"])
+    asked = "Who founded the Tide Museum?" if command == "ask" else rows
+    result = selfreflect(command, asked, "--index", index, "--judge", "/no/such/judge")
     assert result.exit_code == 2
     assert "--judge has no effect" in result.output
 
@@ -145,16 +141,11 @@ def test_ctrl_c_while_the_command_is_imported_shows_no_traceback() -> None:
     assert (done.returncode, done.stderr) == (130, "")
 
 
-def test_no_documents_is_bad_usage() -> None:
-    result = CliRunner().invoke(app, ["ask", "q"])
-    assert result.exit_code == 2
-    assert "--docs" in result.output
-
-
-def test_a_missing_index_is_bad_input(tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["ask", "q", "--index", str(tmp_path / "none")])
-    assert result.exit_code == 2
-    assert "no index" in result.output
+def test_no_documents_and_a_missing_index_are_bad_usage(tmp_path: Path) -> None:
+    for more, says in (([], "--docs"), (["--index", tmp_path / "none"], "no index")):
+        result = selfreflect("ask", "q", *more)
+        assert result.exit_code == 2
+        assert says in result.output
 
 
 NAMES = ("Alder", "Birch", "Cedar", "Damson", "Elm", "Fir", "Gorse", "Hazel", "Ivy", "Juniper", "Kale", "Laurel")
@@ -166,8 +157,7 @@ def lamps(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("lamps")
     for i, name in enumerate(NAMES):
         (root / f"{name}.txt").write_text(f"The {name} lighthouse was opened in {1801 + i} by Ida Merrow.\n", "utf-8")
-    result = CliRunner().invoke(app, ["index", str(root), "--index", str(root / "index")])
-    assert result.exit_code == 0, result.output
+    succeeds("index", root, "--index", root / "index")
     return root / "index"
 
 
@@ -185,25 +175,19 @@ def asked_of_lamps(path: Path, wrong: int) -> Path:
 def test_eval_and_calibrate_work_together(lamps: Path, tmp_path: Path) -> None:
     questions = asked_of_lamps(tmp_path / "q.jsonl", wrong=6)
     calibration, metrics = tmp_path / "c.json", tmp_path / "m.json"
-    runner, at = CliRunner(), ["--index", str(lamps)]
-    made = runner.invoke(app, ["calibrate", str(questions), *at, "-o", str(calibration), "--plots", str(tmp_path)])
-    assert made.exit_code == 0, made.output
+    at = ["--index", lamps]
+    succeeds("calibrate", questions, *at, "-o", calibration, "--plots", tmp_path)
     assert (tmp_path / "reliability.png").stat().st_size > 1000
-    result = runner.invoke(
-        app, ["eval", str(questions), *at, "--calibration", str(calibration), "--json", str(metrics)]
-    )
-    assert result.exit_code == 0, result.output
+    succeeds("eval", questions, *at, "--calibration", calibration, "--json", metrics)
     assert json.loads(metrics.read_text("utf-8"))["metrics"]["questions"] == 24
-    other = runner.invoke(app, ["ask", "q", *at, "--calibration", str(calibration), "--top-k", "2"])
+    other = selfreflect("ask", "q", *at, "--calibration", calibration, "--top-k", "2")
     assert other.exit_code == 1
     assert "fitted for" in other.output
 
 
 def test_answers_of_one_kind_only_are_a_failure_after_the_work(lamps: Path, tmp_path: Path) -> None:
     questions = asked_of_lamps(tmp_path / "q.jsonl", wrong=12)
-    result = CliRunner().invoke(
-        app, ["calibrate", str(questions), "--index", str(lamps), "-o", str(tmp_path / "c.json")]
-    )
+    result = selfreflect("calibrate", questions, "--index", lamps, "-o", tmp_path / "c.json")
     assert result.exit_code == 1, result.output
     assert "answered right: it takes 5 or more of each kind" in " ".join(result.output.split())
 
@@ -218,52 +202,39 @@ def test_a_guarantee_is_fitted_and_asked_for(index: Path, tmp_path: Path) -> Non
     ways = ("", "Please say: ", "Tell me: ", "I ask you: ", "Now: ")  # the same question again would be no evidence
     asked_in = [{**row, "question": f"{way}{row['question']}"} for way in ways for row in rows]
     questions.write_text("\n".join(map(json.dumps, asked_in)))
-    few.write_text("\n".join(json.dumps(r) for r in rows))
-    file, runner, at = tmp_path / "c.json", CliRunner(), ["--index", str(index)]
-    promise = ["--guarantee", "conformal_factuality"]
-    fitting = ["calibrate", str(questions), *at, *promise, "-o", str(file)]
-    made = runner.invoke(app, fitting)
-    assert made.exit_code == 0, made.output
+    few.write_text("\n".join(map(json.dumps, rows)))
+    file, at, promise = tmp_path / "c.json", ["--index", index], ["--guarantee", "conformal_factuality"]
+    made = succeeds("calibrate", questions, *at, *promise, "-o", file)
     assert "on 15 answers (9 needed)" in made.output
-    asked = runner.invoke(app, ["ask", rows[0]["question"], *at, "--calibration", str(file), *promise, "--json"])
+    asking = ["ask", rows[0]["question"], *at, "--calibration", file, *promise]
+    asked = selfreflect(*asking, "--json")
     assert asked.exit_code in (0, 3), asked.output
     assert json.loads(asked.stdout)["metadata"]["guarantee"]["n"] == 15
-    shown = runner.invoke(app, ["ask", rows[0]["question"], *at, "--calibration", str(file), *promise])
-    assert "guarantee (keeps" in shown.output
-    other = runner.invoke(app, ["ask", "q", *at, "--calibration", str(file), *promise, "-t", "0.8"])
+    assert "guarantee (keeps" in selfreflect(*asking).output
+    other = selfreflect(*asking, "-t", "0.8")
     assert other.exit_code == 1
     assert "target_accuracy 0.5, not 0.8" in other.output
-    refused = runner.invoke(app, ["calibrate", str(few), *at, *promise, "-o", str(tmp_path / "d.json")])
+    refused = selfreflect("calibrate", few, *at, *promise, "-o", tmp_path / "d.json")
     assert refused.exit_code == 1
     assert "at least 9 are needed" in refused.output
     assert not (tmp_path / "d.json").exists()
     for wrong in (["--guarantee", "certainty"], [*promise, "--purpose", "confidence"], [*promise, "--alpha", "2"]):
-        assert runner.invoke(app, ["calibrate", str(questions), *at, *wrong]).exit_code == 2
+        assert selfreflect("calibrate", questions, *at, *wrong).exit_code == 2
 
 
-@pytest.mark.parametrize(
-    ("given", "said"), [("research.samples", "NAME=VALUE"), ("research.sampels=4", "sampels"), ("top_k=none", "top_k")]
-)
-def test_a_setting_that_is_none_is_bad_input(index: Path, given: str, said: str) -> None:
-    result = CliRunner().invoke(app, ["ask", "q", "--index", str(index), "--set", given])
-    assert result.exit_code == 2
-    assert said in result.output
-
-
-def test_any_setting_can_be_set(index: Path) -> None:
+def test_any_setting_can_be_set(ask: Ask) -> None:
     options = ["--set", "max_claims=1", "--set", "on_abstain=show", "--set", "research.samples=4", "--json"]
-    result = CliRunner().invoke(app, ["ask", "Who wrote the anthem of Freedonia?", "--index", str(index), *options])
+    result = ask("Who wrote the anthem of Freedonia?", *options)
     assert result.exit_code == 3, result.output
     assert "nearest passages say" in json.loads(result.stdout)["text"]
 
 
 def test_doctor_says_what_works() -> None:
-    result = CliRunner().invoke(app, ["doctor", "--json"])
-    assert result.exit_code == 0
+    result = succeeds("doctor", "--json")
     report = json.loads(result.stdout)
     assert report["embedded_default"]["ok"]
     assert report["packages"]["chromadb"]
-    down = CliRunner().invoke(app, ["doctor", "--chroma-url", "http://127.0.0.1:9", "--json"])
+    down = selfreflect("doctor", "--chroma-url", "http://127.0.0.1:9", "--json")
     assert down.exit_code == 1
     assert json.loads(down.stdout)["chroma_server"]["ok"] is False
 
@@ -281,14 +252,14 @@ def test_doctor_names_the_extra_that_the_default_lacks(monkeypatch: pytest.Monke
 
     monkeypatch.setattr("shared_core.cli.doctor.importlib.metadata.version", version)
     monkeypatch.setattr("shared_core.cli.doctor._default", broken)
-    result = CliRunner().invoke(app, ["doctor", "--json"])
+    result = selfreflect("doctor", "--json")
     assert result.exit_code == 1
     default = json.loads(result.stdout)["embedded_default"]
     assert "py3langid, lxml" in default["error"]
     assert "selfreflect-rag[default]" in default["hint"]
     assert "offline, documents" in default["hint"]
     assert "chroma" not in default["error"], "the default does not need it"
-    said = CliRunner().invoke(app, ["doctor"])
+    said = selfreflect("doctor")
     assert "fails  embedded default" in said.stderr
     assert "works  documents" in said.stdout
 
@@ -305,8 +276,7 @@ def test_doctors_extras_are_those_of_the_package() -> None:
 
 
 def test_doctor_lists_every_setting() -> None:
-    result = CliRunner().invoke(app, ["doctor", "--settings"])
-    assert result.exit_code == 0
+    result = succeeds("doctor", "--settings")
     assert "seakr.samples" in result.output
 
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from shared_core.cli import app
 from shared_core.facades import assembly as parts
+from tests.command import selfreflect, succeeds
 from tests.fakes import WordCritic
 
 LIT = "The lamp was lit in 1871."
@@ -21,15 +21,14 @@ Check = Callable[..., Result]
 def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("check")
     (root / "lamp.md").write_text("# Lamps\n\nThe lamp was lit in 1871. It burned whale oil.\n", "utf-8")
-    result = CliRunner().invoke(app, ["index", str(root / "lamp.md"), "--index", str(root / "index")])
-    assert result.exit_code == 0, result.output
+    succeeds("index", root / "lamp.md", "--index", root / "index")
     return root / "index"
 
 
 @pytest.fixture
 def check(index: Path, monkeypatch: pytest.MonkeyPatch) -> Check:
     monkeypatch.setattr(parts, "default_critic", WordCritic)
-    return lambda *args, **more: CliRunner().invoke(app, ["check", "--index", str(index), *args], **more)
+    return lambda *args, **more: selfreflect("check", "--index", index, *args, **more)
 
 
 def test_all_supported_is_0_and_each_claim_has_its_quote(check: Check) -> None:
@@ -59,13 +58,13 @@ def test_json_holds_the_whole_result(check: Check) -> None:
 def test_an_answer_comes_from_a_file_or_from_standard_input(check: Check, tmp_path: Path) -> None:
     path = tmp_path / "answer.md"
     path.write_text(f"\ufeff# Answer\n\n{LIT}\n", "utf-8")
-    assert check(str(path)).exit_code == 0
+    assert check(path).exit_code == 0
     assert check("-", input=LIT).exit_code == 0
     assert check("-", input="The lamp was lit in 1950.").exit_code == 3
 
 
 def test_the_report_is_written(check: Check, tmp_path: Path) -> None:
-    result = check(LIT, "--html", str(tmp_path / "r.html"))
+    result = check(LIT, "--html", tmp_path / "r.html")
     assert result.exit_code == 0
     assert "All claims are supported" in (tmp_path / "r.html").read_text("utf-8")
 
@@ -81,12 +80,12 @@ def test_bad_input_is_2(check: Check, tmp_path: Path) -> None:
     for answer, says in (
         ("", "nothing to check"),
         ("missing.md", "no file"),
-        (str(tmp_path), "is a folder"),
-        (str(tmp_path / "latin"), "not UTF-8"),
+        (tmp_path, "is a folder"),
+        (tmp_path / "latin", "not UTF-8"),
     ):
         result = check(answer)
         assert result.exit_code == 2, answer
         assert says in result.output
     assert check("-", input=" \n").exit_code == 2
     assert check(LIT, "-t", "2").exit_code == 2
-    assert CliRunner().invoke(app, ["check", LIT]).exit_code == 2
+    assert selfreflect("check", LIT).exit_code == 2

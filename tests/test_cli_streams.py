@@ -14,18 +14,20 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from shared_core import Answer
-from shared_core.cli import app, console, main
 from shared_core.cli import ask as asking
+from shared_core.cli import console, main
 from shared_core.cli.common import BuiltEngine
 from shared_core.cli.console import PlainConsole
 from shared_core.errors import AbstainedError, QuestionError
 from shared_core.pipelines import PIPELINES
 from shared_core.pipelines.decision.wording import UNCITED
 from shared_core.types import Citation, Claim, Finished, Passage
+from tests.command import selfreflect
 
+CONTROLS = "\x1b\x07\x9b\u202e\u202c"
 EVIL = "Red \x1b[31mtext\x07 and \u202egnirts\u202c [bold]no markup[/bold] \x9b2J"
 LONG = "It was written on a single very long line " * 8 + "that must not be wrapped."
 
@@ -52,10 +54,15 @@ class FakeEngine:
         return Answer(question, self.passage.text, (claim,), (self.passage,), confidence=0.9)
 
 
+Fake = Callable[..., FakeEngine]
+
+
 @pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> Callable[..., FakeEngine]:
-    def install(*args: Any, **metadata: Any) -> FakeEngine:
-        engine = FakeEngine(*args, **metadata)
+def fake(monkeypatch: pytest.MonkeyPatch) -> Fake:
+    """Have commands build an engine of the kind given, by default a ``FakeEngine``."""
+
+    def install(*args: Any, kind: type[FakeEngine] = FakeEngine, **metadata: Any) -> FakeEngine:
+        engine = kind(*args, **metadata)
         index = SimpleNamespace(document_text=lambda source: None)
         built = BuiltEngine(engine, index)  # type: ignore[arg-type]
         monkeypatch.setattr("shared_core.cli.options.DocumentOptions.build", lambda *_, **__: built)
@@ -65,13 +72,13 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Callable[..., FakeEngine]:
 
 
 def ask(*arguments: object, stdin: str | bytes = "") -> Result:
-    return CliRunner().invoke(app, ["ask", *map(str, arguments)], input=stdin)
+    return selfreflect("ask", *arguments, input=stdin)
 
 
 # --- questions -----------------------------------------------------------------------------------------------------
 
 
-def test_questions_come_from_standard_input_one_a_line(fake: Callable[..., FakeEngine]) -> None:
+def test_questions_come_from_standard_input_one_a_line(fake: Fake) -> None:
     engine = fake()
     result = ask("-", "--json", stdin="\ufeffFirst?\n\n  Second?  \r\n")
     assert result.exit_code == 0, result.output
@@ -83,7 +90,7 @@ def test_questions_come_from_standard_input_one_a_line(fake: Callable[..., FakeE
     assert engine.asked[-1] == ["Fourth?"]
 
 
-def test_many_questions_are_asked_in_batches(fake: Callable[..., FakeEngine]) -> None:
+def test_many_questions_are_asked_in_batches(fake: Fake) -> None:
     engine = fake()
     result = ask("-", stdin="\n".join(f"Question {i}?" for i in range(40)))
     assert [question for batch in engine.asked for question in batch] == [f"Question {i}?" for i in range(40)]
@@ -91,7 +98,7 @@ def test_many_questions_are_asked_in_batches(fake: Callable[..., FakeEngine]) ->
     assert result.stdout.count("## Question") == 40
 
 
-def test_json_answers_are_printed_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_answers_are_printed_as_they_come(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each answer is on standard output before the next question is done."""
     printed: list[str] = []
 
@@ -105,8 +112,7 @@ def test_json_answers_are_printed_as_they_come(monkeypatch: pytest.MonkeyPatch) 
             return [self._answer(question) for question in questions]
 
     stream = io.StringIO()
-    built = BuiltEngine(Slow(), SimpleNamespace(document_text=lambda source: None))  # type: ignore[arg-type]
-    monkeypatch.setattr("shared_core.cli.options.DocumentOptions.build", lambda *_, **__: built)
+    fake(kind=Slow)
     monkeypatch.setattr(console.out, "_file", stream)
     assert ask("a", "b", "c", "--json").exit_code == 0
     assert [text.count('"question"') for text in printed] == [0, 2, 3]
@@ -114,7 +120,9 @@ def test_json_answers_are_printed_as_they_come(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
-def test_an_answer_that_cannot_be_written_is_a_failure(monkeypatch: pytest.MonkeyPatch, options: list[str]) -> None:
+def test_an_answer_that_cannot_be_written_is_a_failure(
+    fake: Fake, monkeypatch: pytest.MonkeyPatch, options: list[str]
+) -> None:
     """The engine takes errors of a listener for the question's own; this one is not."""
 
     class Full(io.StringIO):
@@ -123,35 +131,32 @@ def test_an_answer_that_cannot_be_written_is_a_failure(monkeypatch: pytest.Monke
 
     class Listened(FakeEngine):
         def answer_many(self, questions: list[str], on_event: Any = None) -> list[Answer | Exception]:
-            results: list[Answer | Exception] = []
-            for number, question in enumerate(questions):
-                answer = self._answer(question)
-                assert isinstance(answer, Answer)
-                try:
-                    on_event(number, Finished(answer))
-                    results.append(answer)
-                except OSError as error:
-                    results.append(error)
-            return results
+            answer = self._answer(questions[0])
+            assert isinstance(answer, Answer)
+            try:
+                on_event(0, Finished(answer))
+            except OSError as error:
+                return [error]
+            return [answer]
 
-    monkeypatch.setattr("shared_core.cli.options.DocumentOptions.build", lambda *_, **__: BuiltEngine(Listened(), None))  # type: ignore[arg-type]
+    fake(kind=Listened)
     monkeypatch.setattr(console.out, "_file", Full())
     result = ask("a", *options)
     assert result.exit_code == 1
     assert "the disk is full" in result.stderr
 
 
-def test_a_list_is_closed_even_if_nothing_could_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_list_is_closed_even_if_nothing_could_be_asked(fake: Fake) -> None:
     class Broken(FakeEngine):
         def answer_many(self, questions: list[str], on_event: Any = None) -> list[Answer | Exception]:
             raise QuestionError("These cannot be asked.")
 
-    monkeypatch.setattr("shared_core.cli.options.DocumentOptions.build", lambda *_, **__: BuiltEngine(Broken(), None))  # type: ignore[arg-type]
+    fake(kind=Broken)
     result = ask("a", "b", "--json")
     assert (result.exit_code, json.loads(result.stdout)) == (2, [])
 
 
-def test_an_answer_without_a_quote_says_so_on_the_terminal(fake: Callable[..., FakeEngine]) -> None:
+def test_an_answer_without_a_quote_says_so_on_the_terminal(fake: Fake) -> None:
     engine = fake()
     uncited = Answer(
         "Q?", f"It was 1911. {UNCITED}", (Claim("It was 1911.", support=0.9, start=0, end=12),), (), confidence=0.9
@@ -170,14 +175,14 @@ def test_mistyped_paths_are_bad_usage_and_make_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stdin", ["", "\n \n", b"caf\xe9?\n"])
-def test_standard_input_without_a_question_is_bad_usage(fake: Callable[..., FakeEngine], stdin: str | bytes) -> None:
+def test_standard_input_without_a_question_is_bad_usage(fake: Fake, stdin: str | bytes) -> None:
     fake()
     result = ask("-", stdin=stdin)
     assert result.exit_code == 2
     assert "hint:" in result.stderr
 
 
-def test_a_question_that_fails_leaves_the_others_alone(fake: Callable[..., FakeEngine]) -> None:
+def test_a_question_that_fails_leaves_the_others_alone(fake: Fake) -> None:
     fake()
     result = ask("good", "bad", "also good")
     assert result.exit_code == 2
@@ -193,7 +198,7 @@ def test_a_question_that_fails_leaves_the_others_alone(fake: Callable[..., FakeE
     ("questions", "code"),
     [(["a"], 0), (["nothing"], 3), (["raise"], 3), (["nothing", "a"], 0), (["nothing", "raise"], 3)],
 )
-def test_exit_codes(fake: Callable[..., FakeEngine], questions: list[str], code: int) -> None:
+def test_exit_codes(fake: Fake, questions: list[str], code: int) -> None:
     fake()
     assert ask(*questions).exit_code == code
 
@@ -228,7 +233,7 @@ def test_bad_paths_are_named_before_any_work(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_report_that_cannot_be_written_in_the_end(
-    fake: Callable[..., FakeEngine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
@@ -254,24 +259,23 @@ def test_the_place_of_the_index_is_said_once(tmp_path: Path, monkeypatch: pytest
 # --- what is printed -----------------------------------------------------------------------------------------------
 
 
-def test_page_section_and_offsets_stand_below_a_quote(fake: Callable[..., FakeEngine]) -> None:
+def test_page_section_and_offsets_stand_below_a_quote(fake: Fake) -> None:
     fake(page=3, page_label="iii", section="Lamps > Oil")
     assert "    a.pdf, p. iii:10-27 · Lamps > Oil\n" in ask("Q?").stdout
 
 
-def test_a_quote_is_one_line_in_a_pipe(fake: Callable[..., FakeEngine]) -> None:
+def test_a_quote_is_one_line_in_a_pipe(fake: Fake) -> None:
     fake(LONG.replace("single", "\n single"))
     lines = ask("Q?").stdout.splitlines()
     assert f"[1] “{LONG}”" in lines
 
 
-def test_nothing_printed_steers_the_terminal(fake: Callable[..., FakeEngine]) -> None:
+def test_nothing_printed_steers_the_terminal(fake: Fake) -> None:
     fake(EVIL, source=EVIL, section=EVIL)
     for arguments in (["Q?"], [EVIL, "--trace"], ["Q?", EVIL], ["Q?", "--json"], ["bad", EVIL]):
         result = ask(*arguments)
         assert result.exit_code in (0, 2)
-        for character in "\x1b\x07\x9b\u202e\u202c":
-            assert character not in result.stdout + result.stderr
+        assert not set(CONTROLS) & set(result.stdout + result.stderr)
     assert "[bold]no markup[/bold]" in ask("Q?").stdout
     assert json.loads(ask("Q?", "--json").stdout)["passages"][0]["text"] == EVIL  # nothing lost
 
@@ -295,9 +299,7 @@ def test_the_report_shows_the_page_and_no_hidden_characters(tmp_path: Path) -> N
     assert isinstance(answer, Answer)
     page = write_report([answer], tmp_path / "a.html").read_text("utf-8")
     assert "[1] p. iii, Lamps, characters 0–" in page
-    assert "Lamps" in page
-    for character in "\x1b\x07\x9b\u202e\u202c":
-        assert character not in page
+    assert not set(CONTROLS) & set(page)
 
 
 # --- as a process --------------------------------------------------------------------------------------------------
@@ -372,19 +374,19 @@ def test_a_reader_that_has_seen_enough_is_no_failure_of_ours() -> None:
 
 def test_every_command_is_quiet_and_verbose_on_request() -> None:
     for command in ("ask", "index", "eval run", "eval merge", "calibrate default", "calibrate gate", "doctor"):
-        said = CliRunner().invoke(app, [*command.split(), "--help"], env={"COLUMNS": "200", "TERM": "dumb"}).output
+        said = selfreflect(*command.split(), "--help", env={"COLUMNS": "200", "TERM": "dumb"}).output
         assert "--quiet" in said, command
         assert "--verbose" in said, command
 
 
 def test_the_help_names_the_pipelines_that_there_are() -> None:
-    said = " ".join(CliRunner().invoke(app, ["ask", "--help"], env={"COLUMNS": "300"}).output.split())
+    said = " ".join(selfreflect("ask", "--help", env={"COLUMNS": "300"}).output.split())
     assert all(name in said for name in PIPELINES)
     assert "self_rag" not in said or "self_rag" in PIPELINES
 
 
 def test_completion_is_offered() -> None:
-    assert "--install-completion" in CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200"}).output
+    assert "--install-completion" in selfreflect("--help", env={"COLUMNS": "200"}).output
     shown = run("--show-completion", "bash", env={**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"})
     assert shown.returncode == 0
     assert "complete" in shown.stdout

@@ -6,19 +6,18 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from shared_core import lab
-from shared_core.cli import app
 from shared_core.evaluation.dataset import read_questions
 from shared_core.lab import World, setup
 from shared_core.lm.transformers import TransformersLM
+from tests.command import selfreflect, succeeds
 
 pytest.importorskip("transformers")
 
 
 def test_one_question_through_every_pipeline() -> None:
-    result = CliRunner().invoke(app, ["lab", "--brief", "--json"])
+    result = selfreflect("lab", "--brief", "--json")
     assert result.exit_code in (0, 3), result.output
     told = json.loads(result.stdout)
     assert set(told) == {"composed", "self_rag", "seakr", "reclaim", "research"}
@@ -29,7 +28,7 @@ def test_one_question_through_every_pipeline() -> None:
 def test_the_tutorial_says_what_is_true(lab_lm: TransformersLM, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lab, "World", lambda seed: world)  # both are loaded for real above
     monkeypatch.setattr(setup, "load_lab_model", lambda folder: lab_lm)
-    result = CliRunner().invoke(app, ["lab"])
+    result = selfreflect("lab")
     assert result.exit_code in (0, 3), result.output
     for words in ("trained on", "never seen", "truth:", "self_rag", "invented name"):
         assert words in result.stdout
@@ -37,13 +36,12 @@ def test_the_tutorial_says_what_is_true(lab_lm: TransformersLM, world: World, mo
 
 def test_a_world_is_written_as_files_that_other_commands_read(tmp_path: Path) -> None:
     folder = tmp_path / "world"
-    result = CliRunner().invoke(app, ["lab", "write", str(folder), "--size", "0.1"])
-    assert result.exit_code == 0, result.output
+    succeeds("lab", "write", folder, "--size", "0.1")
     questions = read_questions(folder / "questions_test.jsonl")
     assert {q.answerable for q in questions} == {True, False}
     assert all(q.answers for q in questions if q.answerable)
     assert len(list((folder / "docs").glob("*.md"))) > 50
-    again = CliRunner().invoke(app, ["lab", "write", str(folder)])
+    again = selfreflect("lab", "write", folder)
     assert again.exit_code == 2
 
 
@@ -52,12 +50,12 @@ def test_a_world_is_written_as_files_that_other_commands_read(tmp_path: Path) ->
 )
 def test_bad_input_is_refused(arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(app, ["lab", *arguments])
+    result = selfreflect("lab", *arguments)
     assert result.exit_code in (1, 2), result.output
     assert "Traceback" not in result.output
 
 
 def test_training_names_the_script_that_trains() -> None:
-    result = CliRunner().invoke(app, ["lab", "train", "--out", "x", "--minutes", "90"])
+    result = selfreflect("lab", "train", "--out", "x", "--minutes", "90")
     assert result.exit_code == 2
     assert "python -m benchmarks.lab.train" in " ".join(result.output.split())
