@@ -22,6 +22,13 @@ def questions(count: int) -> list[Question]:
     ]
 
 
+class Short:
+    """Answers nothing."""
+
+    def answer_many(self, questions: Sequence[str], /) -> list[Answer | Exception]:
+        return []
+
+
 class Dice:
     """Right to a share, the same for the same question; abstains below a confidence of .3; fails where it is told."""
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared_core.errors import InputError
-from shared_core.evaluation import alce_string_match, contains_answer, exact_match, f1, normalize_answer, str_em
+from shared_core.evaluation import (
+    alce_string_match,
+    contains_answer,
+    exact_match,
+    f1,
+    normalize_answer,
+    rouge_lsum,
+    str_em,
+)
 
 PARITY = Path(__file__).parents[1] / "parity"
 QA = json.loads((PARITY / "qa_metrics.json").read_text())["cases"]
 ALCE = json.loads((PARITY / "alce_metrics.json").read_text())["cases"]
+ROUGE = json.loads((PARITY / "rouge.json").read_text())["cases"]
 
 
 def named(cases: list[dict[str, Any]], start: str) -> list[Any]:
@@ -159,3 +169,38 @@ TEXT = st.text(alphabet="ab the.C", max_size=12)
 def test_f1_lies_between_exact_match_and_one(prediction: str, golds: list[str]) -> None:
     assert 0 <= exact_match(prediction, golds) <= f1(prediction, golds) <= 1
     assert f1(prediction, [prediction]) == 1
+
+
+# --- ROUGE ---------------------------------------------------------------------------------------------------------
+
+
+def by_stops(text: str) -> list[tuple[int, int]]:
+    """The sentences of ROUGE's parity file."""
+    return [m.span() for m in re.finditer(r"\S.*?(?:[.!?](?=\s|$)|$)", text, re.DOTALL)]
+
+
+def references(item: dict[str, Any]) -> list[str]:
+    if "annotations" in item:
+        return [a["long_answer"] for a in item["annotations"]]
+    return [item["answer"]]
+
+
+@pytest.mark.parametrize("case", ROUGE, ids=lambda c: c["name"])
+def test_parity_rouge(case: dict[str, Any]) -> None:
+    given, expected = case["input"], case["expected"]
+    if "data" in given:
+        scores = [rouge_lsum(i["output"], references(i), splitter=by_stops) for i in given["data"]]
+        assert scores == pytest.approx(expected["per_item_max_f"], abs=1e-6)
+        # ALCE prints the median of bootstrap samples; ours is averaged plainly.
+        mean = 100 * sum(scores) / len(scores)
+        assert mean == pytest.approx(expected["plain_mean_of_max_f_x100"], abs=1e-6)
+        return
+    for name, stemmer in (("stemmed_p_r_f", True), ("unstemmed_p_r_f", False)):
+        ours = rouge_lsum(given["hypothesis"], given["reference"], stemmer=stemmer, splitter=by_stops)
+        assert ours == pytest.approx(expected[name]["rougeLsum"][2], abs=1e-6)
+
+
+def test_rouge_of_our_sentences_and_bad_input() -> None:
+    assert rouge_lsum("Mira built it. It opened.", ["It opened. Mira built it."]) == 1.0
+    with pytest.raises(InputError):
+        rouge_lsum("x", [])

@@ -56,12 +56,6 @@ def test_pairing_makes_differences_narrower() -> None:
     assert paired.high - paired.low < 0.6 * (single.high - single.low)  # unpaired it would be 1.4 times
 
 
-def test_seeds() -> None:
-    values = np.random.default_rng(0).random(50)
-    assert draws_of(values, seed=1).interval("0", "mean") == draws_of(values, seed=1).interval("0", "mean")
-    assert draws_of(values, seed=1).interval("0", "mean") != draws_of(values, seed=2).interval("0", "mean")
-
-
 def test_where_draws_cannot_tell_there_is_no_interval() -> None:
     assert percentiles([]) is None
     assert percentiles([1.0] * 100) is None  # twenty right answers of twenty say nothing of the next one's odds

@@ -45,6 +45,8 @@ def test_csv(tmp_path: Path) -> None:
     assert first.metadata == {"tier": "x"}
     (only,) = read_questions(write(tmp_path, "q.tsv", "query\tanswer\nWho?\t[sic] Mira\n"))
     assert (only.id, only.answers) == ("1", ("[sic] Mira",))
+    (only,) = read_questions(write(tmp_path, "q.csv", "question;answers\nWho, then?;Mira\n"))  # of a spreadsheet
+    assert (only.question, only.answers) == ("Who, then?", ("Mira",))
 
 
 def test_an_empty_cell_of_a_table_is_no_answer(tmp_path: Path) -> None:
@@ -101,11 +103,6 @@ def test_squad_as_it_is_published(tmp_path: Path) -> None:
     first, second = read_questions(write(tmp_path, "dev.json", json.dumps(data)))
     assert (first.id, first.answers, first.answerable) == ("1", ("Mira",), True)
     assert (second.answers, second.answerable) == ((), False)
-
-
-def test_csv_of_a_spreadsheet_that_parts_by_semicolons(tmp_path: Path) -> None:
-    (only,) = read_questions(write(tmp_path, "q.csv", "question;answers\nWho, then?;Mira\n"))
-    assert (only.question, only.answers) == ("Who, then?", ("Mira",))
 
 
 def test_the_fields_seen_are_named_where_none_is_a_question(tmp_path: Path) -> None:

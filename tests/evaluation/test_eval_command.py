@@ -2,19 +2,19 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from shared_core.cli import app
 from shared_core.cli.options import DocumentOptions
 from shared_core.errors import RetrievalError
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer
+from tests.command import selfreflect
 
 QUESTIONS = [
     {"id": "1", "question": "Who built it?", "answers": ["Mira Dorn"]},
@@ -40,21 +40,30 @@ def asked(tmp_path: Path) -> Path:
     return path
 
 
-def invoke(monkeypatch: pytest.MonkeyPatch, engine: Any, *arguments: object) -> tuple[Result, dict[str, Any]]:
-    built: dict[str, Any] = {}
-
-    def build(options: DocumentOptions, settings: SelfReflectSettings) -> Any:
-        built.update(vars(options), settings=settings)
-        return SimpleNamespace(engine=engine)
-
-    monkeypatch.setattr("shared_core.cli.options.DocumentOptions.build", build)
-    return CliRunner().invoke(app, ["eval", *map(str, arguments)]), built
+Eval = Callable[..., tuple[Result, dict[str, Any]]]
 
 
-def test_eval(monkeypatch: pytest.MonkeyPatch, asked: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Eval:
+    """Evaluate an engine, and tell what the command built it with."""
+
+    def invoke(engine: Any, *arguments: object) -> tuple[Result, dict[str, Any]]:
+        built: dict[str, Any] = {}
+
+        def build(options: DocumentOptions, settings: SelfReflectSettings) -> Any:
+            built.update(vars(options), settings=settings)
+            return SimpleNamespace(engine=engine)
+
+        monkeypatch.setattr("shared_core.cli.options.DocumentOptions.build", build)
+        return selfreflect("eval", *arguments), built
+
+    return invoke
+
+
+def test_eval(run: Eval, asked: Path, tmp_path: Path) -> None:
     report, folder = tmp_path / "eval.json", tmp_path / "plots"
-    result, built = invoke(
-        monkeypatch, Engine(), asked, "--docs", tmp_path, "--target-accuracy", "0.6", "--top-k", "3",
+    result, built = run(
+        Engine(), asked, "--docs", tmp_path, "--target-accuracy", "0.6", "--top-k", "3",
         "--json", report, "--plots", folder,
     )  # fmt: skip
     assert result.exit_code == 0, result.output
@@ -70,16 +79,14 @@ def test_eval(monkeypatch: pytest.MonkeyPatch, asked: Path, tmp_path: Path) -> N
     assert {built[k] for k in ("index", "vectors", "model", "base_url")} == {None}
 
 
-def test_a_limit(monkeypatch: pytest.MonkeyPatch, asked: Path, tmp_path: Path) -> None:
+def test_a_limit(run: Eval, asked: Path, tmp_path: Path) -> None:
     report = tmp_path / "eval.json"
-    result, _ = invoke(monkeypatch, Engine(), asked, "--limit", "1", "--json", report)
+    result, _ = run(Engine(), asked, "--limit", "1", "--json", report)
     assert result.exit_code == 0
     assert json.loads(report.read_text())["metrics"]["questions"] == 1
 
 
-def test_bad_input_is_told_before_anything_is_built(
-    monkeypatch: pytest.MonkeyPatch, asked: Path, tmp_path: Path
-) -> None:
+def test_bad_input_is_told_before_anything_is_built(run: Eval, asked: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.jsonl").write_text("{")
     for arguments in (
         [tmp_path / "missing.jsonl"],
@@ -88,25 +95,27 @@ def test_bad_input_is_told_before_anything_is_built(
         [asked, "--pipeline", "nonsense"],
         [asked, "--batch-size", "0"],
     ):
-        result, built = invoke(monkeypatch, Engine(), *arguments)
+        result, built = run(Engine(), *arguments)
         assert result.exit_code == 2, arguments
         assert not built
 
 
-def test_if_every_question_fails_so_does_the_command(monkeypatch: pytest.MonkeyPatch, asked: Path) -> None:
-    result, _ = invoke(monkeypatch, Broken(), asked)
+def test_if_every_question_fails_so_does_the_command(run: Eval, asked: Path) -> None:
+    result, _ = run(Broken(), asked)
     assert result.exit_code == 1
     assert "The index is gone." in result.output
 
 
-def test_without_matplotlib_nothing_is_asked(monkeypatch: pytest.MonkeyPatch, asked: Path, tmp_path: Path) -> None:
+def test_without_matplotlib_nothing_is_asked(
+    run: Eval, monkeypatch: pytest.MonkeyPatch, asked: Path, tmp_path: Path
+) -> None:
     """A folder of results holds plots: what they need is looked for before the work, not after it."""
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name == "matplotlib" else found(name))
     for option in ("-o", "--plots"):
-        result, built = invoke(monkeypatch, Engine(), asked, "--docs", tmp_path, option, tmp_path / "out")
+        result, built = run(Engine(), asked, "--docs", tmp_path, option, tmp_path / "out")
         assert result.exit_code == 1
         assert "matplotlib" in result.output
         assert not built
-    result, _ = invoke(monkeypatch, Engine(), asked, "--docs", tmp_path)  # a table needs none
+    result, _ = run(Engine(), asked, "--docs", tmp_path)  # a table needs none
     assert result.exit_code == 0

@@ -9,11 +9,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from shared_core.calibration import io as calibration_io
 from shared_core.calibration.calibration import Calibration
-from shared_core.cli import app
 from shared_core.cli.eval_compare import wanted_systems
 from shared_core.cli.options import DocumentOptions
 from shared_core.errors import InputError, SettingsError
@@ -21,6 +20,7 @@ from shared_core.evaluation.compare.run_folder import read_run
 from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.settings import SelfReflectSettings
+from tests.command import selfreflect, succeeds
 from tests.fakes import FirstSentenceReader, Shelf, WordCritic
 
 ROWS = [
@@ -64,7 +64,7 @@ def run(monkeypatch: pytest.MonkeyPatch, asked: Path, reader: Counting) -> Eval:
     monkeypatch.setattr("shared_core.cli.options.DocumentOptions.build", build)
 
     def invoke(*arguments: object) -> Result:
-        return CliRunner().invoke(app, ["eval", str(asked), "--resamples", "20", *map(str, arguments)])
+        return selfreflect("eval", asked, "--resamples", "20", *arguments)
 
     return invoke
 
@@ -134,18 +134,16 @@ def test_shards_are_merged(run: Eval, tmp_path: Path) -> None:
         assert run("--shard", f"{i}/2", "-o", tmp_path / f"part{i}").exit_code == 0
     whole = run("-o", tmp_path / "whole")
     assert whole.exit_code == 0
-    parts = [str(tmp_path / f"part{i}") for i in (1, 2)]
-    merged = CliRunner().invoke(app, ["eval", "merge", *parts, "-o", str(tmp_path / "all"), "--resamples", "20"])
-    assert merged.exit_code == 0, merged.output
+    parts = [tmp_path / f"part{i}" for i in (1, 2)]
+    succeeds("eval", "merge", *parts, "-o", tmp_path / "all", "--resamples", "20")
     a, b = (json.loads((tmp_path / n / "comparison.json").read_text())["configurations"] for n in ("all", "whole"))
     for data in (a, b):
         del data["composed"]["figures"]["seconds_per_question"]
     assert a == b
-    alone = CliRunner().invoke(app, ["eval", "merge", parts[0], "-o", str(tmp_path / "some"), "--resamples", "0"])
+    alone = selfreflect("eval", "merge", parts[0], "-o", tmp_path / "some", "--resamples", "0")
     assert "2/2" in alone.output
-    again = CliRunner().invoke(app, ["eval", "merge", str(tmp_path / "all"), "-o", str(tmp_path / "all")])
-    assert again.exit_code == 0, again.output
-    nothing = CliRunner().invoke(app, ["eval-merge", str(tmp_path), "-o", str(tmp_path / "x")])
+    succeeds("eval", "merge", tmp_path / "all", "-o", tmp_path / "all")
+    nothing = selfreflect("eval-merge", tmp_path, "-o", tmp_path / "x")
     assert "use: selfreflect eval merge" in " ".join(nothing.output.split())
     assert nothing.exit_code == 2
 

@@ -50,9 +50,15 @@ class Page(HTMLParser):
         self.marked += data if self._depth else ""
 
 
-def page(answer: Answer, tmp_path: Path, **options: object) -> Page:
+def report(folder: Path, *answers: Answer, document: str | None = None) -> str:
+    """The report of answers whose quotes are from this document."""
+    path = write_report(answers, folder / "deep" / "r.html", document_text=lambda source: document)
+    return path.read_text("utf-8")
+
+
+def page(html: str) -> Page:
     parsed = Page()
-    parsed.feed(write_report([answer], tmp_path / "deep" / "r.html", **options).read_text("utf-8"))  # type: ignore[arg-type]
+    parsed.feed(html)
     return parsed
 
 
@@ -61,7 +67,7 @@ def answer() -> Answer:
 
 
 def test_every_number_leads_to_its_highlighted_quote(tmp_path: Path) -> None:
-    found = page(answer(), tmp_path, document_text=lambda source: TEXT)
+    found = page(report(tmp_path, answer(), document=TEXT))
     assert found.links == ["#a1-q1"]
     assert "a1-q1" in found.ids
     assert found.marked == "The lamp was lit in 1871."
@@ -83,20 +89,20 @@ def test_the_short_answer_is_one_line_and_marked_where_its_source_breaks_it(tmp_
     (claim,) = found.kept_claims
     assert (claim.text, claim.short_answer) == ("It was Ila Venn lit the lamp.", "Ila Venn")
     assert claim.citations[0].quote == broken.text
-    html = write_report([found], tmp_path / "r.html").read_text("utf-8")
+    html = report(tmp_path, found)
     marked = re.findall(r"<b>([^<]*Venn)</b>", html)
     assert [" ".join(words.split()) for words in marked] == ["Ila Venn"] * 2  # in the answer, and in its source
 
 
 def test_a_quote_is_shown_within_its_document(tmp_path: Path) -> None:
-    html = write_report([answer()], tmp_path / "r.html", document_text=lambda source: TEXT).read_text("utf-8")
+    html = report(tmp_path, answer(), document=TEXT)
     assert "Preface. <mark" in html
     assert "Afterword" in html
     assert html.count("Preface") < 100, "a long document is cut around its quotes"
 
 
 def test_offsets_that_do_not_hold_fall_back_to_the_passage(tmp_path: Path) -> None:
-    html = write_report([answer()], tmp_path / "r.html", document_text=lambda source: "changed").read_text("utf-8")
+    html = report(tmp_path, answer(), document="changed")
     assert "changed" not in html
     assert re.search(r"<mark[^>]*>The lamp was lit in <", html)
 
@@ -108,24 +114,23 @@ def test_nothing_of_a_document_or_question_runs(tmp_path: Path) -> None:
         (Claim("<img src=x onerror=alert(1)>", 0.9, (Citation((PASSAGE.span(0, 25),)),)),),
         (PASSAGE,),
     )
-    found = page(hostile, tmp_path, document_text=lambda source: TEXT)
-    assert found.scripts == 0
-    assert "<img src=x" not in (tmp_path / "deep" / "r.html").read_text("utf-8")
+    html = report(tmp_path, hostile, document=TEXT)
+    assert page(html).scripts == 0
+    assert "<img src=x" not in html
 
 
 def test_an_abstention_shows_its_reason_and_what_was_considered(tmp_path: Path) -> None:
     engine = SelfReflectEngine(
         Shelf((PASSAGE,)), settings=SelfReflectSettings(target_accuracy=0.8), reader=FirstSentenceReader(0.3)
     )
-    html = write_report([engine.answer("When was the lamp lit?")], tmp_path / "r.html").read_text("utf-8")
+    html = report(tmp_path, engine.answer("When was the lamp lit?"))
     assert "No answer: support below target" in html
     assert "Considered and left out (1)" in html
     assert "0.30" in html
 
 
 def test_several_answers_have_links_of_their_own(tmp_path: Path) -> None:
-    parsed = Page()
-    parsed.feed(write_report([answer(), answer()], tmp_path / "r.html").read_text("utf-8"))
+    parsed = page(report(tmp_path, answer(), answer()))
     assert parsed.links == ["#a1-q1", "#a2-q1"]
     assert len(parsed.ids) == len(set(parsed.ids))
 
@@ -133,12 +138,11 @@ def test_several_answers_have_links_of_their_own(tmp_path: Path) -> None:
 def test_a_checked_answer_is_shown_whole_with_a_verdict_for_each_claim(tmp_path: Path) -> None:
     text = "Note <b>:\n\n- The lamp was lit in 1871. [1]\n- The lamp was lit in 1950.\n- Ila flew.\n- Das ist <i>es."
     checked = SelfReflectEngine(Shelf((PASSAGE,)), critic=WordCritic()).check(text, passages=[PASSAGE])
-    html = write_report([checked], tmp_path / "r.html", document_text=lambda source: TEXT).read_text("utf-8")
+    html = report(tmp_path, checked, document=TEXT)
     assert "1 supported · 1 contradicted · 1 unsupported · 1 unknown" in html
     for verdict in ("supported", "contradicted", "unsupported", "unknown"):
         assert f'<span class="{verdict}"' in html
-    parsed = Page()
-    parsed.feed(html)
+    parsed = page(html)
     assert set(parsed.links) <= {f"#{i}" for i in parsed.ids}
     assert "<i>es" not in html
     body = html[html.index('<p class="answer checked">') : html.index("</p>", html.index('<p class="answer checked">'))]
@@ -151,6 +155,5 @@ def test_a_quote_that_contradicts_the_answer_is_called_that(tmp_path: Path) -> N
     claims = [Claim(s.text, 0.5, (Citation((s,)),)) for s in spans]
     claims[1] = replace(claims[1], status="flagged", verdict="contradicted")
     answer = Answer("When?", " ".join(c.text for c in claims), tuple(claims), passages=(PASSAGE, other))
-    write_report([answer], tmp_path / "a.html")
-    assert "contradicts the answer before" in (tmp_path / "a.html").read_text("utf-8")
+    assert "contradicts the answer before" in report(tmp_path, answer)
     assert "contradicts the answer before" in _mark(claims[1], answer).plain

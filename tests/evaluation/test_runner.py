@@ -12,6 +12,7 @@ import pytest
 from shared_core.errors import AbstainedError, InputError, MissingDependencyError, RetrievalError, SettingsError
 from shared_core.evaluation import Question, evaluate, plots
 from shared_core.types import Answer, Citation, Claim, Passage
+from tests.evaluation.systems import Short
 
 PASSAGE = Passage("p", "The bridge was built by Mira Dorn. It opened in 1841.")
 MIRA = PASSAGE.span(0, 34)
@@ -173,11 +174,6 @@ def test_json_and_plots(tmp_path: Path) -> None:
     assert all(p.read_bytes().startswith(b"\x89PNG") for p in paths)
     with pytest.raises(InputError):
         result.write(tmp_path / "deep")  # a folder
-
-
-class Short:
-    def answer_many(self, questions: Sequence[str]) -> list[Answer | Exception]:
-        return []
 
 
 def test_bad_input() -> None:
