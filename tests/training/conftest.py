@@ -33,7 +33,4 @@ def tokenizer(rows: list[TrainingRow]) -> Any:
 def checkpoint(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     import torch
 
-    folder = tmp_path_factory.mktemp("base")
-    world.model(tokenizer, width=16).to(torch.bfloat16).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    return world.checkpoint(tmp_path_factory.mktemp("base"), tokenizer, torch.bfloat16)

@@ -7,6 +7,7 @@ what belongs together, and read which question is asked.
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 from shared_core.training.reclaim.rows import build_rows
@@ -92,3 +93,10 @@ def model(tokenizer: Any, *, width: int = 64, layers: int = 2, seed: int = 0, ti
         pad_token_id=tokenizer.pad_token_id,
     )
     return LlamaForCausalLM(config)
+
+
+def checkpoint(folder: Path, tokenizer: Any, dtype: Any = None, **options: Any) -> Path:
+    """A tiny model with this tokenizer, saved; options as for ``model``."""
+    model(tokenizer, **{"width": 16, **options}).to(dtype).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder

@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("peft")
+from shared_core.training.fused_lora import fuse_lora
+
+torch = pytest.importorskip("torch")
+peft = pytest.importorskip("peft")
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def adapted(dtype: Any, bias: bool = True, **options: Any) -> Any:
-    import torch
-    from peft import LoraConfig, get_peft_model
-
     torch.manual_seed(0)
     base = torch.nn.Sequential(torch.nn.Linear(24, 40, bias=bias), torch.nn.Linear(40, 16, bias=bias)).to(dtype)
     options = {"r": 4, "lora_alpha": 8, "target_modules": ["0", "1"]} | options
-    model = get_peft_model(base, LoraConfig(**options))
+    model = peft.get_peft_model(base, peft.LoraConfig(**options))
     for name, weight in model.named_parameters():
         if "lora" in name:  # B begins as zeros, over which A has no gradient
             weight.data = torch.randn(weight.shape, generator=torch.Generator().manual_seed(len(name))) / 4
@@ -33,9 +33,6 @@ def gradients(model: Any, x: Any) -> tuple[Any, list[Any]]:
 
 @pytest.mark.parametrize("bias", [True, False])
 def test_outputs_and_gradients_are_those_of_peft_within_rounding(bias: bool) -> None:
-    import torch
-
-    from shared_core.training.fused_lora import fuse_lora
 
     x = torch.randn(3, 7, 24, generator=torch.Generator().manual_seed(1)).bfloat16()
     exact, expected = gradients(adapted(torch.float32, bias), x.float())
@@ -50,9 +47,6 @@ def test_outputs_and_gradients_are_those_of_peft_within_rounding(bias: bool) -> 
 
 
 def test_the_gradient_reaches_the_layers_before() -> None:
-    import torch
-
-    from shared_core.training.fused_lora import fuse_lora
 
     inputs = [torch.randn(5, 24, generator=torch.Generator().manual_seed(2)).bfloat16() for _ in range(2)]
     inputs = [x.detach().clone().requires_grad_() for x in (inputs[0], inputs[0])]
@@ -65,9 +59,6 @@ def test_the_gradient_reaches_the_layers_before() -> None:
 
 
 def test_disabled_and_merged_adapters_are_left_to_peft() -> None:
-    import torch
-
-    from shared_core.training.fused_lora import fuse_lora
 
     x = torch.randn(2, 24, generator=torch.Generator().manual_seed(3)).bfloat16()
     model = adapted(torch.bfloat16)
@@ -82,9 +73,6 @@ def test_disabled_and_merged_adapters_are_left_to_peft() -> None:
 
 
 def test_other_layers_keep_their_own() -> None:
-    import torch
-
-    from shared_core.training.fused_lora import fuse_lora
 
     assert fuse_lora(adapted(torch.float32)) == 0
     assert fuse_lora(adapted(torch.bfloat16, lora_dropout=0.1)) == 0

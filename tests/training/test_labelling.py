@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from shared_core.cli import app
 from shared_core.errors import GenerationError, InputError, LanguageModelError
 from shared_core.evaluation.dataset import Question
 from shared_core.lm import ScriptedLM
@@ -23,6 +21,7 @@ from shared_core.training.self_rag.label import LabelSettings, Subject, label
 from shared_core.training.self_rag.rows import GeneratorRow, read_critic_rows, read_generator_rows
 from shared_core.training.self_rag.tasks import INSTRUCTIONS, WORDS, Asked, RowSettings, make_rows
 from shared_core.types import Passage
+from tests.command import selfreflect, succeeds
 from tests.fakes import PASSAGES, Shelf
 
 LIT = "When was the lamp lit?"
@@ -356,27 +355,21 @@ def test_the_command_makes_rows_that_the_critic_is_trained_on(base: Path, tmp_pa
     """A random model judges: its verdicts are nonsense, the rows are in form."""
     pytest.importorskip("trl")
     folder = tmp_path / "run"
-    asked = ["train", "self-rag", "rows", str(questions_file(tmp_path)), "-o", str(folder), "-m", str(base)]
-    done = CliRunner().invoke(app, [*asked, "--relevance-share", "1"])
-    assert done.exit_code == 0, done.output
+    asked = ["train", "self-rag", "rows", questions_file(tmp_path), "-m", base, "--relevance-share", "1", "-o"]
+    succeeds(*asked, folder)
     critic = read_critic_rows(folder / "critic.jsonl")
     assert len(critic) >= 9
     report = json.loads((folder / "report.json").read_text())
     assert report["critic"] == len(critic)
     assert report["calls"] > 0
     read_generator_rows(folder / "generator.jsonl")
-    again = CliRunner().invoke(app, [*asked, "--relevance-share", "1"])
+    again = selfreflect(*asked, folder)
     assert json.loads((folder / "report.json").read_text()) == report, again.output
-    trained = ["train", "self-rag", "critic", "-r", str(folder / "critic.jsonl"), "-m", str(base)]
-    done = CliRunner().invoke(
-        app, [*trained, "-o", str(tmp_path / "critic"), "--max-steps", "1", "--batch-size", "4", "--cpu"]
-    )
-    assert done.exit_code == 0, done.output
-    by_tokens = [*asked[:4], "-o", str(tmp_path / "second"), "-m", str(base), "--critic", str(tmp_path / "critic")]
-    done = CliRunner().invoke(app, by_tokens)
-    assert done.exit_code == 0, done.output
+    trained = ["train", "self-rag", "critic", "-r", folder / "critic.jsonl", "-m", base]
+    succeeds(*trained, "-o", tmp_path / "critic", "--max-steps", "1", "--batch-size", "4", "--cpu")
+    succeeds(*asked, tmp_path / "second", "--critic", tmp_path / "critic")
     assert read_critic_rows(tmp_path / "second" / "critic.jsonl")
-    wrong = CliRunner().invoke(app, [*by_tokens[:5], str(tmp_path / "third"), "-m", str(base), "--critic", str(base)])
+    wrong = selfreflect(*asked, tmp_path / "third", "--critic", base)
     assert wrong.exit_code == 1
     assert "reflection tokens" in wrong.output
 
@@ -392,7 +385,7 @@ def test_rows_of_a_model_that_always_says_the_same_are_refused(tmp_path: Path, m
     monkeypatch.setattr("shared_core.cli.common.build_model", lambda *given: ScriptedLM(reply))
     file, folder = questions_file(tmp_path), tmp_path / "run"
     file.write_text("\n".join(f"{line[:-2]} {i}{line[-2:]}" for i in range(2) for line in file.read_text().split("\n")))
-    done = CliRunner().invoke(app, ["train", "self-rag", "rows", str(file), "-o", str(folder), "-m", "x"])
+    done = selfreflect("train", "self-rag", "rows", file, "-o", folder, "-m", "x")
     assert done.exit_code == 1, done.output
     assert "every row of utility says [Utility:1]" in " ".join(done.output.split())
     assert "not written" in done.output
@@ -407,10 +400,7 @@ def test_the_command_writes_answers_for_reclaim(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr("shared_core.cli.common.build_model", lambda *given: ScriptedLM(reply))
     folder = tmp_path / "run"
-    done = CliRunner().invoke(
-        app, ["train", "reclaim-answers", str(questions_file(tmp_path)), "-o", str(folder), "-m", "x"]
-    )
-    assert done.exit_code == 0, done.output
+    done = succeeds("train", "reclaim-answers", questions_file(tmp_path), "-o", folder, "-m", "x")
     assert "2 answers, 1 that decline" in done.output
     made = build_rows(
         read_sources(folder / "answers.jsonl"), resources=Resources(models={"default": ScriptedLM(["S1"] * 2)})
@@ -424,7 +414,7 @@ def test_what_is_missing_is_said_before_anything_is_asked(more: list[str], tmp_p
     file = tmp_path / "q.jsonl"
     file.write_text(json.dumps({"question": "Who?"}))
     for command in (["self-rag", "rows"], ["reclaim-answers"]):
-        done = CliRunner().invoke(app, ["train", *command, str(file), "-o", str(tmp_path / "o"), *more])
+        done = selfreflect("train", *command, file, "-o", tmp_path / "o", *more)
         assert done.exit_code == 2
         assert ("--docs" if more else "--model") in done.output
     assert not (tmp_path / "o").exists()

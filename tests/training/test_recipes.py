@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from shared_core import SelfReflectEngine, SelfReflectSettings
-from shared_core.cli import app
 from shared_core.errors import InputError, ModelLoadError, SettingsError
 from shared_core.lm import ScriptedLM
 from shared_core.lm.base import Prompt
 from shared_core.lm.encoding import Encoder
+from shared_core.lm.transformers import TransformersLM
 from shared_core.training.folder import CARD
 from shared_core.training.recipes import encode_rows, recipe, train
 from shared_core.training.reclaim.sources import SourceAnswer
 from shared_core.training.rows import TrainingRow, write_rows
 from shared_core.training.settings import TrainingSettings
 from shared_core.types import Answer
+from tests.command import selfreflect, succeeds
 from tests.fakes import Critic
 from tests.training import reclaim_world as world
 
 pytest.importorskip("trl")
 pytest.importorskip("peft")
+torch = pytest.importorskip("torch")
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SMALL = {"batch_size": 4, "max_steps": 2, "use_cpu": True}
@@ -38,10 +40,7 @@ def rows() -> list[TrainingRow]:
 
 @pytest.fixture(scope="module")
 def checkpoint(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("base")
-    world.model(tokenizer, width=16).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    return world.checkpoint(tmp_path_factory.mktemp("base"), tokenizer)
 
 
 def ask(models: dict[str, Any], given: list[SourceAnswer]) -> list[Answer]:
@@ -71,9 +70,6 @@ def weights(model: Any) -> dict[str, Any]:
 def test_a_recipe_runs_end_to_end_and_its_result_answers(
     method: str, rows: list[TrainingRow], checkpoint: Path, tmp_path: Path
 ) -> None:
-    import torch
-
-    from shared_core.lm.transformers import TransformersLM
 
     seen: list[tuple[int, int, float | None]] = []
     role = "reference" if method == "full" else "claim"
@@ -103,8 +99,6 @@ def test_a_recipe_runs_end_to_end_and_its_result_answers(
 
 
 def test_only_completions_count_in_the_loss(rows: list[TrainingRow], tokenizer: Any, tmp_path: Path) -> None:
-    import torch
-
     row = rows[0]
     model = world.model(tokenizer, width=16)
     ids, labels = row.encode(Encoder(tokenizer))
@@ -170,16 +164,15 @@ def test_what_cannot_be_trained_is_refused_before_anything_is_written(
 
 def test_the_command_trains_the_rows_of_its_role(rows: list[TrainingRow], checkpoint: Path, tmp_path: Path) -> None:
     write_rows([r for r in rows if r.role != "unified"], tmp_path / "rows.jsonl")
-    command = ["train", "reclaim", "--rows", str(tmp_path / "rows.jsonl"), "--model", str(checkpoint), "--cpu"]
+    command = ["train", "reclaim", "--rows", tmp_path / "rows.jsonl", "--model", checkpoint, "--cpu"]
     options = ["--max-steps", "1", "--batch-size", "2"]
-    done = CliRunner().invoke(app, [*command, "--output", str(tmp_path / "m"), "--role", "claim", "--full", *options])
-    assert done.exit_code == 0, done.output
+    succeeds(*command, "--output", tmp_path / "m", "--role", "claim", "--full", *options)
     card = json.loads((tmp_path / "m" / CARD).read_text("utf-8"))
     assert card["settings"]["method"] == "full"
     assert card["settings"]["learning_rate"] == 5e-5
     assert list(card["roles"]) == ["claim"]
     assert list(card["sources"]) == [str(tmp_path / "rows.jsonl")]
-    missing = CliRunner().invoke(app, [*command, "--output", str(tmp_path / "n"), "--role", "unified"])
+    missing = selfreflect(*command, "--output", tmp_path / "n", "--role", "unified")
     assert missing.exit_code == 2
 
 
@@ -188,9 +181,6 @@ def test_the_command_trains_the_rows_of_its_role(rows: list[TrainingRow], checkp
 
 @pytest.mark.train
 def test_a_small_model_learns_to_quote_the_right_sentence(tmp_path: Path) -> None:
-    import torch
-
-    from shared_core.lm.transformers import TransformersLM
 
     torch.set_num_threads(2)
     given = world.sources(3000)
@@ -215,19 +205,14 @@ def test_a_small_model_learns_to_quote_the_right_sentence(tmp_path: Path) -> Non
 
 
 def test_research_trains_on_the_best_answers(checkpoint: Path, rows: list[TrainingRow], tmp_path: Path) -> None:
-    from dataclasses import replace
-
     best = [replace(r, role="research", ends=True) for r in rows[:6]]
     write_rows(best, tmp_path / "sft.jsonl")
-    command = ["train", "research", "-r", str(tmp_path / "sft.jsonl"), "-m", str(checkpoint), "-o", str(tmp_path / "m")]
-    done = CliRunner().invoke(app, [*command, "--max-steps", "2", "--batch-size", "4", "--cpu"])
-    assert done.exit_code == 0, done.output
+    command = ["train", "research", "-m", checkpoint, "-o", tmp_path / "m", "-r"]
+    succeeds(*command, tmp_path / "sft.jsonl", "--max-steps", "2", "--batch-size", "4", "--cpu")
     card = json.loads((tmp_path / "m" / CARD).read_text())
     assert card["settings"]["learning_rate"] == 5e-6
     assert card["steps"] == 2
     write_rows(rows[:2], tmp_path / "other.jsonl")
-    refused = CliRunner().invoke(
-        app, ["train", "research", "-r", str(tmp_path / "other.jsonl"), *command[4:6], "-o", "x"]
-    )
-    assert refused.exit_code == 2
+    refused = selfreflect(*command, tmp_path / "other.jsonl")
+    assert (refused.exit_code, "no rows for the research model" in refused.output) == (2, True)
     assert recipe("research").max_steps == 2000

@@ -6,14 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from shared_core.cli import app
 from shared_core.errors import InputError, SettingsError
 from shared_core.lm.base import Prompt
 from shared_core.training.reclaim.rows import RowSettings, build_rows
 from shared_core.training.reclaim.sources import Segment, read_sources
 from shared_core.training.rows import TrainingRow, read_rows, write_rows
+from tests.command import selfreflect, succeeds
 from tests.training.test_reclaim_rows import GOOD, PASSAGES, QUESTION, source
 
 
@@ -56,18 +55,15 @@ def test_the_command_writes_rows_drops_and_report(tmp_path: Path) -> None:
     value = {"question": QUESTION, "passages": [p.to_dict() for p in PASSAGES], "segments": segments}
     (tmp_path / "s.jsonl").write_text(json.dumps(value), "utf-8")
     out, dropped = tmp_path / "rows.jsonl", tmp_path / "dropped.jsonl"
-    command = ["train", "reclaim-rows", str(tmp_path / "s.jsonl"), "--output", str(out), "--dropped", str(dropped)]
-    done = CliRunner().invoke(app, [*command, "--report", str(tmp_path / "report.json")])
-    assert done.exit_code == 0, done.output
+    command = ["train", "reclaim-rows", tmp_path / "s.jsonl", "--output", out, "--dropped", dropped]
+    succeeds(*command, "--report", tmp_path / "report.json")
     assert len(read_rows(out)) == 6  # three pairs; the end of an answer that lost a segment is not taught
     told = [json.loads(line)["reason"] for line in dropped.read_text("utf-8").splitlines()]
     assert told == ["not verbatim", "unified row of an answer that is not whole"]
     assert json.loads((tmp_path / "report.json").read_text("utf-8"))["pairs"] == 3
     for wrong in (["--form", "verse"], ["--mode", "verse"]):
-        assert CliRunner().invoke(app, [*command, *wrong]).exit_code == 2
-    assert (
-        CliRunner().invoke(app, ["train", "reclaim-rows", str(tmp_path / "none.jsonl"), "-o", str(out)]).exit_code == 2
-    )
+        assert selfreflect(*command, *wrong).exit_code == 2
+    assert selfreflect("train", "reclaim-rows", tmp_path / "none.jsonl", "-o", out).exit_code == 2
 
 
 def test_limits_that_cannot_be_held_are_refused() -> None:

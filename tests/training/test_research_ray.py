@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from shared_core import SelfReflectEngine
-from shared_core.cli import app
 from shared_core.errors import BackendUnavailableError, InputError
 from shared_core.evaluation.dataset import Question
 from shared_core.training.research.searches import SEARCHES, OnRay, run_searches
+from tests.command import selfreflect, succeeds
 from tests.fakes import Shelf
 from tests.pipelines.research_scripts import Model, believes
 from tests.training.ray_models import Broken, Numbered
@@ -43,9 +42,7 @@ def test_what_could_never_run_is_refused_before_anything_is_started(tmp_path: Pa
     bound = numbered().over(here)
     with pytest.raises(InputError, match="other processes"):
         run_searches(bound, QUESTIONS, tmp_path / "bound", carrier=TWO)
-    refused = CliRunner().invoke(
-        app, ["train", "research-data", "q.jsonl", "-o", "x", "--model", "m", "--ray-address", "auto"]
-    )
+    refused = selfreflect("train", "research-data", "q.jsonl", "-o", "x", "--model", "m", "--ray-address", "auto")
     assert refused.exit_code == 2
 
 
@@ -117,10 +114,9 @@ def test_the_command_makes_the_same_rows(tmp_path: Path, monkeypatch: pytest.Mon
     questions = tmp_path / "q.jsonl"
     asked = [Question(str(i), f"When was lamp {i} lit?") for i in range(4)]
     questions.write_text("\n".join(json.dumps({"id": q.id, "question": q.question}) for q in asked), "utf-8")
-    command = ["train", "research-data", str(questions), "--model", "m", "--batch-size", "2"]
+    command = ["train", "research-data", questions, "--model", "m", "--batch-size", "2"]
     command += ["--set", "research.samples=2", "--set", "research.rounds=1", "--set", "research.splitter=sentences"]
-    assert CliRunner().invoke(app, [*command, "-o", str(tmp_path / "alone")]).exit_code == 0
-    done = CliRunner().invoke(app, [*command, "-o", str(tmp_path / "ray"), "--ray", "--workers", "2"])
-    assert done.exit_code == 0, done.output
+    succeeds(*command, "-o", tmp_path / "alone")
+    succeeds(*command, "-o", tmp_path / "ray", "--ray", "--workers", "2")
     for name in ("sft.jsonl", "dpo.jsonl", "rloo.jsonl"):
         assert (tmp_path / "ray" / name).read_bytes() == (tmp_path / "alone" / name).read_bytes()

@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from shared_core import SelfReflectEngine, SelfReflectSettings
 from shared_core.calibration import io as calibration_io
 from shared_core.calibration.calibration import Calibration
-from shared_core.cli import app
 from shared_core.errors import BackendUnavailableError, GenerationError, InputError, SettingsError
 from shared_core.lm.base import Prompt
 from shared_core.lm.encoding import Encoder
@@ -32,6 +30,7 @@ from shared_core.training.research.rows import (
 from shared_core.training.rows import write_json_lines
 from shared_core.training.settings import OnlineSettings, PreferenceSettings
 from shared_core.types import Passage
+from tests.command import selfreflect, succeeds
 from tests.fakes import FirstSentenceReader, Shelf
 from tests.pipelines.research_scripts import Judge, Model, believes
 from tests.training import reclaim_world as world
@@ -83,11 +82,8 @@ def prompts(run: Path) -> list[Prompted]:
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("base")
     tokenizer = world.tokenizer([GOOD, BAD, NONE, "Answer: When was lamp 1 lit?"] * 4)
-    world.model(tokenizer, width=16).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    return world.checkpoint(tmp_path_factory.mktemp("base"), tokenizer)
 
 
 def loaded(path: Path) -> Any:
@@ -363,16 +359,12 @@ def test_what_cannot_be_trained_is_refused(prompts: list[Prompted], checkpoint: 
 
 def test_the_command_trains_on_preferences_and_online(run: Path, checkpoint: Path, tmp_path: Path) -> None:
     base = ["train", "research"]
-    options = ["-m", str(checkpoint), "--max-steps", "2", "--cpu"]
-    done = CliRunner().invoke(
-        app, [*base, "dpo", "-r", str(run / "dpo.jsonl"), "-o", str(tmp_path / "dpo"), "--batch-size", "4", *options]
-    )
-    assert done.exit_code == 0, done.output
+    options = ["-m", checkpoint, "--max-steps", "2", "--cpu"]
+    done = succeeds(*base, "dpo", "-r", run / "dpo.jsonl", "-o", tmp_path / "dpo", "--batch-size", "4", *options)
     assert "pairs in the right order" in done.output
-    online = ["rloo", "-r", str(run / "rloo.jsonl"), "-o", str(tmp_path / "rloo"), "--batch-size", "8"]
+    online = ["rloo", "-r", run / "rloo.jsonl", "-o", tmp_path / "rloo", "--batch-size", "8"]
     online += ["--samples", "4", "--max-new-tokens", "8", "--set", 'research.published.evaluation="logits"']
-    done = CliRunner().invoke(app, [*base, *online, *options])
-    assert done.exit_code == 0, done.output
+    done = succeeds(*base, *online, *options)
     assert "reward" in done.output
     card = json.loads((tmp_path / "rloo" / CARD).read_text("utf-8"))
     assert card["settings"]["beta"] == 0.1
@@ -381,16 +373,12 @@ def test_the_command_trains_on_preferences_and_online(run: Path, checkpoint: Pat
 
 
 def test_wrong_use_of_the_command_is_told(run: Path, checkpoint: Path, tmp_path: Path) -> None:
-    def exit_code(*arguments: str) -> int:
-        command = ["train", "research", *arguments, "-m", str(checkpoint), "-o", str(tmp_path / "m"), "--cpu"]
-        return CliRunner().invoke(app, command).exit_code
-
-    assert exit_code("dpo", "-r", str(run / "rloo.jsonl")) == 2
-    assert exit_code("rloo", "-r", str(run / "dpo.jsonl")) == 2
-    assert exit_code("dpo", "-r", str(run / "dpo.jsonl"), "--samples", "8") == 2
     c = tmp_path / "c.json"
     calibration_io.save(c, {"self_evaluation": Calibration("platt", True, {}, slope=1.0)})
-    assert exit_code("rloo", "-r", str(run / "rloo.jsonl"), "--calibration", str(c)) == 2  # the searches had none
-    assert exit_code("ppo", "-r", str(run / "dpo.jsonl")) == 2
-    assert exit_code("sft", "-r", str(run / "dpo.jsonl"), "--beta", "0.1") == 2
+    for how, rows, *more in (
+        ("dpo", "rloo"), ("rloo", "dpo"), ("dpo", "dpo", "--samples", "8"), ("ppo", "dpo"),
+        ("rloo", "rloo", "--calibration", c), ("sft", "dpo", "--beta", "0.1"),
+    ):  # fmt: skip  # the searches had no calibration
+        given = ["-r", run / f"{rows}.jsonl", *more, "-m", checkpoint, "-o", tmp_path / "m", "--cpu"]
+        assert selfreflect("train", "research", how, *given).exit_code == 2, (how, rows, more)
     assert not (tmp_path / "m").exists()

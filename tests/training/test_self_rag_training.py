@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from shared_core.cli import app
 from shared_core.errors import InputError
 from shared_core.lm.encoding import Encoder
 from shared_core.pipelines.self_rag.choose import has_reflection_tokens
@@ -19,6 +17,7 @@ from shared_core.reflection import REFLECTION_TOKENS, ReflectionVocabulary
 from shared_core.training.self_rag.recipe import add_reflection_tokens, self_rag_recipe, train_self_rag
 from shared_core.training.self_rag.rows import CriticRow, GeneratorRow, balance, read_critic_rows, read_generator_rows
 from shared_core.types import Passage
+from tests.command import succeeds
 from tests.training import reclaim_world as world
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -190,11 +189,8 @@ def test_the_command_trains_a_model_that_has_the_tokens(role: str, base: Path, t
         made = [{"instruction": "Relevant?", "input": t, "output": "[Relevant]", "task": "relevance"} for t in "abc"]
     rows.write_text("\n".join(map(json.dumps, made)))
     output = tmp_path / "model"
-    asked = ["self-rag", role, "--rows", str(rows), "--model", str(base), "--output", str(output)]
-    result = CliRunner().invoke(
-        app, ["train", *asked, "--max-steps", "4", "--batch-size", "2", "--learning-rate", "0.01", "--cpu"]
-    )
-    assert result.exit_code == 0, result.output
+    asked = ["self-rag", role, "--rows", rows, "--model", base, "--output", output]
+    result = succeeds("train", *asked, "--max-steps", "4", "--batch-size", "2", "--learning-rate", "0.01", "--cpu")
     card = json.loads((output / "training.json").read_text())
     assert card["loss"]["last"] < card["loss"]["first"]
     assert card["roles"] == {role: 1 if role == "generator" else 3}  # a row that is there twice counts once

@@ -10,20 +10,22 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from shared_core.cli import app
 from shared_core.errors import GenerationError, InputError, SettingsError
+from shared_core.training.base_model import load_base, merge_onto_base, with_adapters
 from shared_core.training.folder import CARD
 from shared_core.training.recipes import hold_out, train
 from shared_core.training.rows import TrainingRow, write_rows
 from shared_core.training.settings import TrainingSettings
 from shared_core.training.watch import LossWatch, first_and_last, rate_at
+from tests.command import selfreflect
 from tests.training import reclaim_world as world
 from tests.training.interrupting import options
 
 pytest.importorskip("trl")
 pytest.importorskip("peft")
+torch = pytest.importorskip("torch")
+load_file = pytest.importorskip("safetensors.torch").load_file
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -42,7 +44,6 @@ def test_every_step_learns(total: int, warmup: float, schedule: Any) -> None:
 
 
 def test_the_first_step_changes_the_model(rows: list[TrainingRow], checkpoint: Path, tmp_path: Path) -> None:
-    import torch
     from transformers import AutoModelForCausalLM
 
     train(rows, checkpoint, tmp_path / "m", options(max_steps=1, warmup=0.5, learning_rate=0.05))
@@ -99,9 +100,9 @@ def test_a_learning_rate_that_is_far_too_high_is_reported_and_nothing_is_saved(
     rate: float, rows: list[TrainingRow], checkpoint: Path, tmp_path: Path
 ) -> None:
     write_rows(rows, tmp_path / "rows.jsonl")
-    asked = ["reclaim", "-r", str(tmp_path / "rows.jsonl"), "-m", str(checkpoint), "-o", str(tmp_path / "m")]
-    told = ["--role", "reference", "--learning-rate", str(rate), "--max-steps", "30", "--batch-size", "4", "--cpu"]
-    done = CliRunner().invoke(app, ["train", *asked, *told])
+    asked = ["reclaim", "-r", tmp_path / "rows.jsonl", "-m", checkpoint, "-o", tmp_path / "m"]
+    told = ["--role", "reference", "--learning-rate", rate, "--max-steps", "30", "--batch-size", "4", "--cpu"]
+    done = selfreflect("train", *asked, *told)
     assert done.exit_code == 1, done.output
     assert "diverged at step" in done.output
     assert not (tmp_path / "m" / CARD).exists()
@@ -130,9 +131,6 @@ def test_the_card_and_the_command_give_means_over_several_steps(
 
 @pytest.mark.parametrize("method", ["full", "lora"])
 def test_the_bases_type_is_kept(method: str, rows: list[TrainingRow], checkpoint: Path, tmp_path: Path) -> None:
-    import torch
-    from safetensors.torch import load_file
-
     settings = options(method=method, max_steps=1, gradient_checkpointing=True)
     train(rows, checkpoint, tmp_path / "m", settings)
     assert {w.dtype for w in load_file(tmp_path / "m" / "model.safetensors").values()} == {torch.bfloat16}
@@ -140,9 +138,6 @@ def test_the_bases_type_is_kept(method: str, rows: list[TrainingRow], checkpoint
 
 
 def test_adapters_are_trained_over_the_base_as_it_is(checkpoint: Path) -> None:
-    import torch
-
-    from shared_core.training.base_model import load_base, with_adapters
 
     base = load_base(checkpoint, None, options(method="lora"))
     weights = dict(with_adapters(base, options(method="lora")).named_parameters())
@@ -155,10 +150,6 @@ def test_adapters_are_trained_over_the_base_as_it_is(checkpoint: Path) -> None:
 def test_a_training_goes_on_from_an_adapter(
     rows: list[TrainingRow], checkpoint: Path, tokenizer: Any, tmp_path: Path
 ) -> None:
-    import torch
-    from safetensors.torch import load_file
-
-    from shared_core.training.base_model import load_base, with_adapters
 
     train(rows, checkpoint, tmp_path / "m", options(method="lora", learning_rate=1e-2))
     adapter = str(tmp_path / "m" / "adapter")
@@ -173,10 +164,8 @@ def test_a_training_goes_on_from_an_adapter(
         train(rows, checkpoint, tmp_path / "other", options(method="lora", start_adapter=adapter, lora_rank=8))
     with pytest.raises(InputError, match="holds no adapter"):
         train(rows, checkpoint, tmp_path / "none", options(method="lora", start_adapter=str(tmp_path)))
-    other = world.model(tokenizer, width=16, seed=1)
-    other.save_pretrained(tmp_path / "base")
-    tokenizer.save_pretrained(tmp_path / "base")
-    for wrong in (tmp_path / "base", tmp_path / "m"):  # another base of that shape, and the merged model
+    other = world.checkpoint(tmp_path / "base", tokenizer, seed=1)
+    for wrong in (other, tmp_path / "m"):  # another base of that shape, and the merged model
         with pytest.raises(InputError, match="was trained on another base"):
             train(rows, wrong, tmp_path / "else", on)
     with pytest.raises(InputError, match="of another model: it has no"):  # rows of tokens that are added now
@@ -187,10 +176,6 @@ def test_a_training_goes_on_from_an_adapter(
 
 def test_an_adapter_is_merged_onto_a_fresh_base(rows: list[TrainingRow], checkpoint: Path, tmp_path: Path) -> None:
     """As after QLoRA, whose base in memory is not what is to be saved."""
-    import torch
-    from safetensors.torch import load_file
-
-    from shared_core.training.base_model import load_base, merge_onto_base
 
     settings = options(method="lora", learning_rate=1e-2)
     train(rows, checkpoint, tmp_path / "m", settings)

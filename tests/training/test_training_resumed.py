@@ -25,40 +25,40 @@ from tests.training.interrupting import Interrupted, interrupt_at, options
 
 pytest.importorskip("trl")
 pytest.importorskip("peft")
+torch = pytest.importorskip("torch")
+load_file = pytest.importorskip("safetensors.torch").load_file
 
 pytestmark = pytest.mark.usefixtures("one_thread")
+
+EIGHT = options(max_steps=8, save_every=2)
+
+
+def interrupt(at: int, rows: list[TrainingRow], base: Path, folder: Path) -> None:
+    """Train eight steps, and interrupt it after so many."""
+    with pytest.raises(Interrupted):
+        train(rows, base, folder, EIGHT, progress=interrupt_at(at))
 
 
 @pytest.fixture(scope="module")
 def whole(rows: list[TrainingRow], checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> TrainingResult:
     """What comes of a training that nobody interrupts."""
-    return train(rows, checkpoint, tmp_path_factory.mktemp("whole") / "m", options(max_steps=8, save_every=2))
-
-
-def weights(folder: Path) -> dict[str, Any]:
-    from safetensors.torch import load_file
-
-    return load_file(folder / "model.safetensors")
+    return train(rows, checkpoint, tmp_path_factory.mktemp("whole") / "m", EIGHT)
 
 
 @pytest.mark.parametrize("at", [1, 3, 8])
 def test_a_training_goes_on_where_it_was(
     at: int, whole: TrainingResult, rows: list[TrainingRow], checkpoint: Path, tmp_path: Path
 ) -> None:
-    import torch
-
-    settings = options(max_steps=8, save_every=2)
-    with pytest.raises(Interrupted):
-        train(rows, checkpoint, tmp_path / "m", settings, progress=interrupt_at(at))
+    interrupt(at, rows, checkpoint, tmp_path / "m")
     assert not (tmp_path / "m" / CARD).exists()
-    result = train(rows, checkpoint, tmp_path / "m", settings)
+    result = train(rows, checkpoint, tmp_path / "m", EIGHT)
     assert result.card["resumed_at"] == (at - 1) // 2 * 2
     assert result.losses == pytest.approx(whole.losses)
     assert not (tmp_path / "m" / CHECKPOINTS).exists()
-    expected = weights(whole.output)
-    assert all(torch.equal(expected[name], w) for name, w in weights(tmp_path / "m").items())
+    expected, found = (load_file(folder / "model.safetensors") for folder in (whole.output, tmp_path / "m"))
+    assert all(torch.equal(expected[name], w) for name, w in found.items())
     with pytest.raises(InputError, match="in use"):  # it is done
-        train(rows, checkpoint, tmp_path / "m", settings)
+        train(rows, checkpoint, tmp_path / "m", EIGHT)
 
 
 @pytest.mark.parametrize(
@@ -97,13 +97,11 @@ def test_a_training_goes_on_after_a_full_disk(
 def test_a_torn_checkpoint_is_passed_over(
     whole: TrainingResult, rows: list[TrainingRow], checkpoint: Path, tmp_path: Path
 ) -> None:
-    settings = options(max_steps=8, save_every=2)
-    with pytest.raises(Interrupted):
-        train(rows, checkpoint, tmp_path / "m", settings, progress=interrupt_at(5))
+    interrupt(5, rows, checkpoint, tmp_path / "m")
     torn = tmp_path / "m" / CHECKPOINTS / "checkpoint-6"
     torn.mkdir()
     (torn / "trainer_state.json").write_text("{")
-    result = train(rows, checkpoint, tmp_path / "m", settings)
+    result = train(rows, checkpoint, tmp_path / "m", EIGHT)
     assert result.card["resumed_at"] == 4
     assert result.losses == pytest.approx(whole.losses)
 
@@ -111,15 +109,14 @@ def test_a_torn_checkpoint_is_passed_over(
 def test_another_training_does_not_go_on_in_its_folder(
     rows: list[TrainingRow], checkpoint: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(Interrupted):
-        train(rows, checkpoint, tmp_path / "m", options(max_steps=8, save_every=2), progress=interrupt_at(3))
+    interrupt(3, rows, checkpoint, tmp_path / "m")
     with pytest.raises(InputError, match="settings"):
         train(rows, checkpoint, tmp_path / "m", options(max_steps=8, save_every=2, learning_rate=1e-4))
     with pytest.raises(InputError, match="rows"):
-        train(rows[1:], checkpoint, tmp_path / "m", options(max_steps=8, save_every=2))
+        train(rows[1:], checkpoint, tmp_path / "m", EIGHT)
     other = TrainingFolder(tmp_path / "m")
     with other.log.locked(), pytest.raises(InputError, match="Another run"):
-        train(rows, checkpoint, tmp_path / "m", options(max_steps=8, save_every=2))
+        train(rows, checkpoint, tmp_path / "m", EIGHT)
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "notes.txt").write_text("mine")
     with pytest.raises(InputError, match="in use"):
@@ -143,12 +140,10 @@ def test_a_training_that_ended_while_it_was_set_up_begins_again(
 def test_other_weights_at_the_same_path_are_refused_before_they_are_loaded(
     rows: list[TrainingRow], checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import torch
     from transformers import AutoModelForCausalLM
 
-    base, settings = shutil.copytree(checkpoint, tmp_path / "base"), options(max_steps=8, save_every=2)
-    with pytest.raises(Interrupted):
-        train(rows, base, tmp_path / "m", settings, progress=interrupt_at(3))
+    base = shutil.copytree(checkpoint, tmp_path / "base")
+    interrupt(3, rows, base, tmp_path / "m")
     model = AutoModelForCausalLM.from_pretrained(base)
     with torch.no_grad():
         model.get_input_embeddings().weight.add_(1)
@@ -156,39 +151,38 @@ def test_other_weights_at_the_same_path_are_refused_before_they_are_loaded(
     with monkeypatch.context() as patched:
         patched.setattr("shared_core.training.trainer.load_base", None)
         with pytest.raises(InputError, match="made with base_weights"):
-            train(rows, base, tmp_path / "m", settings)
+            train(rows, base, tmp_path / "m", EIGHT)
         with pytest.raises(InputError, match=r"made with settings\.learning_rate 0\.001, not 0\.1\."):
             train(rows, checkpoint, tmp_path / "m", options(max_steps=8, save_every=2, learning_rate=0.1))
     shutil.copytree(checkpoint, base, dirs_exist_ok=True)
     moved = base.rename(tmp_path / "moved")  # the same weights are the same base, wherever they lie
-    assert train(rows, moved, tmp_path / "m", settings).card["resumed_at"] == 2
+    assert train(rows, moved, tmp_path / "m", EIGHT).card["resumed_at"] == 2
     assert [p for p in (tmp_path / "m").iterdir() if p.name.startswith(".")] == []
 
 
 def test_a_training_that_0_1_0_began_goes_on(
     rows: list[TrainingRow], checkpoint: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    settings, card = options(max_steps=8, save_every=2), tmp_path / "m" / "run.json"
-    with pytest.raises(Interrupted):
-        train(rows, checkpoint, tmp_path / "m", settings, progress=interrupt_at(3))
+    card = tmp_path / "m" / "run.json"
+    interrupt(3, rows, checkpoint, tmp_path / "m")
     written = json.loads(card.read_text())["configurations"]["run"]
     assert written.pop("base_weights").startswith("base, weights ")
     card.write_text(json.dumps(written, indent=2))  # which is all that 0.1.0 wrote
-    assert train(rows, checkpoint, tmp_path / "m", settings).card["resumed_at"] == 2
+    assert train(rows, checkpoint, tmp_path / "m", EIGHT).card["resumed_at"] == 2
     assert "did not record base_weights" in caplog.text
 
 
 def test_a_signal_lets_the_step_end_and_keeps_a_checkpoint(
     whole: TrainingResult, rows: list[TrainingRow], checkpoint: Path, tmp_path: Path
 ) -> None:
-    def interrupt(done: int, total: int, loss: float | None) -> None:
+    def send(done: int, total: int, loss: float | None) -> None:
         if loss is not None and done == 3:
             os.kill(os.getpid(), signal.SIGINT)
 
     settings = options(max_steps=8, save_every=8)
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
-        train(rows, checkpoint, tmp_path / "m", settings, progress=interrupt)
+        train(rows, checkpoint, tmp_path / "m", settings, progress=send)
     assert signal.getsignal(signal.SIGINT) is before
     result = train(rows, checkpoint, tmp_path / "m", settings)
     assert result.card["resumed_at"] in (3, 4)

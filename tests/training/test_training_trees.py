@@ -12,13 +12,16 @@ from hypothesis import strategies as st
 
 from shared_core.errors import InputError, SettingsError
 from shared_core.training.recipes import train
-from shared_core.training.rows import IGNORED
+from shared_core.training.rows import IGNORED, TrainingRow
 from shared_core.training.settings import TrainingSettings
 from shared_core.training.trees import Tree, collate_tree, plant_trees, tree_loss
 from tests.training import reclaim_world as world
+from tests.training.interrupting import Interrupted, interrupt_at
 
 pytest.importorskip("trl")
 pytest.importorskip("peft")
+torch = pytest.importorskip("torch")
+load_file = pytest.importorskip("safetensors.torch").load_file
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 ids = st.lists(st.integers(1, 3), min_size=2, max_size=8)
@@ -58,8 +61,6 @@ def test_five_rows_of_one_beginning_cost_it_once() -> None:
 
 
 def test_loss_and_gradient_are_those_of_rows_apart(tiny_model: Any) -> None:
-    import torch
-
     rng = random.Random(0)
     shared = [rng.randrange(60) for _ in range(20)]
     rows = [row([*shared, *(rng.randrange(60) for _ in range(rng.randint(2, 9)))], 20) for _ in range(6)]
@@ -88,8 +89,6 @@ def test_loss_and_gradient_are_those_of_rows_apart(tiny_model: Any) -> None:
 
 
 def test_the_loss_of_a_wrapped_model_is_that_of_the_model(tiny_model: Any) -> None:
-    import torch
-
     class Shared(torch.nn.Module):
         """Like torch's wrapper of a model that several processes train: it passes calls on, and nothing else."""
 
@@ -106,29 +105,20 @@ def test_the_loss_of_a_wrapped_model_is_that_of_the_model(tiny_model: Any) -> No
 
 
 @pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    rows = world.rows(world.sources(20), "reference")
-    tokenizer = world.tokenizer(["".join(r.render().values()) for r in rows])
-    folder = tmp_path_factory.mktemp("base")
-    world.model(tokenizer, width=16).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+def checkpoint(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return world.checkpoint(tmp_path_factory.mktemp("base"), tokenizer)
 
 
-def test_a_training_on_trees_learns_evaluates_and_resumes(checkpoint: Path, tmp_path: Path) -> None:
-    rows = world.rows(world.sources(20), "reference")
+def test_a_training_on_trees_learns_evaluates_and_resumes(
+    rows: list[TrainingRow], checkpoint: Path, tmp_path: Path
+) -> None:
     settings = TrainingSettings(
         method="lora", lora_layers=1, lora_dropout=0.0, batches="trees", max_length=600, batch_size=2, max_steps=6,
         learning_rate=0.02, use_cpu=True, save_every=2, eval_share=0.2,
     )  # fmt: skip
-
-    def stop(done: int, total: int, loss: float | None) -> None:
-        if loss is not None and done == 5:
-            raise KeyError("killed")
-
     whole = train(rows, checkpoint, tmp_path / "whole", settings)
-    with pytest.raises(KeyError):
-        train(rows, checkpoint, tmp_path / "killed", settings, progress=stop)
+    with pytest.raises(Interrupted):
+        train(rows, checkpoint, tmp_path / "killed", settings, progress=interrupt_at(5))
     resumed = train(rows, checkpoint, tmp_path / "killed", settings)
     assert resumed.card["resumed_at"] == 4
     assert resumed.losses[-2:] == pytest.approx(whole.losses[-2:], rel=1e-3)
@@ -137,8 +127,6 @@ def test_a_training_on_trees_learns_evaluates_and_resumes(checkpoint: Path, tmp_
 
 
 def test_adapters_on_the_last_layers_only(checkpoint: Path, tmp_path: Path) -> None:
-    from safetensors.torch import load_file
-
     rows = world.rows(world.sources(8), "reference")
     settings = TrainingSettings(method="lora", lora_layers=1, batch_size=2, max_steps=1, use_cpu=True, save_every=0)
     train(rows, checkpoint, tmp_path / "m", settings)
