@@ -80,7 +80,8 @@ def alce_citation_scores(
     if not scored:
         return CitationScores(math.nan, math.nan, 0)
     recall = [sum(s.supported for s in answer) / len(answer) for answer in scored]
-    precision = [_ratio(sum(s.needed for s in answer), sum(len(s.documents) for s in answer)) for answer in scored]
+    cited = [max(1, sum(len(s.documents) for s in answer)) for answer in scored]
+    precision = [sum(s.needed for s in answer) / n for answer, n in zip(scored, cited)]
     return CitationScores(math.fsum(recall) / len(recall), math.fsum(precision) / len(precision), len(scored))
 
 
@@ -161,10 +162,6 @@ def _field(item: Mapping[str, Any], name: str) -> Any:
         return item[name]
     except (KeyError, TypeError) as error:
         raise InputError(f"An item to score lacks {name!r}.") from error
-
-
-def _ratio(part: int, whole: int) -> float:
-    return part / whole if whole else 0.0
 
 
 Nli = Callable[[str, str], Any] | SupportScorer
