@@ -10,6 +10,8 @@ from shared_core.evaluation import Question
 from shared_core.types import Answer, Passage, Usage
 
 PASSAGE = Passage("p", "The capital is Rome.")
+DESCRIBED = {"good": {"kind": "dice"}, "bad": {"kind": "dice"}}
+"""Of two systems, wherever their classes are defined."""
 
 
 def questions(count: int) -> list[Question]:

@@ -21,7 +21,7 @@ from shared_core.evaluation.compare.run_folder import CARD, ROWS, read_run
 from shared_core.facades.engine import SelfReflectEngine
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer
-from tests.evaluation.systems import Dice, Short, questions
+from tests.evaluation.systems import DESCRIBED, Dice, Short, questions
 from tests.fakes import FirstSentenceReader, Shelf
 
 FAST: dict[str, Any] = {"resamples": 20, "batch_size": 4}
@@ -65,7 +65,7 @@ KILLED = """
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background jobs ignore
 from shared_core.evaluation import compare
-from tests.evaluation.systems import Dice, questions
+from tests.evaluation.systems import DESCRIBED, Dice, questions
 
 class Mortal(Dice):
     def answer_many(self, asked, /):
@@ -73,11 +73,9 @@ class Mortal(Dice):
             os.kill(os.getpid(), getattr(signal, sys.argv[2]))
         return super().answer_many(asked)
 
-described = {"good": {"kind": "dice"}, "bad": {"kind": "dice"}}
 systems = {"good": Mortal(0.8, "g"), "bad": Mortal(0.4, "b")}
-compare(systems, questions(20), folder=sys.argv[1], batch_size=4, made_with=described)
+compare(systems, questions(20), folder=sys.argv[1], batch_size=4, made_with=DESCRIBED)
 """
-DESCRIBED = {"good": {"kind": "dice"}, "bad": {"kind": "dice"}}
 
 
 @pytest.mark.parametrize("how", ["SIGKILL", "SIGINT", "SIGTERM"])

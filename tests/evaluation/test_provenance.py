@@ -33,17 +33,20 @@ def test_documents_are_known_by_what_they_say() -> None:
     json.dumps(one)
 
 
-def test_a_checkpoint_is_known_by_its_weights_and_not_by_its_path(tmp_path: Path) -> None:
-    def model(name: str, weights: bytes) -> ScriptedLM:
-        folder = tmp_path / name / "mem"
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "config.json").write_text("{}")
+def checkpoint(parent: Path, weights: bytes = b"") -> ScriptedLM:
+    """A model whose name is a folder ``mem`` with these weights, or without any."""
+    folder = parent / "mem"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text("{}")
+    if weights:
         (folder / "model.safetensors").write_bytes(weights)
-        return ScriptedLM(name=str(folder))
+    return ScriptedLM(name=str(folder))
 
-    one, other = (describe(engine(documents("x"), model(name, b"1"))) for name in ("a", "b"))
+
+def test_a_checkpoint_is_known_by_its_weights_and_not_by_its_path(tmp_path: Path) -> None:
+    one, other = (describe(engine(documents("x"), checkpoint(tmp_path / name, b"1"))) for name in ("a", "b"))
     assert one == other
-    changed = describe(engine(documents("x"), model("b", b"2")))
+    changed = describe(engine(documents("x"), checkpoint(tmp_path / "b", b"2")))
     assert changed["models"]["default"]["identity"] != one["models"]["default"]["identity"]
     assert describe(engine(documents("x"), ScriptedLM(name="on a server")))["models"]["default"] == {
         "name": "on a server", "backend": "ScriptedLM", "identity": "on a server",
@@ -51,13 +54,7 @@ def test_a_checkpoint_is_known_by_its_weights_and_not_by_its_path(tmp_path: Path
 
 
 def test_a_checkpoint_without_weights_of_its_own_is_known_by_its_name(tmp_path: Path) -> None:
-    def model(parent: str) -> ScriptedLM:
-        folder = tmp_path / parent / "mem"
-        folder.mkdir(parents=True)
-        (folder / "config.json").write_text("{}")
-        return ScriptedLM(name=str(folder))
-
-    one, other = (describe(engine(documents("x"), model(parent))) for parent in ("a", "b"))
+    one, other = (describe(engine(documents("x"), checkpoint(tmp_path / parent))) for parent in ("a", "b"))
     assert one == other
     assert one["models"]["default"]["identity"] == "mem"
 
