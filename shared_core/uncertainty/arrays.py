@@ -42,20 +42,36 @@ def log_probabilities(values: ArrayLike, name: str = "logprobs") -> Float64:
     return np.minimum(array, 0.0)
 
 
-def similarity_matrix(matrix: ArrayLike, name: str = "similarity") -> Float64:
-    """A (k, k) similarity matrix: symmetrised, clipped to [0, 1], ones on its diagonal; NaN stays NaN.
+def square(matrix: ArrayLike, name: str) -> Float64:
+    """``matrix`` as a (k, k) float64 array; InputError if it is not square."""
+    array = numbers(matrix, name, 2)
+    if array.shape[0] != array.shape[1]:
+        raise InputError(f"{name} must be square, not of shape {array.shape}.")
+    return array
+
+
+def shares(array: Float64, name: str) -> Float64 | None:
+    """``array`` clipped to [0, 1]; ``None`` (unknown) if it is empty or an entry is not finite.
+
+    Raises:
+        InputError: an entry outside [-1, 1].
+    """
+    if np.any(np.abs(array[np.isfinite(array)]) > 1.0 + 1e-4):
+        raise InputError(f"{name} must lie in [-1, 1].", hint="Use cosine similarities or entailment probabilities.")
+    return np.clip(array, 0.0, 1.0) if array.size and finite(array) else None
+
+
+def similarity_matrix(matrix: ArrayLike, name: str = "similarity") -> Float64 | None:
+    """A (k, k) similarity matrix: symmetrised, clipped to [0, 1], ones on its diagonal; unknown as ``shares``.
 
     Raises:
         InputError: not square, or an entry outside [-1, 1].
     """
-    array = numbers(matrix, name, 2)
-    if array.shape[0] != array.shape[1]:
-        raise InputError(f"{name} must be square, not of shape {array.shape}.")
-    if np.any(np.abs(array[np.isfinite(array)]) > 1.0 + 1e-4):
-        raise InputError(f"{name} must lie in [-1, 1].", hint="Use cosine similarities or entailment probabilities.")
-    array = np.clip((array + array.T) / 2.0, 0.0, 1.0) if finite(array) else array.copy()
-    if finite(array):
-        np.fill_diagonal(array, 1.0)
+    array = square(matrix, name)
+    if shares(array, name) is None:
+        return None
+    array = np.clip((array + array.T) / 2.0, 0.0, 1.0)
+    np.fill_diagonal(array, 1.0)
     return array
 
 

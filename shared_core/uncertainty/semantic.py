@@ -15,7 +15,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shared_core.errors import InputError
-from shared_core.uncertainty.arrays import Float64, finite, nothing_agrees, numbers, positive, similarity_matrix
+from shared_core.uncertainty.arrays import (
+    Float64,
+    finite,
+    nothing_agrees,
+    numbers,
+    positive,
+    similarity_matrix,
+    square,
+)
 
 
 def semantic_entropy(log_likelihoods: ArrayLike, cluster_ids: Sequence[Hashable]) -> float:
@@ -63,7 +71,7 @@ def degree_matrix(similarity: ArrayLike) -> float:
     Raises:
         InputError: not square, or outside [-1, 1].
     """
-    w = _usable(similarity)
+    w = similarity_matrix(similarity)
     return math.inf if w is None else float(1.0 - w.sum() / len(w) ** 2)
 
 
@@ -72,7 +80,7 @@ def eigenvalue_laplacian(similarity: ArrayLike) -> float:
 
     A continuous count of the meanings: 1 = all alike, k = all different. Arguments, unknowns as ``degree_matrix``.
     """
-    w = _usable(similarity)
+    w = similarity_matrix(similarity)
     return math.inf if w is None else float(np.maximum(1.0 - _laplacian(w)[0], 0.0).sum())
 
 
@@ -86,17 +94,12 @@ def eccentricity(similarity: ArrayLike, threshold: float = 0.9) -> float:
     Returns:
         Frobenius norm of the kept coordinates about their mean; unknowns as ``degree_matrix``.
     """
-    w = _usable(similarity)
+    w = similarity_matrix(similarity)
     if w is None:
         return math.inf
     values, vectors = _laplacian(w)
     kept = vectors[:, values < threshold]  # (k, kept): each sample's coordinates in the graph's smoothest directions
     return float(np.linalg.norm(kept - kept.mean(axis=0, keepdims=True)))
-
-
-def _usable(matrix: ArrayLike) -> Float64 | None:
-    w = similarity_matrix(matrix)
-    return w if w.size and finite(w) else None
 
 
 def _laplacian(w: Float64) -> tuple[Float64, Float64]:
@@ -172,7 +175,7 @@ def von_neumann_entropy(kernel: ArrayLike) -> float:
 def _entropy_over(agreement: ArrayLike, spectrum: Callable[[Float64], Float64]) -> float:
     """Entropy of the kernel that maps the Laplacian's eigenvalues so."""
     mean = similarity_matrix(agreement, "agreement")
-    if not mean.size or not finite(mean):
+    if mean is None:
         return math.inf
     weights = 2.0 * mean  # (k, k), both directions; what stands on the diagonal cancels out of the Laplacian
     values, vectors = np.linalg.eigh(np.diag(weights.sum(axis=1)) - weights)
@@ -268,14 +271,14 @@ def cluster_by_entailment(entailment: ArrayLike) -> tuple[int, ...]:
     Returns:
         k ids, counted from 0 in order of first appearance.
     """
-    matrix = _square(entailment, "entailment")
+    matrix = square(entailment, "entailment")
     holds = np.nan_to_num(matrix, nan=-np.inf) >= 0.5
     return greedy_clusters(holds & holds.T)
 
 
 def cluster_by_similarity(similarity: ArrayLike, threshold: float) -> tuple[int, ...]:
     """Cluster ids by a similarity threshold: i ≡ j if the mean of both directions reaches it. NaN never does."""
-    matrix = _square(similarity, "similarity")
+    matrix = square(similarity, "similarity")
     return greedy_clusters(np.nan_to_num((matrix + matrix.T) / 2, nan=-np.inf) >= threshold)
 
 
@@ -287,7 +290,7 @@ def greedy_clusters(equivalent: ArrayLike, *, on_conflict: Literal["first", "las
         on_conflict: where a sample matches several clusters: it joins the ``first`` and stays (so that later samples
             cannot move it), or ends up in the ``last`` (what the published code of semantic entropy does).
     """
-    same = _square(equivalent, "equivalent").astype(bool)
+    same = square(equivalent, "equivalent").astype(bool)
     ids = np.full(len(same), -1)
     count = 0
     for i in range(len(same)):
@@ -304,10 +307,3 @@ def greedy_clusters(equivalent: ArrayLike, *, on_conflict: Literal["first", "las
 def _in_order(ids: NDArray[np.int_]) -> tuple[int, ...]:
     order: dict[int, int] = {}
     return tuple(order.setdefault(int(i), len(order)) for i in ids)
-
-
-def _square(matrix: ArrayLike, name: str) -> Float64:
-    array = numbers(matrix, name, 2)
-    if array.shape[0] != array.shape[1]:
-        raise InputError(f"{name} must be square, not of shape {array.shape}.")
-    return array

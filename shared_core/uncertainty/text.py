@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -120,8 +120,7 @@ def parse_probability(text: str) -> float | None:
 
 def verbalised_uncertainty(texts: Iterable[str]) -> float:
     """``1 - mean stated confidence`` over the replies that state one; in [0, 1], +inf (unknown) if none does."""
-    stated = [c for t in _replies(texts) if (c := _confidence(t)) is not None]
-    return 1.0 - float(np.mean(stated)) if stated else math.inf
+    return _doubt(texts, _confidence)
 
 
 def _verdict(text: str) -> bool | None:
@@ -132,12 +131,13 @@ def _verdict(text: str) -> bool | None:
 
 def sufficiency_uncertainty(texts: Iterable[str]) -> float:
     """Share of "no" among the replies to "do you have sufficient knowledge to answer?"; +inf if none is clear."""
-    verdicts = [v for t in _replies(texts) if (v := _verdict(t)) is not None]
-    return 1.0 - float(np.mean(verdicts)) if verdicts else math.inf
+    return _doubt(texts, _verdict)
 
 
-def _replies(texts: Iterable[str]) -> Iterable[str]:
-    return (texts,) if isinstance(texts, str) else texts
+def _doubt(texts: Iterable[str], read: Callable[[str], float | None]) -> float:
+    """One less the mean of what is read off the replies; +inf if it is ``None`` for all of them."""
+    found = [value for t in ((texts,) if isinstance(texts, str) else texts) if (value := read(t)) is not None]
+    return 1.0 - float(np.mean(found)) if found else math.inf
 
 
 def _percentage(found: list[str], marked: bool) -> float | None:
@@ -237,9 +237,8 @@ def final_answer(text: str, *, published: bool = False) -> str | None:
         match = _PUBLISHED_IS.search(lowered) or _PUBLISHED_REVERSED.search(lowered)
         return match.group(1).strip() if match else None
     text = _MARKUP.sub(r"\1", text)
-    match = _ANSWER_STATED.search(text) or _ANSWER_LABELLED.search(
-        text
-    )  # a label may stand before the steps to the answer
+    # Stated before labelled: a label may stand before the steps to the answer.
+    match = _ANSWER_STATED.search(text) or _ANSWER_LABELLED.search(text)
     found = _first_sentence(_behind(text, match)) if match else _said_before(text)
     found = found.strip(" \t\"'“”‘’*_$")
     return found or None

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shared_core.errors import InputError
-from shared_core.uncertainty.arrays import Float64, finite, known, log_probabilities, numbers, positive
+from shared_core.uncertainty.arrays import Float64, finite, known, log_probabilities, numbers, positive, shares
 
 
 def perplexity(logprobs: ArrayLike) -> float:
@@ -75,8 +75,7 @@ def length_normalized_entropy(samples: Sequence[ArrayLike]) -> float:
 
 def monte_carlo_entropy(sequence_logprobs: ArrayLike) -> float:
     """Monte-Carlo estimate of the entropy over sequences: ``-mean log p(sequence)`` in nats; +inf for none."""
-    values = _usable(sequence_logprobs)
-    return math.inf if values is None else -float(np.mean(values)) + 0.0
+    return mean_negative_log_likelihood(sequence_logprobs) + 0.0
 
 
 def mean_token_entropy(entropies: ArrayLike) -> float:
@@ -224,7 +223,7 @@ def cocoa(confidence: float, similarity: ArrayLike) -> float:
     Raises:
         InputError: ``confidence`` is negative, or a similarity lies outside [-1, 1].
     """
-    like = _shares(similarity, "similarity")
+    like = shares(numbers(similarity, "similarity", 1), "similarity")
     if math.isnan(confidence):
         return math.inf
     if confidence < 0:
@@ -268,21 +267,13 @@ def semantic_density(log_likelihoods: ArrayLike, agreement: ArrayLike) -> float:
         InputError: of different lengths, a log-likelihood above 0, or an agreement outside [-1, 1].
     """
     values = log_probabilities(log_likelihoods, "log_likelihoods")
-    kernel = _shares(agreement, "agreement")
+    kernel = shares(numbers(agreement, "agreement", 1), "agreement")
     if len(values) != np.size(agreement):
         raise InputError(f"There are {len(values)} log-likelihoods and {np.size(agreement)} agreements.")
     if kernel is None or not finite(values):
         return math.inf
     weights = np.exp(values - values.max())  # (n,); the most likely has 1, so that none of them all vanish
     return min(max(known(1.0 - float(weights @ kernel / weights.sum())), 0.0), 1.0)
-
-
-def _shares(values: ArrayLike, name: str) -> Float64 | None:
-    """(n,) in [0, 1]; ``None`` where there is nothing or something is unknown."""
-    array = numbers(values, name, 1)
-    if np.any(np.abs(array[np.isfinite(array)]) > 1.0 + 1e-4):
-        raise InputError(f"{name} must lie in [-1, 1].", hint="Use cosine similarities or entailment probabilities.")
-    return np.clip(array, 0.0, 1.0) if array.size and finite(array) else None
 
 
 ENTAILS, NEUTRAL, CONTRADICTS = 2.0, 1.0, 0.0
