@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, Literal, TypeVar
 
 from shared_core.errors import InputError
@@ -148,14 +148,7 @@ class Beam(Generic[T]):
                 candidates.append(_closed(path))
         # A stable sort: among equals, what was found first stays first.
         ranked = sorted(candidates, key=self._key, reverse=True)
-        return Beam(
-            tuple(ranked[: self.width]),
-            self.width,
-            self.max_depth,
-            self.hard_constraint,
-            self.rank,
-            self.pruned + pruned,
-        )
+        return replace(self, paths=tuple(ranked[: self.width]), pruned=self.pruned + pruned)
 
     def _ended(self, path: Path[T]) -> bool:
         return path.finished or len(path.segments) >= self.max_depth
@@ -165,6 +158,4 @@ class Beam(Generic[T]):
 
 
 def _closed(path: Path[T]) -> Path[T]:
-    end = path.segments[-1]
-    closed = Segment(end.text, end.score, end.payload, end.passage_id, end.critique, end.contradicted, last=True)
-    return Path((*path.segments[:-1], closed))
+    return Path((*path.segments[:-1], replace(path.segments[-1], last=True)))
