@@ -24,6 +24,14 @@ class Bound(ABC):
     _what: ClassVar[str]
     _refit: ClassVar[str]
     bound_to: Mapping[str, BindingValue]
+    questions: tuple[str, ...]
+    signals: Mapping[str, Sequence[float]]
+
+    def _keep_copies(self) -> None:
+        """Replace the mappings and sequences given by read-only copies; ValueError as ``watched_signals``."""
+        object.__setattr__(self, "bound_to", MappingProxyType(dict(self.bound_to)))
+        object.__setattr__(self, "questions", tuple(self.questions))
+        object.__setattr__(self, "signals", watched_signals(self.signals))
 
     def require(self, **configuration: BindingValue) -> Self:
         """Return itself if it was fitted for exactly this configuration; ``None`` values count as absent.

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shared_core.calibration.binding import BindingValue, Bound, plain_questions, watched_signals
+from shared_core.calibration.binding import BindingValue, Bound, plain_questions
 from shared_core.calibration.held_out import auroc, calibration_error, import_module, predict_held_out
 from shared_core.errors import CalibrationError, CalibrationInputError, InputError
 from shared_core.uncertainty.arrays import Float64, numbers
@@ -87,11 +87,9 @@ class Calibration(Bound):
 
     def __post_init__(self) -> None:
         """Check that the map is monotone and within [0, 1], and keep read-only copies."""
-        object.__setattr__(self, "bound_to", MappingProxyType(dict(self.bound_to)))
+        self._keep_copies()
         object.__setattr__(self, "metrics", MappingProxyType(dict(self.metrics)))
         object.__setattr__(self, "points", tuple((float(x), float(y)) for x, y in self.points))
-        object.__setattr__(self, "questions", tuple(self.questions))
-        object.__setattr__(self, "signals", watched_signals(self.signals))
         problem = self._problem()
         if problem:
             raise CalibrationError(f"Invalid calibration: {problem}.", hint=_REFIT)

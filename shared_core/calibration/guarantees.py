@@ -6,7 +6,6 @@ import math
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from types import MappingProxyType
 from typing import Any, ClassVar, get_args
 
 import numpy as np
@@ -21,7 +20,7 @@ from shared_core.abstention.conformal import (
     scored_answers,
 )
 from shared_core.abstention.utility import exact, read_level
-from shared_core.calibration.binding import Bound, plain_questions, watched_signals
+from shared_core.calibration.binding import Bound, plain_questions
 from shared_core.errors import CalibrationError, InputError, SettingsError
 from shared_core.types import MetadataValue
 
@@ -74,9 +73,7 @@ class FittedGuarantee(Bound):
 
     def __post_init__(self) -> None:
         """Check the numbers and keep read-only copies."""
-        object.__setattr__(self, "bound_to", MappingProxyType(dict(self.bound_to)))
-        object.__setattr__(self, "signals", watched_signals(self.signals))
-        object.__setattr__(self, "questions", tuple(self.questions))
+        self._keep_copies()
         sound = self.kind in GUARANTEES and not math.isnan(self.threshold) and 0 <= self.kept <= self.claims
         if self.version != VERSION or not sound:
             raise CalibrationError("Invalid guarantee.", hint=_REFIT)

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from shared_core.calibration.binding import BindingValue, Bound, plain_questions, watched_signals
+from shared_core.calibration.binding import BindingValue, Bound, plain_questions
 from shared_core.calibration.calibration import LEAST_EACH, Calibration
 from shared_core.calibration.guarantees import FittedGuarantee
 from shared_core.calibration.held_out import auroc, calibration_error, import_module, predict_held_out
@@ -78,10 +78,8 @@ class Stack(Bound):
 
     def __post_init__(self) -> None:
         """Check that the numbers fit together, and keep read-only copies."""
-        object.__setattr__(self, "bound_to", MappingProxyType(dict(self.bound_to)))
+        self._keep_copies()
         object.__setattr__(self, "metrics", MappingProxyType(dict(self.metrics)))
-        object.__setattr__(self, "questions", tuple(self.questions))
-        object.__setattr__(self, "signals", watched_signals(self.signals))
         numbers = (*self.weights, *self.missing, self.intercept)
         whole = len(self.names) == len(self.weights) == len(self.missing) and self.names
         if self.version != VERSION or not whole or not all(map(math.isfinite, numbers)) or min(self.n, self.before) < 0:
