@@ -29,29 +29,22 @@ from shared_core.pipelines.self_rag.prompts import (
 from shared_core.pipelines.self_rag.segments import (
     Job,
     Judged,
+    Row,
     Step,
     Written,
     WrittenPath,
     WrittenSegment,
     generate_all,
     judge_rows,
+    retrieval_step,
     score_of,
     weights_of,
 )
 from shared_core.pipelines.support import try_critic
-from shared_core.reflection import (
-    RETRIEVAL_TOKENS,
-    SUPPORT_TOKENS,
-    Segment,
-    critique_score,
-    retrieval_probability,
-    should_retrieve,
-)
-from shared_core.reflection.tokens import NO_RETRIEVAL, NO_SUPPORT, RETRIEVAL
+from shared_core.reflection import SUPPORT_TOKENS, critique_score
+from shared_core.reflection.tokens import NO_SUPPORT
 from shared_core.runtime.flow import Flow, Generate
 from shared_core.types import Passage
-
-LogProbs = dict[str, float]
 
 
 @dataclass(slots=True)
@@ -60,7 +53,7 @@ class PromptedWriter:
 
     question: str
     run: QuestionRun
-    relevance: dict[str, LogProbs] = field(default_factory=dict)  # by passage id
+    relevance: dict[str, Row] = field(default_factory=dict)  # by passage id
     _said_nothing: bool = False  # of one passage at least
     _stated: bool = False  # something, from one passage at least
 
@@ -78,18 +71,15 @@ class PromptedWriter:
         """Asked of the model; where it does not say, something is looked up."""
         (row,) = yield from ask_critic([ask_retrieve(self.question)], self.run)
         # Yes and no count as the two retrieval tokens, so δ of eq. 8 applies here as well.
-        p = _wanted(row)
-        threshold = self.run.settings.self_rag.retrieval_threshold
-        if p is None:
-            return Step("retrieve", None, "the model does not say whether it needs a passage")
-        return Step("retrieve" if should_retrieve(p, threshold) else "none", p, f"threshold {threshold:g}")
+        return retrieval_step(row, self.run.settings.self_rag.retrieval_threshold)
 
     def ask_next(self, paths: Sequence[WrittenPath]) -> Flow[list[Step]]:
         """Whether each answer needs another sentence: then from a passage. Where it does not say, it does not."""
         rows = yield from ask_critic([ask_more(self.question, p) for p in paths], self.run)
-        return [self._next(path, _wanted(row)) for path, row in zip(paths, rows)]
+        return [self._next(path, row) for path, row in zip(paths, rows)]
 
-    def _next(self, path: WrittenPath, more: float | None) -> Step:
+    def _next(self, path: WrittenPath, row: Row) -> Step:
+        more = retrieval_step(row, 0.5).probability
         # A model that cannot say whether more is needed would go on for ever: the unknown ends the answer here.
         if more is None or more <= 0.5:
             return Step("end", more, "nothing is left open" if more is not None else "the model does not say")
@@ -111,21 +101,11 @@ class PromptedWriter:
         drafts = [d for d in drafts if d[2]]
         judged = yield from self._judge([jobs[i] for i, _, _ in drafts], [text for _, _, text in drafts])
         for (i, sample, text), (verdict, contradicted) in zip(drafts, judged):
-            found[i] = self._segment(jobs[i], sample, text, verdict, contradicted)
+            payload = Written(text, jobs[i].move, jobs[i].passage, fully=verdict.fully, useful=verdict.useful)
+            # Scored by the whole reply, though the text may be its first sentence only.
+            score = score_of(verdict, sample, len(sample.logprobs or ()), self.run.settings.self_rag)
+            found[i] = jobs[i].segment(payload, verdict, score, contradicted=contradicted)
         return found
-
-    def _segment(self, job: Job, sample: Sample, text: str, judged: Judged, contradicted: bool) -> WrittenSegment:
-        # Of the whole reply, though the text may be its first sentence only.
-        tokens = len(sample.logprobs or ())
-        payload = Written(text, job.move, job.passage, fully=judged.fully, useful=judged.useful)
-        return Segment(
-            text=text,
-            score=score_of(judged, sample, tokens, self.run.settings.self_rag),
-            payload=payload,
-            passage_id=job.passage.id if job.passage is not None else None,
-            critique=judged.critique,
-            contradicted=contradicted,
-        )
 
     # --- writing -----------------------------------------------------------------------------------------------
 
@@ -199,15 +179,8 @@ class PromptedWriter:
         )
 
 
-def _contradicted(support: LogProbs, by_critic: float | None) -> bool:
+def _contradicted(support: Row, by_critic: float | None) -> bool:
     """Whether the model's likeliest verdict is that nothing supports it; where it gives none, the critic's."""
     if support:
         return max(SUPPORT_TOKENS, key=lambda t: support.get(t, float("-inf"))) == NO_SUPPORT
     return by_critic is not None and by_critic < 0.5
-
-
-def _wanted(row: LogProbs) -> float | None:
-    """P(yes, something is wanted); ``None`` if the model did not say."""
-    if not any(t in row for t in RETRIEVAL_TOKENS):
-        return None
-    return retrieval_probability(row.get(RETRIEVAL, float("-inf")), row.get(NO_RETRIEVAL, float("-inf")))

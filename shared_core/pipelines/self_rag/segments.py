@@ -21,10 +21,13 @@ from shared_core.reflection import (
     plain_support_score,
     plain_usefulness_score,
     relevance_score,
+    retrieval_probability,
     segment_score,
+    should_retrieve,
     support_score,
     usefulness_score,
 )
+from shared_core.reflection.tokens import NO_RETRIEVAL, RETRIEVAL
 from shared_core.runtime.flow import Flow, Generate, LeafRequest, Together
 from shared_core.settings import SelfRagSettings
 from shared_core.types import Critique, Passage
@@ -76,6 +79,17 @@ class Written:
 
 WrittenSegment = Segment[Written]
 WrittenPath = Path[Written]
+Row = dict[str, float]
+"""Log-probabilities by reflection token."""
+
+
+def retrieval_step(row: Mapping[str, float], threshold: float) -> Step:
+    """Decide whether to retrieve by the verdicts on it (eq. 8); what is unknown retrieves."""
+    if not row:
+        return Step("retrieve", None, "the model does not say whether it needs a passage")
+    # A verdict that is missing among known ones has no mass worth reporting: probability 0.
+    p = retrieval_probability(row.get(RETRIEVAL, -math.inf), row.get(NO_RETRIEVAL, -math.inf))
+    return Step("retrieve" if should_retrieve(p, threshold) else "none", p, f"threshold {threshold:g}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +99,13 @@ class Job:
     path: WrittenPath
     move: Move
     passage: Passage | None = None
+
+    def segment(
+        self, written: Written, judged: Judged, score: float, *, contradicted: bool, last: bool = False
+    ) -> WrittenSegment:
+        """Return the segment that came of it."""
+        passage_id = self.passage.id if self.passage is not None else None
+        return Segment(written.text, score, written, passage_id, judged.critique, contradicted, last)
 
 
 class Writer(Protocol):

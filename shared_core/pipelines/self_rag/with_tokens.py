@@ -16,12 +16,14 @@ from shared_core.pipelines.evidence import complete_sentences, titled
 from shared_core.pipelines.self_rag.segments import (
     Job,
     Move,
+    Row,
     Step,
     Written,
     WrittenPath,
     WrittenSegment,
     generate_all,
     judge_rows,
+    retrieval_step,
     score_of,
 )
 from shared_core.reflection import (
@@ -30,11 +32,8 @@ from shared_core.reflection import (
     SUPPORT_TOKENS,
     UTILITY_TOKENS,
     ReflectionVocabulary,
-    Segment,
     first_position,
     group_logprobs,
-    retrieval_probability,
-    should_retrieve,
     strip_reflection_tokens,
 )
 from shared_core.reflection.tokens import (
@@ -48,8 +47,6 @@ from shared_core.reflection.tokens import (
 )
 from shared_core.runtime.flow import Flow, Generate
 from shared_core.types import Passage
-
-LogProbs = dict[str, float]
 
 
 def instruction(question: str) -> Prompt:
@@ -145,7 +142,7 @@ class TokenWriter:
         if not text:
             return None
         # The relevance verdict is the first token after a fresh passage; without one there is nothing to judge.
-        row: LogProbs = group_logprobs(rows[0], RELEVANCE_TOKENS) if rows and job.move == "retrieve" else {}
+        row: Row = group_logprobs(rows[0], RELEVANCE_TOKENS) if rows and job.move == "retrieve" else {}
         if cut.support_at is not None:
             row |= group_logprobs(rows[cut.support_at], SUPPORT_TOKENS)
         # Usefulness is about the whole answer and comes only at its end.
@@ -164,17 +161,10 @@ class TokenWriter:
             # The token itself: decoding is greedy, so it is the likelier verdict.
             irrelevant=job.move == "retrieve" and sample.token_ids[:1] == vocabulary.of((IRRELEVANT,)),
         )
-        return Segment(
-            text=text,
-            score=score_of(judged, sample, cut.end, options),
-            payload=payload,
-            passage_id=job.passage.id if job.passage is not None else None,
-            critique=judged.critique,
-            contradicted=cut.support == NO_SUPPORT,
-            last=following.move == "end",
-        )
+        score = score_of(judged, sample, cut.end, options)
+        return job.segment(payload, judged, score, contradicted=cut.support == NO_SUPPORT, last=following.move == "end")
 
-    def _after(self, sample: Sample, rows: Sequence[LogProbs], cut: _Cut, job: Job) -> Step:
+    def _after(self, sample: Sample, rows: Sequence[Row], cut: _Cut, job: Job) -> Step:
         """Read what the model wants behind the segment."""
         if cut.following is None:
             limit = sample.finish_reason == "length"
@@ -187,19 +177,13 @@ class TokenWriter:
             return Step("end", None, "the model ends its answer")
         return self._step(rows[cut.following], after_passage=job.passage is not None)
 
-    def _step(self, row: LogProbs, *, after_passage: bool) -> Step:
+    def _step(self, row: Row, *, after_passage: bool) -> Step:
         """Retrieve, continue or neither, by the distribution over the retrieval tokens (eq. 8)."""
         known = group_logprobs(row, RETRIEVAL_TOKENS)
-        if not known:
-            return Step("retrieve", None, "the model does not say whether it needs a passage")
-        threshold = self.run.settings.self_rag.retrieval_threshold
-        # A token that is missing from a reported group has no mass worth reporting: probability 0.
-        low = float("-inf")
         # Continuing is only possible where a passage is at hand, and only as the most likely decision.
-        if after_passage and max(known, key=lambda t: known[t]) == CONTINUE:
+        if known and after_passage and max(known, key=lambda t: known[t]) == CONTINUE:
             return Step("continue", None, "the model continues with the passage it has")
-        p = retrieval_probability(known.get(RETRIEVAL, low), known.get(NO_RETRIEVAL, low))
-        return Step("retrieve" if should_retrieve(p, threshold) else "none", p, f"threshold {threshold:g}")
+        return retrieval_step(known, self.run.settings.self_rag.retrieval_threshold)
 
 
 @dataclass(frozen=True, slots=True)
