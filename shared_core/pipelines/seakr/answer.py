@@ -78,9 +78,7 @@ def _think(question: str, run: QuestionRun, chosen: ChosenEstimator) -> Flow[Rec
     prompt = step_prompt(question, (), (), demos)
     limit = 4 * settings.seakr.max_step_tokens  # four steps' worth, as in SeaKR's own chain
     (thought,) = yield from measure([prompt], chosen, stop=ANSWER_STOPS, max_tokens=limit, question=question)
-    said = final_answer(thought.text)
-    if said is None and thought.text:
-        said = yield from conclude(question, [thought.text], (), demos, settings)
+    said = yield from read_off(question, thought.text, (), demos, settings)
     return Recalled(_real_answer(said), thought.uncertainty)
 
 
@@ -113,6 +111,20 @@ def conclude(
     params = SamplingParams(max_tokens=settings.seakr.max_step_tokens, stop=ANSWER_STOPS, seed=settings.seed)
     written: Generation = yield Generate(prompt, params)
     return final_answer(f"the answer is {' '.join(written.text.split())}")
+
+
+def read_off(
+    question: str,
+    thought: str,
+    passages: Sequence[Passage],
+    demos: Sequence[Demonstration],
+    settings: SelfReflectSettings,
+) -> Flow[str | None]:
+    """The answer that a chain of thought gives; asked for (``conclude``) where it does not say "the answer is"."""
+    said = final_answer(thought)
+    if said is not None or not thought:
+        return said
+    return (yield from conclude(question, [thought], passages, demos, settings))
 
 
 def _demos(settings: SelfReflectSettings, task: str) -> Sequence[Demonstration]:
@@ -160,9 +172,8 @@ def answer_claim(
     """
     statement, others = _statements(question, text, grounds)
     citations = yield from choose_citations(text, statement, passages, run)
-    # A trace shows an unknown uncertainty, +inf, as None.
-    known = uncertainty if math.isfinite(uncertainty) else None
-    yield run.note("uncertainty", chosen.estimator.name, "of the answer", uncertainty=known, answer=text)
+    measured = finite_or_none(uncertainty)
+    yield run.note("uncertainty", chosen.estimator.name, "of the answer", uncertainty=measured, answer=text)
     calibration = run.abilities.calibrations.get("answer")
     if calibration is not None:
         # Raises for another model, estimator or form: their uncertainties are on other scales.
@@ -176,6 +187,11 @@ def answer_claim(
     own = yield from own_word(question, text, run.abilities)
     yield run.note("support", "the model's own P(True)", "no passage was needed; not calibrated", support=own)
     return Claim(text, own, (), short_answer=text, signals=Signals(certain=own))
+
+
+def finite_or_none(value: float) -> float | None:
+    """An uncertainty for the trace, which shows an unknown one (+inf) as ``None``."""
+    return value if math.isfinite(value) else None
 
 
 def weigh_answer(

@@ -36,7 +36,14 @@ from shared_core.pipelines.gating.measure import Measurement, measure
 from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, STEP_STOPS, demonstrations, step_prompt
 from shared_core.pipelines.gating.query import decide_retrieval, formulate
 from shared_core.pipelines.rerank import least_uncertain
-from shared_core.pipelines.seakr.answer import Ground, answer_claim, cite_answer, conclude, weigh_answer
+from shared_core.pipelines.seakr.answer import (
+    Ground,
+    answer_claim,
+    cite_answer,
+    finite_or_none,
+    read_off,
+    weigh_answer,
+)
 from shared_core.runtime.flow import Flow, Report, Retrieve
 from shared_core.settings import Demonstration, SeakrSettings, SelfReflectSettings
 from shared_core.types import Answer, Passage, Retrieved
@@ -319,9 +326,9 @@ def _reason(state: _State, said: str | None) -> Flow[tuple[str | None, float]]:
         f"answer from {source}",
         "the answer of smaller uncertainty wins; an empty or unknown one loses",
         rationales=said,
-        rationales_uncertainty=_finite_or_none(from_rationales),
+        rationales_uncertainty=finite_or_none(from_rationales),
         knowledge=known,
-        knowledge_uncertainty=_finite_or_none(uncertainty),
+        knowledge_uncertainty=finite_or_none(uncertainty),
     )
     return answer, from_rationales if source == "rationales" else uncertainty
 
@@ -340,19 +347,12 @@ def _from_knowledge(state: _State) -> Flow[tuple[str | None, float]]:
             tolerate_overflow=state.settings.on_overflow == "drop",
         )
         if thought.error is None:
-            return (yield from _read_off(state, thought, passages)), thought.uncertainty
+            said = yield from read_off(state.question, thought.text, passages, state.demos, state.settings)
+            return said, thought.uncertainty
         if not passages:
             yield state.run.note("context", "no answer from knowledge", thought.error.message)
             return None, math.inf  # loses in choose_answer
         yield state.run.note("context", f"passage {passages.pop(0).id} left out", thought.error.message)
-
-
-def _read_off(state: _State, thought: Measurement, passages: Sequence[Passage]) -> Flow[str | None]:
-    """The answer that a chain of thought gives; asked for where it does not say "the answer is"."""
-    said = final_answer(thought.text)
-    if said is not None or not thought.text:
-        return said
-    return (yield from conclude(state.question, [thought.text], passages, state.demos, state.settings))
 
 
 # --- simple questions ----------------------------------------------------------------------------------------------
@@ -385,8 +385,5 @@ def _single_hop(state: _State) -> Flow[tuple[str | None, float]]:
         draft = yield from _draft(state, lead, ANSWER_STOPS, draft_only=False, max_tokens=limit)
     if options.published.follows_code:
         return final_answer(f"the answer is {draft.text}"), draft.uncertainty
-    return (yield from _read_off(state, draft, state.kept)), draft.uncertainty
-
-
-def _finite_or_none(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+    said = yield from read_off(state.question, draft.text, state.kept, state.demos, state.settings)
+    return said, draft.uncertainty
