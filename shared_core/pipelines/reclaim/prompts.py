@@ -9,8 +9,11 @@ The forms hold no words where a model is to write its own: small models copy the
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import resources
+from typing import Any
 
 from shared_core.citation import AnswerFormat, split_sentences
 from shared_core.lm.base import Prompt
@@ -51,11 +54,25 @@ class WrittenPair:
     claim: str
 
 
-def _passages(passages: Sequence[Passage]) -> Prompt:
+def numbered_passages(passages: Sequence[Passage]) -> Prompt:
+    """Show passages with their titles, numbered from 1."""
     prompt = Prompt()
     for i, passage in enumerate(passages, 1):
         # Titles come from documents too, and are as untrusted as their text.
         prompt += ours(f"[{i}] ") + theirs(titled(passage)) + ours("\n\n")
+    return prompt
+
+
+def numbered_sentences(sentences: Sequence[Span], passages: Sequence[Passage]) -> Prompt:
+    """Show sentences, numbered from S1, under the titles of the passages that hold them."""
+    titles = {p.id: p.title for p in passages}
+    prompt = Prompt()
+    last = None
+    for i, span in enumerate(sentences, 1):
+        if span.passage_id != last:
+            prompt += ours("\n# ") + theirs(titles.get(span.passage_id) or "Passage") + ours("\n")
+            last = span.passage_id
+        prompt += ours(f"S{i}: ") + theirs(span.text) + ours("\n")
     return prompt
 
 
@@ -99,7 +116,7 @@ def reference_prompt(
         style: how claims are to be worded, where the same model writes them.
     """
     examples = _examples([w.render(LAYOUT) for w in WORKED[:demonstrations]])
-    task = ours(_TASK) + _styled(style) + examples + _passages(passages)
+    task = ours(_TASK) + _styled(style) + examples + numbered_passages(passages)
     # The output comes last: what stands before it is the same at every step, and is computed once.
     return task + ours("Question: ") + theirs(question) + render_pairs(pairs)
 
@@ -156,16 +173,9 @@ def numbered_prompt(
         problems: of the last reply, where it is asked for again.
         demonstrations: worked answers to show, 0 … 3.
     """
-    titles = {p.id: p.title for p in passages}
     prompt = ours(_FREE_TASK) + _styled(style)
     prompt += _examples([w.render_numbered() for w in WORKED[:demonstrations]])
-    last = None
-    for i, span in enumerate(sentences, 1):
-        if span.passage_id != last:
-            prompt += ours("\n# ") + theirs(titles.get(span.passage_id) or "Passage") + ours("\n")
-            last = span.passage_id
-        prompt += ours(f"S{i}: ") + theirs(span.text) + ours("\n")
-    prompt += ours("\nQuestion: ") + theirs(question)
+    prompt += numbered_sentences(sentences, passages) + ours("\nQuestion: ") + theirs(question)
     if problems:
         prompt += ours("\nYour last reply could not be used: ") + theirs(problems)  # untrusted: they quote that reply
         prompt += ours(" Reply again in the form asked for.")
@@ -179,6 +189,12 @@ class WorkedAnswer:
     question: str
     passages: tuple[tuple[str, str], ...]
     pairs: tuple[tuple[tuple[str, ...], str], ...]
+
+    @classmethod
+    def of(cls, entry: dict[str, Any]) -> WorkedAnswer:
+        """Read an entry of ``worked_answers.json``."""
+        passages = tuple((title, text) for title, text in entry["passages"])
+        return cls(entry["question"], passages, tuple((tuple(quotes), claim) for quotes, claim in entry["pairs"]))
 
     def render(self, layout: AnswerFormat) -> str:
         """Render passages, question and pairs, for a model that sees all of them."""
@@ -208,59 +224,9 @@ class WorkedAnswer:
 
 
 # Ours, not the paper's: they show a quote of two sentences, a single pair, and passages left unused.
-WORKED: Sequence[WorkedAnswer] = (
-    WorkedAnswer(
-        "Why does bread rise, and what stops it?",
-        (
-            (
-                "Dough",
-                "Yeast in the dough feeds on sugar. It gives off carbon dioxide, and the gas is caught in the gluten. "
-                "Dough should rest in a covered bowl.",
-            ),
-            ("Ovens", "Above 55 degrees yeast dies. Most ovens for bread are set to 220 degrees."),
-        ),
-        (
-            (
-                (
-                    "Yeast in the dough feeds on sugar.",
-                    "It gives off carbon dioxide, and the gas is caught in the gluten.",
-                ),
-                "Bread rises because yeast turns sugar into carbon dioxide, which the gluten holds.",
-            ),
-            (("Above 55 degrees yeast dies.",), "Rising stops when the dough is hotter than 55 degrees."),
-        ),
-    ),
-    WorkedAnswer(
-        "Who designed the lighthouse at Skarvik?",
-        (
-            ("Skarvik", "Skarvik is a fishing village. Its lighthouse was designed by the engineer Ida Holm in 1887."),
-            ("Harbours", "The harbour of Skarvik was dredged in 1902."),
-        ),
-        (
-            (
-                ("Its lighthouse was designed by the engineer Ida Holm in 1887.",),
-                "The engineer Ida Holm designed the lighthouse.",
-            ),
-        ),
-    ),
-    WorkedAnswer(
-        "How do bats find their prey, and how far does it reach?",
-        (
-            (
-                "Bats",
-                "Most bats call higher than people can hear. From the echoes they tell where an insect is.",
-            ),
-            (
-                "Calls",
-                "A small moth is noticed at about five metres. Some moths hear the calls and drop down.",
-            ),
-        ),
-        (
-            (
-                ("From the echoes they tell where an insect is.",),
-                "Bats find insects by the echoes of their calls.",
-            ),
-            (("A small moth is noticed at about five metres.",), "For a small moth that reaches about five metres."),
-        ),
-    ),
+WORKED = tuple(
+    WorkedAnswer.of(entry)
+    for entry in json.loads(
+        resources.files("shared_core.pipelines.reclaim").joinpath("worked_answers.json").read_text("utf-8")
+    )
 )

@@ -12,7 +12,7 @@ from shared_core.citation import CitationIndex, grammar
 from shared_core.errors import LanguageModelError
 from shared_core.lm.base import Generation, Prompt, SamplingParams
 from shared_core.pipelines.evidence import ours, theirs
-from shared_core.pipelines.reclaim.prompts import REFERENCE_LEAD
+from shared_core.pipelines.reclaim.prompts import REFERENCE_LEAD, numbered_sentences
 from shared_core.runtime.flow import Flow, Generate, Together
 from shared_core.training.reclaim.sources import Segment
 from shared_core.types import Passage, Span
@@ -194,15 +194,7 @@ _NONE = re.compile(r"none\s*\.?", re.IGNORECASE)
 
 def selection_prompt(question: str, clause: str, sentences: Sequence[Span], passages: Sequence[Passage]) -> Prompt:
     """Build the prompt for one clause; sentences are numbered from S1 in the order given."""
-    titles = {p.id: p.title for p in passages}
-    prompt = ours(_TASK)
-    last = None
-    for i, span in enumerate(sentences, 1):
-        if span.passage_id != last:
-            prompt += ours("\n# ") + theirs(titles.get(span.passage_id) or "Passage") + ours("\n")
-            last = span.passage_id
-        prompt += ours(f"S{i}: ") + theirs(span.text) + ours("\n")
-    prompt += ours("\nThe question was: ") + theirs(question)
+    prompt = ours(_TASK) + numbered_sentences(sentences, passages) + ours("\nThe question was: ") + theirs(question)
     return prompt + ours("\nStatement: ") + theirs(clause)
 
 

@@ -17,7 +17,8 @@ from pydantic import Field
 from shared_core.citation import split_sentences
 from shared_core.errors import GenerationError, InputError, SelfReflectError
 from shared_core.lm.base import Generation, Prompt, SamplingParams
-from shared_core.pipelines.evidence import ours, theirs, titled
+from shared_core.pipelines.evidence import ours, theirs
+from shared_core.pipelines.reclaim.prompts import numbered_passages
 from shared_core.runtime.flow import Flow, Generate, Retrieve, Together
 from shared_core.settings import Settings
 from shared_core.training.rows import read_json_lines
@@ -228,9 +229,7 @@ def answer_prompt(question: str, passages: Sequence[Passage], most: int) -> Prom
         "sentence put the number of the passage it rests on, like [2]. If the passages do not answer it, write only: "
         f"{NO_ANSWER}\n\n"
     )
-    prompt = ours(told + _EXAMPLE)
-    for i, passage in enumerate(passages, 1):
-        prompt += ours(f"[{i}] ") + theirs(titled(passage)) + ours("\n\n")
+    prompt = ours(told + _EXAMPLE) + numbered_passages(passages)
     return prompt + ours("Question: ") + theirs(question) + ours("\nAnswer:")
 
 
