@@ -55,12 +55,10 @@ class Evaluated:
 
     Attributes:
         found: one for each claim that was judged, the first ones in order; fewer than asked where a limit was reached.
-        example: a reply that states no probability, where there was one.
         limit: the limit that ended it.
     """
 
     found: list[SelfConsistency]
-    example: str = ""
     limit: LimitError | None = None
 
 
@@ -95,7 +93,7 @@ def evaluate(
         + (f"; {missing} replies state no probability, for instance “{example.strip()[:60]}”" if missing else ""),
         missing=missing,
     )
-    return Evaluated(found, example, limit)
+    return Evaluated(found, limit)
 
 
 def _within_limits(
