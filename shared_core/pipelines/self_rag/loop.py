@@ -20,7 +20,7 @@ from shared_core.pipelines.decision.reasons import CERTAINTY_UNKNOWN, FROM_MEMOR
 from shared_core.pipelines.extractive import answer_without_model, find_unusable
 from shared_core.pipelines.rereading import read_again, worth_showing
 from shared_core.pipelines.self_rag.choose import choose_writer
-from shared_core.pipelines.self_rag.search import Shape, Shelf, search
+from shared_core.pipelines.self_rag.search import Shelf, search
 from shared_core.pipelines.self_rag.segments import WrittenPath, WrittenSegment
 from shared_core.pipelines.support import own_word
 from shared_core.reflection import Path, aggregate_answers
@@ -134,9 +134,9 @@ def self_rag(question: str, run: QuestionRun) -> Flow[Answer]:
         options = run.settings.self_rag
         short = options.form == "short"
         # The short form is the same search with one segment per path and room for every passage's answer.
-        shape = Shape(run.settings.top_k, 1) if short else Shape(options.beam_width, options.max_depth)
+        width, depth = (run.settings.top_k, 1) if short else (options.beam_width, options.max_depth)
         # In the short form nothing is sealed early: any of the answers may still win.
-        paths = yield from search(shelf, writer, shape, _later if short else sealed.add)
+        paths = yield from search(shelf, writer, width, depth, None if short else sealed.add)
         best, agreement = _winner(paths, closed=options.published.closed_set)
         weighed = yield from _weigh_path(best, agreement, len(paths), sealed, shelf)
         # The critiques choose among paths by themselves; where all other signals refuse what they chose, the next
@@ -217,19 +217,12 @@ class _Sealed:
         return [c for s in path.segments for c in self.claims[id(s.payload)]]
 
 
-def _later(segment: WrittenSegment) -> Flow[None]:
-    """Seals nothing: which of the short answers wins is known at the end."""
-    yield from ()
-
-
 def _winner(paths: Sequence[WrittenPath], *, closed: bool) -> tuple[WrittenPath, float | None]:
     """The best path; of a closed set the best one of the answer with most score, and the share that agrees with it."""
     written = [p for p in paths if p.segments]
     if not written:
         return Path(), None
-    if not closed:
-        return written[0], None
-    totals = aggregate_answers([_answer(p) for p in written], [p.score for p in written])
+    totals = aggregate_answers([_answer(p) for p in written], [p.score for p in written]) if closed else ()
     if not totals:
         return written[0], None
     # Equal answers pool their scores (closed set); quotes come from the single best path among them.

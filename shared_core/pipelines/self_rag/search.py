@@ -18,20 +18,11 @@ from shared_core.reflection import Beam, Path
 from shared_core.runtime.flow import Flow, Report, Retrieve, Together
 from shared_core.types import Passage, Retrieved
 
-Sealer = Callable[[WrittenSegment], Flow[None]]
 _BY_MODE: dict[str, dict[Move, Move]] = {
     "adaptive": {},
     "always": {"none": "retrieve"},
     "never": {"retrieve": "none", "continue": "none"},
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """Width and depth of a search."""
-
-    width: int
-    depth: int
 
 
 @dataclass(slots=True)
@@ -75,15 +66,17 @@ class Shelf:
         return self._found.get(self.query(path), ())
 
 
-def search(shelf: Shelf, writer: Writer, shape: Shape, seal: Sealer) -> Flow[tuple[WrittenPath, ...]]:
+def search(
+    shelf: Shelf, writer: Writer, width: int, max_depth: int, seal: Callable[[WrittenSegment], Flow[None]] | None
+) -> Flow[tuple[WrittenPath, ...]]:
     """The best paths, best first; none with segments if nothing could be written.
 
     A limit of the settings ends the search with what it has. The trace holds ``retrieve`` for the first decision and
-    ``segment`` for each step.
+    ``segment`` for each step. ``seal`` is told of each segment as soon as it is settled.
     """
     run, options = shelf.run, shelf.run.settings.self_rag
     rank: Literal["sum", "mean"] = options.published.compare
-    beam: Beam[Written] = Beam((Path(),), shape.width, shape.depth, options.published.hard_constraint, rank)
+    beam: Beam[Written] = Beam((Path(),), width, max_depth, options.published.hard_constraint, rank)
     sealed = 0
     depth = 0
     # One iteration is one segment on every open path: two batches (decide, write) whatever the width.
@@ -106,8 +99,9 @@ def search(shelf: Shelf, writer: Writer, shape: Shape, seal: Sealer) -> Flow[tup
         )
         # A common prefix only grows as the beam advances, so what was sealed is never taken back.
         settled = shared(beam.paths)
-        for segment in settled[sealed:]:
-            yield from seal(segment)
+        if seal is not None:
+            for segment in settled[sealed:]:
+                yield from seal(segment)
         sealed = max(sealed, len(settled))
     return beam.paths
 
