@@ -115,7 +115,7 @@ def reference_prompt(
         demonstrations: worked answers to show, 0 … 3; trained models saw none.
         style: how claims are to be worded, where the same model writes them.
     """
-    examples = _examples([w.render(LAYOUT) for w in WORKED[:demonstrations]])
+    examples = _examples([w.render() for w in WORKED[:demonstrations]])
     task = ours(_TASK) + _styled(style) + examples + numbered_passages(passages)
     # The output comes last: what stands before it is the same at every step, and is computed once.
     return task + ours("Question: ") + theirs(question) + render_pairs(pairs)
@@ -141,7 +141,7 @@ def claim_prompt(
     block = Prompt.trusted(gap + REFERENCE_LEAD, role="assistant") + Prompt.untrusted(reference, role="assistant")
     # No blank at the end: tokenizers join a blank to the word after it, and a blank token by itself is rare.
     lead = Prompt.trusted((REFERENCE_END + CLAIM_LEAD).rstrip(), role="assistant")
-    examples = _examples([w.render_pairs(LAYOUT) for w in WORKED[:demonstrations]])
+    examples = _examples([w.render_pairs() for w in WORKED[:demonstrations]])
     task = ours(_CLAIM_TASK + (_CLAIM_FORM if form else "") + "\n") + _styled(style)
     return task + examples + render_pairs(pairs) + block + lead
 
@@ -196,15 +196,16 @@ class WorkedAnswer:
         passages = tuple((title, text) for title, text in entry["passages"])
         return cls(entry["question"], passages, tuple((tuple(quotes), claim) for quotes, claim in entry["pairs"]))
 
-    def render(self, layout: AnswerFormat) -> str:
+    def render(self) -> str:
         """Render passages, question and pairs, for a model that sees all of them."""
         shown = "\n\n".join(f"[{i}] {title}\n{text}" for i, (title, text) in enumerate(self.passages, 1))
-        return f"{shown}\n\nQuestion: {self.question}\n{self.render_pairs(layout)}"
+        return f"{shown}\n\nQuestion: {self.question}\n{self.render_pairs()}"
 
-    def render_pairs(self, layout: AnswerFormat) -> str:
+    def render_pairs(self) -> str:
         """Render the pairs alone, for a model that sees nothing else."""
-        return layout.joiner.join(
-            f"{layout.prefix}{' '.join(quotes)}{layout.middle}{claim}{layout.suffix}" for quotes, claim in self.pairs
+        return PAIR_GAP.join(
+            f"{REFERENCE_LEAD}{' '.join(quotes)}{REFERENCE_END}{CLAIM_LEAD}{claim}{CLAIM_END}"
+            for quotes, claim in self.pairs
         )
 
     def render_numbered(self) -> str:
