@@ -24,8 +24,10 @@ def test_appended_rows_are_read(tmp_path: Path) -> None:
     log.append([{"a": 1}, {"a": "é\u2028\n"}])
     assert len(RunLog(log.path).read()) == 2  # on the disk before the next
     log.append([{"a": "\ud83d"}])
-    log.append([{"a": math.inf}])
-    assert log.read() == [{"a": 1}, {"a": "é\u2028\n"}, {"a": "\ud83d"}, {"a": math.inf}]
+    log.append([{"a": math.inf}, {"a": math.nan}])
+    *others, last = log.read()
+    assert others == [{"a": 1}, {"a": "é\u2028\n"}, {"a": "\ud83d"}, {"a": math.inf}]
+    assert math.isnan(last["a"])
 
 
 def test_a_full_disk_is_a_failure_and_no_wrong_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,12 +56,14 @@ def test_a_torn_line_is_no_line_and_the_next_writer_cuts_it_off(tmp_path: Path) 
         assert RunLog(path).read() == [*found, {"a": 3}]
 
 
-@pytest.mark.parametrize("torn", [1, 4095, 4096, 4097, 20_000])
-def test_a_torn_line_of_any_length_is_cut_off(tmp_path: Path, torn: int) -> None:
+@pytest.mark.parametrize(
+    "torn", [b"x" * n for n in (1, 4095, 4096, 4097, 20_000)] + [b"\xc3"], ids=lambda torn: str(len(torn))
+)
+def test_a_torn_line_of_any_length_is_cut_off(tmp_path: Path, torn: bytes) -> None:
     path = tmp_path / "lines.jsonl"
     RunLog(path).append([{"a": 1}])
     for before in (path.read_bytes(), b""):
-        path.write_bytes(before + b"x" * torn)
+        path.write_bytes(before + torn)
         RunLog(path).append([{"a": 3}])
         assert path.read_bytes() == before + b'{"a": 3}\n'
 
@@ -96,6 +100,7 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path, line: str) -> None:
     with pytest.raises(InputError, match="line 2") as refused:
         RunLog(path).read()
     assert f"mv {path}" in str(refused.value.hint)
+    assert path.read_text() == '{"a": 1}\n' + line + "\n"
 
 
 def test_rows_are_found_by_their_key(tmp_path: Path) -> None:
@@ -110,6 +115,8 @@ def test_rows_are_found_by_their_key(tmp_path: Path) -> None:
         assert records.rows.get("a") == {"id": "a", "n": 1}
     with pytest.raises(InputError, match="line 1: a row without 'id'"):
         RunLog(tmp_path / "rows", key="id").rows.get("one")
+    with pytest.raises(InputError, match="line 1: a row without 'row'"):
+        RunLog(tmp_path / "records.jsonl").rows.get("a")
 
 
 # --- filling ---------------------------------------------------------------------------------------------------------

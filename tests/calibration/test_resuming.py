@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from typer.testing import CliRunner
 from shared_core import SelfReflectEngine
 from shared_core.calibration import io as calibration_io
 from shared_core.cli import app
-from shared_core.errors import CalibrationInputError, GenerationError, InputError
+from shared_core.errors import CalibrationInputError, GenerationError
 from shared_core.evaluation.fitting import fit
 from shared_core.lm.base import Generate
 from shared_core.lm.scripted import ScriptedLM
@@ -101,30 +100,6 @@ def test_rows_of_other_documents_are_not_taken(tmp_path: Path) -> None:
         model.requests.clear()
         fit("claims", engine, lamps.QUESTIONS, kept=kept)
         assert bool(model.requests) is again
-
-
-def test_a_row_added_behind_a_torn_line_is_read_again(tmp_path: Path) -> None:
-    file = tmp_path / "rows"
-    RunLog(file).add({"one": 1})
-    whole = file.read_bytes()
-    for torn in (b"", b"{", b'{"key": "two", "row": [1, ', b'{"key": "two", "row": 2}', b"\xc3"):
-        file.write_bytes(whole + torn)
-        RunLog(file).add({"three": [math.nan, None, "\ud83d"]})
-        kept = RunLog(file)
-        assert (len(kept.rows), kept.rows.get("one"), kept.rows.get("two")) == (2, 1, None)
-        nan, none, half = kept.rows.get("three")
-        assert (math.isnan(nan), none, half) == (True, None, "\ud83d")
-
-
-@pytest.mark.parametrize("line", ["no row", "[1]", '{"id": 1}'])
-def test_a_file_of_something_else_is_refused_and_left_as_it_is(tmp_path: Path, line: str) -> None:
-    file = tmp_path / "rows"
-    file.write_text(line + "\n")
-    with pytest.raises(InputError) as refused:
-        RunLog(file).rows.get("one")
-    assert str(file) in refused.value.message
-    assert "Move it away" in (refused.value.hint or "")
-    assert file.read_text() == line + "\n"
 
 
 def test_nothing_is_left_of_a_run_that_is_done(tmp_path: Path) -> None:
