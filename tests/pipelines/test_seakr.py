@@ -11,10 +11,10 @@ import pytest
 from shared_core import SelfReflectEngine
 from shared_core.lm.base import Capabilities, Generate, Sample
 from shared_core.lm.scripted import ScriptedLM
-from shared_core.types import Answer, Passage
+from shared_core.types import Passage
 from shared_core.uncertainty import gram_uncertainty
 from tests.fakes import Critic, FirstSentenceReader
-from tests.pipelines.scripts import DEMO, SURE, UNSURE, made, scripted, states
+from tests.pipelines.scripts import SURE, UNSURE, body, made, scripted, states
 from tests.pipelines.seakr_scripts import (
     BUILT,
     PASSAGES,
@@ -27,11 +27,6 @@ from tests.pipelines.seakr_scripts import (
     kinds,
     two_hops,
 )
-
-
-def body(request: Generate) -> str:
-    """The prompt without the demonstration."""
-    return request.prompt.text.removeprefix(DEMO.render() + "\n\n")
 
 
 def test_the_whole_loop() -> None:
@@ -125,14 +120,18 @@ def test_the_defaults_quotes_compete_in_what_the_question_finds_and_the_trace_te
         assert [s.passage_id for s in answer.numbered_spans()] == ["bridge"]
 
 
-def test_the_query_holds_the_certain_words_only() -> None:
-    low = {"Mira": 0.3, "Dorn": 0.89}
+@pytest.mark.parametrize(
+    ("options", "query"),
+    [
+        ({}, "Velmora bridge built"),
+        ({"query_token_probability": 0.2}, "Velmora bridge built Mira Dorn"),
+        ({"max_query_tokens": 2}, "Velmora bridge"),
+    ],
+)
+def test_the_query_holds_the_certain_words_only_and_at_most_so_many(options: dict[str, Any], query: str) -> None:
     library = Library()
-    engine(scripted(two_hops, low), library, max_steps=1).answer(QUESTION)
-    assert library.queries == ["Velmora bridge built"]
-    library = Library()
-    engine(scripted(two_hops, low), library, max_steps=1, query_token_probability=0.2).answer(QUESTION)
-    assert library.queries == ["Velmora bridge built Mira Dorn"]
+    engine(scripted(two_hops, {"Mira": 0.3, "Dorn": 0.89}), library, max_steps=1, **options).answer(QUESTION)
+    assert library.queries == [query]
 
 
 def test_the_query_is_the_question_where_probabilities_are_unknown() -> None:
@@ -144,12 +143,6 @@ def test_the_query_is_the_question_where_probabilities_are_unknown() -> None:
     library = Library()
     engine(lm, library, max_steps=1).answer(QUESTION)
     assert library.queries == [QUESTION]
-
-
-def test_the_query_is_at_most_so_many_tokens() -> None:
-    library = Library()
-    engine(scripted(two_hops), library, max_steps=1, max_query_tokens=2).answer(QUESTION)
-    assert library.queries == ["Velmora bridge"]
 
 
 def test_the_smallest_uncertainty_wins_wherever_it_stands() -> None:
@@ -218,7 +211,7 @@ def test_no_passage_found_is_said_where_it_is_true() -> None:
 def test_passages_in_the_prompts_of_gate_and_re_ranking(form: str, shown: list[int]) -> None:
     lm = scripted(two_hops)
     engine(lm, form=form).answer(QUESTION)
-    counts = [sum(f"[{i}] " in body(r) for i in range(1, 9)) for r in lm.requests if isinstance(r, Generate)]
+    counts = [sum(f"[{i}] " in r.prompt.text for i in range(1, 9)) for r in lm.requests if isinstance(r, Generate)]
     runs = [n for i, n in enumerate(counts) if i == 0 or counts[i - 1] != n or n == 0][:12]
     steps = [after_answer(body(r)) for r in lm.requests if isinstance(r, Generate) and r.model != "judge"]
     seen = [(s, n) for s, n in zip(steps, counts) if "answer is" not in s][:18]
@@ -349,56 +342,34 @@ def test_the_same_passage_is_not_kept_twice() -> None:
 # --- reasoning -------------------------------------------------------------------------------------------------------
 
 
-def competing(form: str, levels: tuple[float, float, float, float]) -> Answer:
-    """Answer with rationales of the first two levels, their answer measured as the third, from knowledge the fourth."""
-    first, second, own, known = levels
+@pytest.mark.parametrize(
+    ("form", "chosen", "text"), [("paper", "rationales", "Orm"), ("published_code", "knowledge", "Ulm")]
+)
+def test_the_paper_averages_over_the_rationales_and_the_published_code_measures_their_answer(
+    form: str, chosen: str, text: str
+) -> None:
+    """The mean of the steps lies below what is known, though the last step alone is above it, and their answer is."""
+    first, second, own, known = 0.1, 1.0, 99.0, 0.5
 
     def answer(request: Generate) -> Any:
         steps = after_answer(request.prompt.text.split("Answer in the same")[1])
-        whole = request.params.max_tokens == 400
-        if whole:
-            text, level = " A thought. So the answer is Ulm.\n", known
+        if request.params.max_tokens == 400:
+            said, level = " A thought. So the answer is Ulm.\n", known
         elif steps.endswith("So the answer is"):
-            text, level = " Orm.\n", own
-        elif not steps:
-            text, level = "First. ", first
+            said, level = " Orm.\n", own
         else:
-            text, level = "So the answer is Orm. ", second
-        if request.params.n == 1:
-            return text
-        return [Sample(text, hidden_state=s) for s in states(request.params.n, level)]
+            said, level = ("So the answer is Orm. ", second) if steps else ("First. ", first)
+        return said if request.params.n == 1 else [Sample(said, hidden_state=s) for s in states(4, level)]
 
     lm = ScriptedLM(answer, capabilities=Capabilities(hidden_states=True))
-    return engine(lm, threshold=50.0, reasoning_uncertainty=form).answer(QUESTION)
-
-
-def gram(level: float) -> float:
-    return gram_uncertainty(states(4, level))
-
-
-def test_the_paper_averages_over_the_rationales() -> None:
-    answer = competing("paper", (0.1, 1.0, 99.0, 0.5))
-    reason = entries(answer, "reason")[0]
-    mean = (gram(0.1) + gram(1.0)) / 2
-    assert reason.values["rationales_uncertainty"] == pytest.approx(mean, abs=1e-5)
-    assert reason.values["knowledge_uncertainty"] == pytest.approx(gram(0.5), abs=1e-5)
-    assert reason.outcome == "answer from rationales"  # mean below, though the last step alone is above
-    assert answer.claims[0].text == "Orm"
-
-
-def test_the_published_code_measures_the_answer_itself() -> None:
-    levels = (0.1, 1.0, 99.0, 0.5)
-    answer = competing("published_code", levels)
-    reason = entries(answer, "reason")[0]
-    assert reason.values["rationales_uncertainty"] == pytest.approx(gram(99.0), abs=1e-5)
-    assert reason.outcome == "answer from knowledge"
-    assert answer.claims[0].text == "Ulm"
-
-
-def test_the_paper_s_table_9() -> None:
-    from shared_core.uncertainty import rationale_uncertainty
-
-    assert rationale_uncertainty([-5.25, -5.38, -3.56]) == pytest.approx(-4.73)
+    answered = engine(lm, threshold=50.0, reasoning_uncertainty=form).answer(QUESTION)
+    reason = entries(answered, "reason")[0]
+    gram = [gram_uncertainty(states(4, level)) for level in (first, second, own, known)]
+    expected = (gram[0] + gram[1]) / 2 if form == "paper" else gram[2]
+    assert reason.values["rationales_uncertainty"] == pytest.approx(expected, abs=1e-5)
+    assert reason.values["knowledge_uncertainty"] == pytest.approx(gram[3], abs=1e-5)
+    assert reason.outcome == f"answer from {chosen}"
+    assert answered.claims[0].text == text
 
 
 @pytest.mark.parametrize(("rationales", "knowledge", "expected"), [

@@ -20,7 +20,7 @@ from shared_core.pipelines.gating.choose import answer_binding, choose_estimator
 from shared_core.pipelines.gating.prompts import DEMONSTRATIONS, demonstrations, step_prompt
 from shared_core.pipelines.seakr.answer import cite_answer
 from shared_core.types import Passage
-from shared_core.uncertainty import choose_answer, final_answer
+from shared_core.uncertainty import final_answer
 from tests.fakes import FirstSentenceReader
 from tests.pipelines.scripts import DEMO, SURE, made, scripted, states
 from tests.pipelines.seakr_scripts import BUILT, PASSAGES, QUESTION, SAID, Library, engine, entries, two_hops
@@ -319,12 +319,6 @@ def test_citations_hold_the_whole_answer() -> None:
     assert [s.text for s in citation.spans] == ["Mira Dorn was born in Orm."]  # not "Ormond is elsewhere."
     assert cite_answer("yes", PASSAGES) == ()
     assert cite_answer("Orm", []) == ()
-
-
-def test_the_better_known_answer_wins_ties_go_to_knowledge() -> None:
-    assert choose_answer("a", -5.0, "b", -4.0) == ("a", "rationales")
-    assert choose_answer("a", -4.0, "b", -4.0) == ("b", "knowledge")
-    assert choose_answer("a", math.nan, "b", math.inf) == ("b", "knowledge")
 
 
 # --- doors -----------------------------------------------------------------------------------------------------------

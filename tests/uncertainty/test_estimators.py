@@ -212,15 +212,21 @@ def test_graph_estimators(matrix: Any) -> None:
 
 
 @pytest.mark.parametrize("estimator", [u.degree_matrix, u.eigenvalue_laplacian, u.eccentricity])
-def test_graph_ends_and_unknowns(estimator: Any) -> None:
+def test_graph_ends(estimator: Any) -> None:
     alike, apart = estimator(np.ones((4, 4))), estimator(np.eye(4))
     assert alike == pytest.approx(1.0 if estimator is u.eigenvalue_laplacian else 0.0, abs=1e-7)
     assert apart > alike
-    assert estimator(np.empty((0, 0))) == math.inf
+    assert estimator([[1.0, -0.3], [-0.3, 1.0]]) == estimator(np.eye(2))  # opposite is not less than unlike
+
+
+@pytest.mark.parametrize(
+    "estimator", [u.degree_matrix, u.eigenvalue_laplacian, u.eccentricity, u.kle_heat, u.kle_matern]
+)
+def test_graphs_that_cannot_be_known(estimator: Any) -> None:
+    assert estimator(np.empty((0, 0))) == estimator([]) == math.inf
     for bad in BAD:
         assert estimator([[1.0, bad], [0.5, 1.0]]) == math.inf
         assert estimator([[bad, 0.5], [0.5, 1.0]]) == math.inf
-    assert estimator([[1.0, -0.3], [-0.3, 1.0]]) == estimator(np.eye(2))  # opposite is not less than unlike
     for wrong in (np.ones((2, 3)), [[1.0, 7.0], [7.0, 1.0]], [1.0]):
         with pytest.raises(InputError):
             estimator(wrong)
