@@ -273,23 +273,11 @@ def test_a_model_that_ignores_its_grammar_has_not_ended_its_answer(ignores: str)
     ]
 
 
-def test_of_a_reference_that_is_cut_off_the_whole_sentences_stay() -> None:
+@pytest.mark.parametrize(
+    ("rest", "finish"), [("It was brid", "length"), ("The Thale rises in Orm. </reference>", "grammar")]
+)
+def test_of_a_reference_whole_sentences_are_quoted_and_each_once(rest: str, finish: Any) -> None:
     first, second = "The Thale rises in Orm.", "It was bridged in 1841 by Mira Dorn."
-
-    def reply(request: Generate) -> Any:
-        if request.params.grammar is None:
-            return " It rises in Orm."
-        if "We can know" in request.prompt.text.rpartition("Question:")[2]:
-            return Sample("", finish_reason="eos")
-        return Sample(f"According to the citation: <reference> {first} It was brid", finish_reason="length")
-
-    model = ScriptedLM(reply, capabilities=Capabilities(grammar=True))
-    answer = asked(model, Library(f"{first} {second}"), max_sentences=2, min_pairs=0)
-    assert [c.citations[0].quote for c in answer.claims] == [first]
-
-
-def test_the_same_sentence_twice_in_a_reference_is_quoted_once() -> None:
-    first = "The Thale rises in Orm."
 
     def reply(request: Generate) -> Any:
         if request.params.grammar is None:
@@ -297,9 +285,10 @@ def test_the_same_sentence_twice_in_a_reference_is_quoted_once() -> None:
             return " It rises in Orm."
         if "We can know" in request.prompt.text.rpartition("Question:")[2]:
             return Sample("", finish_reason="eos")
-        return Sample(f"According to the citation: <reference> {first} {first} </reference>", finish_reason="grammar")
+        return Sample(f"According to the citation: <reference> {first} {rest}", finish_reason=finish)
 
-    answer = asked(ScriptedLM(reply, capabilities=Capabilities(grammar=True)), Library(first), min_pairs=0)
+    model = ScriptedLM(reply, capabilities=Capabilities(grammar=True))
+    answer = asked(model, Library(f"{first} {second}"), max_sentences=2, min_pairs=0)
     assert [c.citations[0].quote for c in answer.claims] == [first]
 
 

@@ -17,7 +17,7 @@ from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.reclaim.free import _NUMBERS, keep_negations, parse_reply
 from shared_core.settings import ReclaimSettings, SelfReflectSettings
 from shared_core.types import Answer, Passage
-from tests.fakes import PASSAGES, FirstSentenceReader, Shelf, published
+from tests.fakes import PASSAGES, Critic, FirstSentenceReader, Shelf, published
 
 QUESTION = "When was the lamp lit, and what did it burn?"
 GOOD = (
@@ -69,6 +69,10 @@ def test_a_range_may_be_written_from_its_end(reference: str) -> None:
     assert [s.text for s in answer.numbered_spans()] == ["The lamp was lit in 1871.", "It burned whale oil."]
 
 
+BOILER = Passage("boiler", "Look at the main valve. Before that, do not open the main valve. It weighs 1200 kilograms.")
+BOILERS = CitationIndex([BOILER])
+
+
 @pytest.mark.parametrize(
     ("quote", "whole"),
     [
@@ -78,11 +82,8 @@ def test_a_range_may_be_written_from_its_end(reference: str) -> None:
     ],
 )
 def test_a_part_of_a_sentence_is_cited_and_judged_with_all_of_it(quote: str, whole: str) -> None:
-    boiler = Passage(
-        "boiler", "Look at the main valve. Before that, do not open the main valve. It weighs 1200 kilograms."
-    )
     claim = "It weighs 12 kilograms." if "weighs" in quote else "Open the main valve."
-    (parsed,) = parse_reply(f"<reference>{quote}</reference><claim>{claim}</claim>", CitationIndex([boiler]), [boiler])
+    (parsed,) = parse_reply(f"<reference>{quote}</reference><claim>{claim}</claim>", BOILERS, [BOILER])
     assert parsed.citation is not None
     assert [s.text for s in parsed.citation.spans] == [whole]
     assert (parsed.citation.match, parsed.citation.quote) == ("verbatim", whole)
@@ -98,15 +99,11 @@ def test_a_part_of_a_sentence_is_cited_and_judged_with_all_of_it(quote: str, who
     ],
 )
 def test_a_part_of_a_sentence_does_not_lose_its_negation(part: str, cited: str) -> None:
-    boiler = Passage(
-        "boiler", "Look at the main valve. Before that, do not open the main valve. It weighs 1200 kilograms."
-    )
-    index = CitationIndex([boiler])
-    found = index.resolve(part)
+    found = BOILERS.resolve(part)
     assert found is not None
-    kept = keep_negations(found, index)
+    kept = keep_negations(found, BOILERS)
     assert "\n".join(s.text for s in kept.primary) == cited
-    assert all(boiler.text[s.start : s.end] == s.text for s in kept.spans)
+    assert all(BOILER.text[s.start : s.end] == s.text for s in kept.spans)
 
 
 @pytest.mark.parametrize(
@@ -175,12 +172,6 @@ def test_a_repaired_reply_replaces_the_bad_one() -> None:
     assert write[-1].reason == ""
 
 
-def test_a_model_that_finds_no_answer_is_believed() -> None:
-    answer = ask(lm(["NO ANSWER"]))
-    assert answer.abstained
-    assert answer.reason == "passages do not answer"
-
-
 def test_a_reply_without_form_is_no_answer() -> None:
     assert ask(lm(["It was 1871, surely."] * 3)).abstained
 
@@ -233,15 +224,9 @@ def test_nan_scores_are_unknown() -> None:
 
 
 def test_the_engines_judge_comes_first() -> None:
-    class Words:
-        name = "words in common"
-
-        def score(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
-            return [len(set(a.split()) & set(b.split())) / len(b.split()) for a, b in pairs]
-
     made = published(pipeline="reclaim")
-    answer = SelfReflectEngine(Shelf(), lm([GOOD]), made, judge=Words()).answer(QUESTION)
-    assert [c.support for c in answer.claims] == [1.0, 1.0]
+    answer = SelfReflectEngine(Shelf(), lm([GOOD]), made, judge=Critic(0.7)).answer(QUESTION)
+    assert [c.support for c in answer.claims] == [0.7, 0.7]
 
 
 @settings(max_examples=300, deadline=None)
@@ -302,18 +287,15 @@ def test_a_model_that_writes_nothing_of_use_leaves_the_answer_to_the_default(
     assert len(model.requests) > 1  # it was told what was wrong, and asked again
 
 
-def test_without_a_reader_unusable_replies_are_the_reason() -> None:
-    answer = ask(lm([""] * 9))
-    assert answer.abstained
-    assert answer.reason == "replies unusable"
-
-
-def test_a_model_that_declines_is_believed_where_the_reader_has_no_word() -> None:
-    made, model = alone(["NO ANSWER"], compete=False)
-    answer = made.answer(QUESTION)
-    assert answer.abstained
-    assert answer.reason == "passages do not answer"
-    assert len(model.requests) == 1
+@pytest.mark.parametrize(
+    ("replies", "reason", "writes"), [(["NO ANSWER"], "passages do not answer", 1), ([""] * 9, "replies unusable", 3)]
+)
+def test_without_a_reader_a_model_that_declines_is_believed_and_silence_is_no_answer(
+    replies: list[str], reason: str, writes: int
+) -> None:
+    model = lm(replies)
+    answer = ask(model, regenerate=2)
+    assert (answer.abstained, answer.reason, len(model.requests)) == (True, reason, writes)
 
 
 def test_prose_is_split_and_each_sentence_laid_beside_the_one_it_is_most_like() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from shared_core import SelfReflectEngine
 from shared_core.citation import CitationIndex
 from shared_core.errors import GrammarError
-from shared_core.lm.base import Generate
+from shared_core.lm.base import Generate, Grammar
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.reclaim.free import is_heading, is_placeholder, tidy
@@ -121,17 +123,12 @@ def test_a_heading_is_neither_offered_nor_taken_as_a_quote() -> None:
 # --- decoding under a grammar ----------------------------------------------------------------------------------------
 
 
-def test_the_grammar_of_references_holds_no_heading() -> None:
+@pytest.mark.parametrize("grammar_of", [_reference_grammar, _answer_grammar])
+def test_grammars_hold_no_heading(grammar_of: Callable[[_Draft], Grammar | None]) -> None:
     draft = _Draft("Who charted the reef?", [MAREN], QuestionRun())
     assert draft.left_out == {"# Maren Tolvard, navigator (1779–1851) [1]"}
-    grammar = _reference_grammar(draft)
+    grammar = grammar_of(draft)
     assert grammar is not None
-    assert "charted" in grammar.lark
-    assert "1779" not in grammar.lark
-
-
-def test_the_grammar_of_whole_answers_holds_no_heading() -> None:
-    grammar = _answer_grammar(_Draft("Who charted the reef?", [MAREN], QuestionRun()))
     assert "charted" in grammar.lark
     assert "1779" not in grammar.lark
 

@@ -10,17 +10,19 @@ from typing import Any
 import pytest
 
 from shared_core.errors import GenerationError
+from shared_core.facades.assembly import Parts
 from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm.base import Capabilities, Generate, Sample, Score
 from shared_core.lm.scripted import ScriptedLM
+from shared_core.pipelines import load_pipeline
 from shared_core.pipelines.decision.question_run import Abilities, QuestionRun
 from shared_core.pipelines.self_rag.prompts import ask_critic, ask_relevant, ask_support, ask_useful
 from shared_core.pipelines.self_rag.segments import WrittenPath
 from shared_core.reflection import Path
 from shared_core.runtime.flow import Resources, run
 from shared_core.settings import SelfRagSettings, SelfReflectSettings
-from shared_core.types import Passage
-from tests.pipelines.self_rag_scripts import LAMP, QUESTION, SHIP, Fixed, made, trace
+from shared_core.types import Answer, Passage
+from tests.pipelines.self_rag_scripts import LAMP, QUESTION, SHIP, Fixed, engine, made, trace
 
 SCORES = Capabilities(score=True, token_logprobs=True)
 LOGPROBS = Capabilities(token_logprobs=True)
@@ -67,10 +69,6 @@ def scripted(
         return [(math.log(0.9 if c.text.strip().lower() == said else 0.01),) for c in request.continuations]
 
     return ScriptedLM(reply, capabilities=capabilities, score=score if capabilities.score else None)
-
-
-def engine(lm: Any, *passages: Passage, settings: SelfReflectSettings | None = None, **self_rag: Any) -> Any:
-    return SelfReflectEngine(Fixed(*(passages or (LAMP, SHIP))), lm, settings or made(**self_rag))
 
 
 @pytest.mark.parametrize(("capabilities", "method"), [(SCORES, "score"), (LOGPROBS, "logprobs"), (TEXT, "votes")])
@@ -294,18 +292,19 @@ class Critic:
         return [self.p] * len(pairs)
 
 
+def beside(critic: Critic, lm: ScriptedLM) -> Answer:
+    """The answer with model and critic, and no reader."""
+    settings = SelfReflectSettings(pipeline="self_rag")
+    parts = Parts.of(settings, retriever=Fixed(LAMP), lm=lm, critic=critic)
+    kept = dataclasses.replace(parts.context, has_reader=False, stack=None)
+    asked = load_pipeline("self_rag")(QUESTION, QuestionRun(settings, kept))
+    return run(asked, dataclasses.replace(parts.resources, reader=None))
+
+
 @pytest.mark.parametrize(("p", "support"), [(0.3, 0.3), (0.99, 0.9), (None, 0.9)])
 def test_the_shipped_critic_is_heard_beside_the_model(p: float | None, support: float) -> None:
-    from shared_core.facades.assembly import Parts
-    from shared_core.pipelines import load_pipeline
-    from shared_core.runtime import flow
-
     critic = Critic(p)
-    settings = SelfReflectSettings(pipeline="self_rag")
-    parts = Parts.of(settings, retriever=Fixed(LAMP), lm=scripted(LOGPROBS), critic=critic)
-    resources = dataclasses.replace(parts.resources, reader=None)
-    kept = dataclasses.replace(parts.context, has_reader=False, stack=None)
-    answer = flow.run(load_pipeline("self_rag")(QUESTION, QuestionRun(settings, kept)), resources)
+    answer = beside(critic, scripted(LOGPROBS))
     critique = answer.claims[0].critique
     assert critique is not None
     assert critique.support == pytest.approx(support)
@@ -313,14 +312,6 @@ def test_the_shipped_critic_is_heard_beside_the_model(p: float | None, support: 
 
 
 def test_where_the_model_gives_no_verdict_the_critic_prunes() -> None:
-    from shared_core.facades.assembly import Parts
-    from shared_core.pipelines import load_pipeline
-    from shared_core.runtime import flow
-
-    settings = SelfReflectSettings(pipeline="self_rag")
-    lm = scripted(LOGPROBS, judge=lambda text: "who knows")
-    parts = Parts.of(settings, retriever=Fixed(LAMP), lm=lm, critic=Critic(0.2))
-    kept = dataclasses.replace(parts.context, has_reader=False, stack=None)
-    answer = flow.run(load_pipeline("self_rag")(QUESTION, QuestionRun(settings, kept)), parts.resources)
+    answer = beside(Critic(0.2), scripted(LOGPROBS, judge=lambda text: "who knows"))
     assert answer.abstained
     assert "pruned" in " ".join(str(d.values) for d in trace(answer, "segment"))
