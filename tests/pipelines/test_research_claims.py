@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from shared_core.abstention import claim_key
 from shared_core.errors import GenerationError
 from shared_core.lm.base import Capabilities, Generation, Sample
-from shared_core.pipelines.decision.reasons import is_refusal
 from shared_core.pipelines.research.claims import Splits, read_claims, split
 from shared_core.settings import SelfReflectSettings
 from tests.pipelines.research_scripts import Model, believes, closed, sentence
@@ -69,16 +68,6 @@ def test_any_reply_gives_claims_without_repetitions_or_nothing(reply: str) -> No
     assert len({claim_key(c) for c in claims}) == len(claims)
     assert all(any(ch.isalnum() for ch in c) for c in claims)
     assert left_out >= 0
-
-
-@pytest.mark.parametrize("text", ["I do not know.", "Sorry, no.", "NO ANSWER", "As an AI I cannot say."])
-def test_refusals(text: str) -> None:
-    assert is_refusal(text)
-
-
-@pytest.mark.parametrize("text", ["I am not sure, but it was Ada.", "Ida Voss was not known.", "Sorrow was her theme."])
-def test_what_is_no_refusal(text: str) -> None:
-    assert not is_refusal(text)
 
 
 def test_claims_that_stand_alone_keep_their_sentences_place() -> None:

@@ -97,14 +97,11 @@ def test_a_claim_is_judged_once_however_often_it_is_made() -> None:
     assert figures["cache_hits"] > 0
 
 
-def test_a_sentence_is_split_once_however_often_it_is_written() -> None:
-    model = Model([[LIT, LIT]])
-    closed(model)
+@pytest.mark.parametrize("written", [[LIT, LIT], [f"{LIT} {LIT}"]])
+def test_a_sentence_is_split_and_counted_once_however_often_it_is_written(written: list[str]) -> None:
+    model = Model([written], think=believes(lit="90"))
+    answer = closed(model)
     assert model.counts["split"] == 1
-
-
-def test_a_claim_made_twice_in_an_answer_counts_once() -> None:
-    answer = closed(Model([[f"{LIT} {LIT}"]], think=believes(lit="90")))
     assert len(answer.claims) == 1
     assert answer.utility == pytest.approx(0.8)
 
@@ -147,6 +144,7 @@ def test_a_limit_ends_the_search_with_what_there_is() -> None:
     stopped = closed(Model([[LIT]]), max_calls=1)
     assert stopped.abstained
     assert stopped.reason == "out of budget"
+    assert "from what I know" in stopped.text  # not of any documents
 
 
 def test_claims_that_a_limit_leaves_unjudged_are_unknown() -> None:
@@ -268,10 +266,3 @@ def test_thoughts_are_no_answer_no_claim_and_no_probability() -> None:
     answer = closed(model, rounds=1)
     assert answer.text == "The lamp was lit in 1871."
     assert [(c.text, c.support) for c in answer.claims] == [("The lamp was lit in 1871.", 0.9)]
-
-
-def test_out_of_time_closed_book_speaks_of_no_documents() -> None:
-    answer = closed(Model([["The lamp was lit in 1871."]]), max_calls=1)
-    assert answer.abstained
-    assert answer.reason == "out of budget"
-    assert "from what I know" in answer.text

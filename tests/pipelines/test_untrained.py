@@ -45,7 +45,8 @@ REFUSALS = [
     "Sorry, that's beyond my current scope. Let's talk about something else.", "I am unable to answer this question.",
     "I can't provide information on that.", "I must decline to answer.", "My apologies, but I do not have that answer.",
     "As an AI language model, I don't have access to it.", "It is not possible to determine this from the text.",
-    "Not enough information.", "I have no information about this.",
+    "Not enough information.", "I have no information about this.", "I do not know.", "Sorry, no.", "NO ANSWER",
+    "As an AI I cannot say.",
 ]  # fmt: skip
 
 
@@ -54,7 +55,10 @@ def test_refusals_in_the_wording_of_many_providers(text: str) -> None:
     assert is_refusal(text)
 
 
-@pytest.mark.parametrize("text", ["I'm sorry, but it was probably 1871.", "Sorry Day is on 26 May, but not in 1871."])
+@pytest.mark.parametrize("text", [
+    "I'm sorry, but it was probably 1871.", "Sorry Day is on 26 May, but not in 1871.",
+    "I am not sure, but it was Ada.", "Ida Voss was not known.", "Sorrow was her theme.",
+])  # fmt: skip
 def test_an_apology_may_go_on_to_answer(text: str) -> None:
     assert not is_refusal(text)
 
