@@ -146,6 +146,10 @@ def test_refusals_of_fit() -> None:
             fit_calibration(*wrong, bound_to={})
     with pytest.raises(InputError):
         fit_calibration(scores, labels, bound_to={}, method="magic")  # type: ignore[arg-type]
+    rising = np.arange(40.0)
+    with pytest.raises(CalibrationError, match="4 positives are not enough"):
+        fit_calibration(rising, rising < 4, bound_to={})
+    assert fit_calibration(rising, rising < 5, bound_to={}).positives == 5
 
 
 # --- what it is for -----------------------------------------------------------------------------------------------
@@ -309,13 +313,3 @@ def test_missing_and_unwritable_files(tmp_path: Path, fitted: Calibration, monke
         calibration_io.save(path, {"new": fitted})
     assert list(calibration_io.load(path)) == ["old"]  # whole, and nothing left beside it
     assert os.listdir(tmp_path) == ["c.json"]
-
-
-@pytest.mark.parametrize("increasing", [True, False])
-def test_platts_curve_does_not_go_on_beyond_the_scores_seen(increasing: bool) -> None:
-    scores = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.15, 0.75]
-    right = [0, 0, 1, 0, 1, 0, 1, 1, 0, 1] if increasing else [1, 1, 0, 1, 0, 1, 0, 0, 1, 0]
-    fitted = fit_calibration(scores, right, bound_to={}, method="platt", increasing=increasing, min_rows=2)
-    assert fitted.probability(0.8 + 5) == fitted.probability(0.8)
-    assert fitted.probability(0.1 - 5) == fitted.probability(0.1)
-    assert fitted.probability(0.2) != fitted.probability(0.7)

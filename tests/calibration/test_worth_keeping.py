@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from shared_core import SelfReflectEngine, SelfReflectSettings
-from shared_core.calibration import fit_calibration, fit_stack
+from shared_core.calibration import fit_stack
 from shared_core.calibration import io as calibration_io
 from shared_core.calibration.held_out import find_shortfall
 from shared_core.errors import CalibrationError
@@ -85,10 +85,3 @@ def test_a_stack_is_compared_with_the_support_that_it_replaces() -> None:
     assert not find_shortfall(unsure.metrics)
     hidden = fit_stack(["entailed"], signals, right, before=[None] * 60)  # claims of unknown support are not shown
     assert hidden.metrics["brier_before"] == pytest.approx(np.mean(right))
-
-
-def test_five_of_each_kind_are_needed() -> None:
-    scores = np.arange(40.0)
-    with pytest.raises(CalibrationError, match="4 positives are not enough"):
-        fit_calibration(scores, scores < 4, bound_to={})
-    assert fit_calibration(scores, scores < 5, bound_to={}).positives == 5
