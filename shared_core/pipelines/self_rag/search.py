@@ -72,7 +72,7 @@ def search(
     """The best paths, best first; none with segments if nothing could be written.
 
     A limit of the settings ends the search with what it has. The trace holds ``retrieve`` for the first decision and
-    ``segment`` for each step. ``seal`` is told of each segment as soon as it is settled.
+    ``segment`` for each step. ``seal`` gets each segment as soon as it is settled.
     """
     run, options = shelf.run, shelf.run.settings.self_rag
     rank: Literal["sum", "mean"] = options.published.compare
