@@ -225,6 +225,7 @@ def fit_calibration(
     if method == "auto":
         method = "platt" if len(x) < PLATT_BELOW else "isotonic"
     made = _fit(x, y, method, increasing)
+    held = held_out(scores, labels, method=method, increasing=increasing, groups=groups)
     return Calibration(
         method,
         increasing,
@@ -234,7 +235,7 @@ def fit_calibration(
         n=len(x),
         positives=positives,
         unknown=unknown,
-        metrics=_metrics(x, y, increasing, _held_out(scores, labels, method, increasing, groups)),
+        metrics=_metrics(x, y, increasing, held),
         questions=tuple(dict.fromkeys(questions)),
     )
 
@@ -256,8 +257,18 @@ def held_out(
         (n,) probabilities in order, ``None`` where the score is not finite; ``None`` instead of the list if one kind
         of label is too rare to be held out.
     """
-    found = _held_out(scores, labels, method, increasing, groups)
-    return None if found is None else [float(p) if math.isfinite(p) else None for p in found]
+    usable = np.isfinite(numbers(scores, "scores", 1))
+    x, y, _ = _rows(scores, labels)
+    of = [group for group, use in zip(groups, usable, strict=True) if use] if groups is not None else None
+
+    def predict(rest: NDArray[np.bool_], held: NDArray[np.bool_]) -> Float64:
+        return Calibration(method, increasing, {}, **_fit(x[rest], y[rest], method, increasing))._apply(x[held])
+
+    predicted = predict_held_out(y, of, predict)
+    if predicted is None:
+        return None
+    known = iter(predicted)
+    return [float(next(known)) if use else None for use in usable]
 
 
 def choose_threshold(
@@ -356,35 +367,12 @@ def _bounds(positives: float, n: float) -> dict[str, float]:
     return {"floor": 1 / (n - positives + 2), "ceiling": (positives + 1) / (positives + 2)}
 
 
-def _metrics(x: Float64, y: Float64, increasing: bool, held: Float64 | None) -> dict[str, float]:
+def _metrics(x: Float64, y: Float64, increasing: bool, held: Sequence[float | None] | None) -> dict[str, float]:
     found = {"auroc": auroc(x if increasing else -x, y), "brier_constant": float(np.mean((y - y.mean()) ** 2))}
     raw = x if increasing else 1 - x
     if raw.min() >= 0 and raw.max() <= 1:
         found |= {"brier_before": float(np.mean((raw - y) ** 2)), "ece_before": calibration_error(raw, y)}
     if held is not None:
-        predicted = held[np.isfinite(held)]  # rows of known score, as in x and y
+        predicted = np.array([p for p in held if p is not None])  # rows of known score, as in x and y
         found |= {"brier": float(np.mean((predicted - y) ** 2)), "ece": calibration_error(predicted, y)}
-    return found
-
-
-def _held_out(
-    scores: ArrayLike,
-    labels: ArrayLike,
-    method: Method,
-    increasing: bool,
-    groups: Sequence[Hashable] | None,
-) -> Float64 | None:
-    """Return (n,) out-of-fold predictions, NaN for an unknown score; ``None`` as for ``held_out``."""
-    usable = np.isfinite(numbers(scores, "scores", 1))
-    x, y, _ = _rows(scores, labels)
-    of = [group for group, use in zip(groups, usable, strict=True) if use] if groups is not None else None
-
-    def predict(rest: NDArray[np.bool_], held: NDArray[np.bool_]) -> Float64:
-        return Calibration(method, increasing, {}, **_fit(x[rest], y[rest], method, increasing))._apply(x[held])
-
-    predicted = predict_held_out(y, of, predict)
-    if predicted is None:
-        return None
-    found = np.full(len(usable), np.nan)
-    found[usable] = predicted
     return found
