@@ -24,9 +24,9 @@ from benchmarks.reader.base import base_parameters, find_base
 from benchmarks.reader.export import NETWORK, describe
 from benchmarks.reader.graphs import Largest, encoder, lower, upper
 from shared_core.documents.load import load_document
-from shared_core.reading.beside import Beside
 from shared_core.reading.model import ReadingModel
 from shared_core.reading.network import Network, States
+from shared_core.reading.prepared import Beside
 from shared_core.reading.weights import RARITY_STEPS, WEIGHTS, Weights
 from shared_core.retrieval import minilm
 from shared_core.retrieval.graphs import Graph

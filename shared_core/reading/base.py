@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
-from shared_core.errors import SelfReflectError
+from shared_core.errors import InputError, SelfReflectError
 from shared_core.types import Passage, Span
 
 NO_WORDS = "the question holds no word to look for"
@@ -168,3 +168,10 @@ class VerdictScorer(SupportScorer, Protocol):
     def judge(self, pairs: Sequence[tuple[str, str]]) -> list[Verdict | None]:
         """Judge each (premise, hypothesis); ``None`` if unknown."""
         ...
+
+
+def check_pairs(pairs: Sequence[tuple[str, str]]) -> None:
+    """Raise InputError unless all are pairs of strings."""
+    for pair in pairs:
+        if len(pair) != 2 or not all(isinstance(text, str) for text in pair):
+            raise InputError(f"score takes (premise, hypothesis) pairs of strings, not {pair!r}.")

@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared_core.citation.facts import compare_claim
-from shared_core.errors import InputError
-from shared_core.reading.base import Rate, Verdict
-from shared_core.reading.beside import Beside
+from shared_core.reading.base import Rate, Verdict, check_pairs
 from shared_core.reading.candidates import log_sum
 from shared_core.reading.confidence import sigmoid
 from shared_core.reading.evidence import EVIDENCE_FIGURES, evidence_figures
 from shared_core.reading.language import is_english
-from shared_core.reading.model import ReadingModel, each, load_network
+from shared_core.reading.model import ReadingModel, load_network
+from shared_core.reading.prepared import Beside
 from shared_core.reading.weights import WEIGHTS, Weights, version_of
+from shared_core.retrieval.graphs import each
 from shared_core.support.pickling import Remade
 from shared_core.types import Passage
 
@@ -63,9 +63,7 @@ class CriticSupportScorer(Remade):
 
     def judge(self, pairs: Sequence[tuple[str, str]]) -> list[Verdict | None]:
         """Return support (calibrated) and refutation (not), at most 1 together; arguments and errors as ``score``."""
-        for pair in pairs:
-            if len(pair) != 2 or not all(isinstance(text, str) for text in pair):
-                raise InputError(f"score takes (premise, hypothesis) pairs of strings, not {pair!r}.")
+        check_pairs(pairs)
         return each(self._judge, list(pairs))
 
     def rate(self, requests: Sequence[Rate]) -> list[list[float | None]]:

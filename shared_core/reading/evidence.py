@@ -21,7 +21,7 @@ from shared_core.reading.network import REFUTED
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from shared_core.reading.beside import Beside
+    from shared_core.reading.prepared import Beside
 
 __all__ = ["EVIDENCE_FIGURES", "evidence_figures"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from typing import Any
 
 from shared_core.errors import InputError
 from shared_core.reading.base import ReadResult
 from shared_core.reading.confidence import estimate_share, shift
+from shared_core.support.pickling import Portable
 
 LEAST = 20
 """Minimum questions before the estimate is used."""
@@ -18,7 +18,7 @@ USUAL = 0.75
 """Default share: most questions to an app are about its documents."""
 
 
-class ExpectedShare:
+class ExpectedShare(Portable):
     """Tracks the share of questions that the documents answer. Thread-safe.
 
     Args:
@@ -53,10 +53,3 @@ class ExpectedShare:
             self._seen.append(shift(result.answerable, result.expected, self._stated))
             if len(self._seen) >= LEAST:
                 self._value = estimate_share(list(self._seen), self._stated)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._lock = threading.Lock()

@@ -18,23 +18,16 @@ from shared_core.reading.candidates import FIGURES, Candidate, best_span, distin
 from shared_core.reading.confidence import add_log_odds, shift
 from shared_core.reading.conflicts import ABSENT, OPPOSITE, VALUE, find_conflicts
 from shared_core.reading.entries import DEFINES, Entry, above, lacks_options, of_entries_asked
-from shared_core.reading.features import (
-    Tokens,
-    asked_kind,
-    content_of,
-    is_among,
-    is_of_kind,
-    missing_words,
-    words_of,
-)
+from shared_core.reading.features import content_of, is_among, is_of_kind, missing_words, words_of
 from shared_core.reading.lacking import Lacking, Shape, lacking, shape_of
 from shared_core.reading.language import is_english
-from shared_core.reading.model import ReadingModel, each, load_network, log_odds
+from shared_core.reading.model import ReadingModel, load_network, log_odds
 from shared_core.reading.prepared import Asked, Placed, Prepared, Window, overlaps, whole_words
 from shared_core.reading.questions import is_titled, only_refers, opens_in_english, repeats, words
 from shared_core.reading.rewording import reword
 from shared_core.reading.values import absent_values, gives_another, gives_date, values_of
 from shared_core.reading.weights import WEIGHTS, Weights, version_of
+from shared_core.retrieval.graphs import each
 from shared_core.support.options import entry_at
 from shared_core.support.pickling import Remade
 from shared_core.types import Passage, Span
@@ -152,17 +145,15 @@ class ExtractiveReader(Remade):
         expected = weights.expected if request.expected is None else request.expected
         if not 0 < expected < 1:
             raise InputError(f"expected must be in (0, 1), not {expected!r}.", hint="None is the reader's own.")
+        no_spans = (None,) * len(request.spans)
         if not request.passages:
-            return ReadResult((), 0.0, (), expected, (None,) * len(request.spans))
+            return ReadResult((), 0.0, (), expected, no_spans)
         asked = self._asked(self._reword(request.question, request.passages))
-        if not len(asked.apart.pieces.starts):  # nothing but marks the model does not know: no way to tell
-            scores = (0.0,) * len(request.passages)
-            nothing = (None,) * len(request.spans)
-            return ReadResult((), None, scores, expected, nothing, NO_WORDS)
+        if not asked.has_words:  # no way to tell
+            return ReadResult((), None, (0.0,) * len(request.passages), expected, no_spans, NO_WORDS)
         found = self._find(asked, request.passages, request.spans)
         if not found.candidates:
-            nothing = (None,) * len(request.spans)
-            return ReadResult((), 0.0, found.passage_scores, expected, nothing)
+            return ReadResult((), 0.0, found.passage_scores, expected, no_spans)
         answerable, chances = self.probabilities(found.candidates, asked.shape, expected)
         english = opens_in_english(asked.text) or is_english(asked.text)
 
@@ -210,7 +201,7 @@ class ExtractiveReader(Remade):
     def candidates(self, question: str, passages: Sequence[Passage]) -> list[Candidate]:
         """All distinct sentences of ``passages`` that were read closely, with their figures, best first."""
         asked = self._asked(self._reword(question, passages))
-        return self._find(asked, passages).candidates if len(asked.apart.pieces.starts) else []
+        return self._find(asked, passages).candidates if asked.has_words else []
 
     def shape_of(self, question: str) -> Shape:
         """A question's form, of which some figures are that probabilities are computed from."""
@@ -321,11 +312,7 @@ class ExtractiveReader(Remade):
         return reword(question, passages, self.loaded()[0].tokenizer.number)
 
     def _asked(self, text: str) -> Asked:
-        model, weights = self.loaded()
-        pieces = model.tokenizer.asked(text)
-        words = words_of(text, weights.rarity)
-        tokens = Tokens.of(words, pieces.body_ids, pieces.starts, [])
-        return Asked(text, model.apart(pieces), words, tokens, asked_kind(text), shape_of(text, words))
+        return Asked.of(*self.loaded(), text)
 
     def _prepared(self, passage: Passage) -> Prepared:
         key = passage.title, passage.text
@@ -333,15 +320,8 @@ class ExtractiveReader(Remade):
             if key in self._cache:
                 self._cache.move_to_end(key)
                 return self._cache[key]
-        model, weights = self.loaded()
         sentences = _with_reasons(passage.text, self._splitter(passage.text))
-        words = words_of(passage.text, weights.rarity)
-        windows = [
-            Window(model.apart(p), Tokens.of(words, p.body_ids, p.starts, sentences))
-            for p in model.tokenizer.windows(passage.text, passage.title, sentences)
-        ]
-        title = words_of(passage.title, weights.rarity).content
-        prepared = Prepared(sentences, words, title, np.union1d(words.stem, title), windows)
+        prepared = Prepared.of(*self.loaded(), passage.text, passage.title, sentences)
         with self._lock:
             self._cache[key] = prepared
             while len(self._cache) > self._room:

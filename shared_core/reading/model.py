@@ -14,10 +14,7 @@ from shared_core.reading.features import Surface
 from shared_core.reading.network import REFUTED, SUPPORTED, UNSUPPORTED, Network, States
 from shared_core.reading.pieces import Pieces, PieceTokenizer
 from shared_core.reading.weights import Weights
-from shared_core.retrieval.graphs import each
 from shared_core.retrieval.minilm import MiniLM, load_model
-
-__all__ = ["Apart", "Logits", "ReadingModel", "each", "load_network", "log_odds"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shared_core.reading.features import Surface, Tokens, Words, surface
-from shared_core.reading.lacking import Shape
-from shared_core.reading.model import Apart
+from shared_core.citation.sentences import split_sentences
+from shared_core.reading.features import Surface, Tokens, Words, asked_kind, surface, words_of
+from shared_core.reading.lacking import Shape, shape_of
+from shared_core.reading.model import Apart, Logits, ReadingModel
+from shared_core.reading.weights import Weights
 from shared_core.types import Span
 
 
@@ -31,10 +34,23 @@ class Prepared:
     stems: NDArray[np.int64]
     windows: list[Window]
 
+    @classmethod
+    def of(
+        cls, model: ReadingModel, weights: Weights, text: str, title: str, sentences: Sequence[tuple[int, int]]
+    ) -> Prepared:
+        """Cut a passage into windows and run the lower layers on each."""
+        words = words_of(text, weights.rarity)
+        windows = [
+            Window(model.apart(p), Tokens.of(words, p.body_ids, p.starts, sentences))
+            for p in model.tokenizer.windows(text, title, sentences)
+        ]
+        of_title = words_of(title, weights.rarity).content
+        return cls(list(sentences), words, of_title, np.union1d(words.stem, of_title), windows)
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question, or a question with an answer, beside which windows are read."""
+    """A question, a claim, or a question with an answer, beside which windows are read."""
 
     text: str
     apart: Apart
@@ -43,9 +59,52 @@ class Asked:
     kind: str | None
     shape: Shape
 
+    @classmethod
+    def of(cls, model: ReadingModel, weights: Weights, text: str) -> Asked:
+        """Run the lower layers on a question or claim."""
+        pieces = model.tokenizer.asked(text)
+        words = words_of(text, weights.rarity)
+        tokens = Tokens.of(words, pieces.body_ids, pieces.starts, [])
+        return cls(text, model.apart(pieces), words, tokens, asked_kind(text), shape_of(text, words))
+
+    @property
+    def has_words(self) -> bool:
+        """Whether it holds anything but marks that the model does not know."""
+        return len(self.apart.pieces.starts) > 0
+
     def beside(self, prepared: Prepared, window: Window) -> Surface:
         """Match the words of the question with one window of a passage."""
         return surface(self.words, self.tokens, prepared.words, window.tokens, prepared.title)
+
+
+class Beside:
+    """Runs the network on a question or claim, prepared once, together with any number of texts.
+
+    Args:
+        model, weights: as loaded.
+        asked: the question or claim.
+        claim: whether it is a claim.
+    """
+
+    def __init__(self, model: ReadingModel, weights: Weights, asked: str, *, claim: bool = False) -> None:
+        self._model, self._weights, self._claim = model, weights, claim
+        self._asked = Asked.of(model, weights, asked)
+        self.words = self._asked.words
+
+    def words_of(self, text: str) -> Words:
+        """Split any text into words with their rarities."""
+        return words_of(text, self._weights.rarity)
+
+    def read(self, text: str, title: str = "") -> list[Logits]:
+        """Return the network's output for each window of a text; nothing if either has no words."""
+        asked = self._asked
+        if not asked.has_words:
+            return []
+        prepared = Prepared.of(self._model, self._weights, text, title, split_sentences(text))
+        return [
+            self._model.together(asked.apart, window.apart, asked.beside(prepared, window), claim=self._claim)
+            for window in prepared.windows
+        ]
 
 
 @dataclass(frozen=True, slots=True)

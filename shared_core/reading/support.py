@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from shared_core.errors import InputError, MissingDependencyError, ModelLoadError
+from shared_core.reading.base import check_pairs
 from shared_core.support.pickling import Remade
 
 __all__ = ["CrossEncoderSupportScorer", "entailment_label"]
@@ -27,7 +28,7 @@ def entailment_label(labels: Mapping[int, str]) -> int:
     Raises:
         ModelLoadError: no name says so (``LABEL_0`` says nothing), or more than one does.
     """
-    found = [i for i, name in labels.items() if _means_support(str(name))]
+    found = [i for i, name in labels.items() if _YES.match(str(name).strip().lower())]
     if len(found) != 1:
         names = ", ".join(f"{i}: {name}" for i, name in sorted(labels.items()))
         raise ModelLoadError(
@@ -35,11 +36,6 @@ def entailment_label(labels: Mapping[int, str]) -> int:
             hint="Pass entailment=<class number or name> as the model's card gives it.",
         )
     return int(found[0])
-
-
-def _means_support(name: str) -> bool:
-    plain = name.strip().lower()
-    return bool(_YES.match(plain))
 
 
 class CrossEncoderSupportScorer(Remade):
@@ -93,9 +89,7 @@ class CrossEncoderSupportScorer(Remade):
         Raises:
             InputError: something is no pair of strings.
         """
-        for pair in pairs:
-            if len(pair) != 2 or not all(isinstance(text, str) for text in pair):
-                raise InputError(f"score takes (premise, hypothesis) pairs of strings, not {pair!r}.")
+        check_pairs(pairs)
         out: list[float | None] = [None] * len(pairs)
         asked = [i for i, (premise, hypothesis) in enumerate(pairs) if premise.strip() and hypothesis.strip()]
         if not asked:
