@@ -140,8 +140,13 @@ class Examples:
                 break
             side = rng.choice(fitting)
             left, right = min(left, side), max(right, side)
-        first, last = cuts[left], cuts[right]
-        return pieces.part(first, last), tokens.part(first, last)
+        kept = slice(cuts[left], cuts[right])
+        a, b = pieces.body.start, pieces.body.stop
+        ids = np.concatenate([pieces.ids[:a], pieces.body_ids[kept], pieces.ids[b:]])
+        return (
+            Pieces(ids, slice(a, a + kept.stop - kept.start), pieces.starts[kept], pieces.ends[kept]),
+            Tokens(tokens.ids[kept], tokens.word[kept], tokens.sentence[kept], tokens.first[kept]),
+        )
 
     def _form(self, row: QuestionRow, rng: random.Random) -> str:
         draw, recipe = rng.random(), self.recipe

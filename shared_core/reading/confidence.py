@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from shared_core.errors import CalibrationError
 
+_MOST_STEPS = 200
+
 
 def sigmoid(z: float) -> float:
     """1 / (1 + exp(-z)), without overflow."""
@@ -37,13 +39,12 @@ def shift(p: float, assumed: float, expected: float) -> float:
     return add_log_odds(p, logit(expected) - logit(assumed))
 
 
-def estimate_share(probabilities: Sequence[float], assumed: float, steps: int = 200) -> float:
+def estimate_share(probabilities: Sequence[float], assumed: float) -> float:
     """Estimate the share of positives among unlabelled cases by expectation maximisation.
 
     Args:
         probabilities: of each case, as fitted where the share of positives was ``assumed``.
         assumed: in (0, 1).
-        steps: at most.
 
     Returns:
         In (0, 1): never nearer to either end than half a case; ``assumed`` without cases.
@@ -54,7 +55,7 @@ def estimate_share(probabilities: Sequence[float], assumed: float, steps: int = 
         return assumed
     room = 0.5 / len(probabilities)
     share = assumed
-    for _ in range(steps):
+    for _ in range(_MOST_STEPS):
         moved = sum(shift(p, assumed, share) for p in probabilities) / len(probabilities)
         moved = min(max(moved, room), 1 - room)
         if abs(moved - share) < 1e-6:

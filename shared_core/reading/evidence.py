@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from shared_core.reading.prepared import Beside
 
-__all__ = ["EVIDENCE_FIGURES", "evidence_figures"]
-
 EVIDENCE_FIGURES = (
     "whole",  # log-odds of "supported" by the window of the evidence that supports best, -15 to 15
     "sentence",  # the same of the one sentence that holds most of the claim's words

@@ -50,6 +50,7 @@ _ELSEWHERE = re.compile(  # "os: ${{ matrix.os }}": the value of a setting is gi
 _CELL = r":?-+:?[ \t]*"
 _RULE = rf"(?=[^\n|]*\|)[ \t]*(?:\|[ \t]*)?{_CELL}(?:\|[ \t]*{_CELL})*(?:\|[ \t]*)?"
 _TABLE_RULE = re.compile(rf"[ \t]*\n{_RULE}$", re.MULTILINE)
+_TOLD = 200  # characters of a text whose language can be told
 VERIFIED = 3
 """Candidates of each question that are verified: their answers are read again as claims."""
 
@@ -431,7 +432,7 @@ def _candidates_at(
     return tuple(found)
 
 
-def _around(text: str, start: int, end: int, least: int = 200) -> str:
+def _around(text: str, start: int, end: int) -> str:
     """A sentence with so much before and behind it that its language can be told."""
-    spare = max(0, least - (end - start)) // 2
+    spare = max(0, _TOLD - (end - start)) // 2
     return text[max(0, start - spare) : end + spare]

@@ -36,12 +36,6 @@ class Pieces:
         """(pieces of the text,) their ids."""
         return self.ids[self.body]
 
-    def part(self, first: int, last: int) -> Pieces:
-        """The same with pieces ``first`` to ``last`` (not included) of the text only."""
-        a, b = self.body.start, self.body.stop
-        ids = np.concatenate([self.ids[:a], self.ids[a + first : a + last], self.ids[b:]])
-        return Pieces(ids, slice(a, a + last - first), self.starts[first:last], self.ends[first:last])
-
 
 class PieceTokenizer:
     """Cuts texts into word pieces of the encoder. Safe from several threads."""

@@ -13,8 +13,6 @@ from shared_core.errors import InputError, MissingDependencyError, ModelLoadErro
 from shared_core.reading.base import check_pairs
 from shared_core.support.pickling import Remade
 
-__all__ = ["CrossEncoderSupportScorer", "entailment_label"]
-
 _YES = re.compile(r"^(entail\w*|supports?|supported|attributable|consistent|factual(ly)?[ _-]?consistent)$")
 _ROOM = 2  # positions that RoBERTa-like models keep for padding
 

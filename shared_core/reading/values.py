@@ -18,8 +18,6 @@ from shared_core.citation.facts.quantities import Quantity, quantities_of
 from shared_core.reading.features import RARITY_BUCKETS, Words, words_of
 from shared_core.support.options import code_shape, find_codes, find_variables
 
-__all__ = ["Value", "absent_values", "any_another", "gives_another", "gives_date", "holds", "values_of"]
-
 _DAYS = ["mon", "tues", "wednes", "thurs", "fri", "satur", "sun"]
 _WEEKDAY = re.compile(rf"\b({'|'.join(_DAYS)})days?\b", re.IGNORECASE)
 _TO = r"\s?(?:[-–—]|to|until|till|through)\s?"
