@@ -20,27 +20,7 @@ from shared_core.citation.facts.opposites import side_of
 from shared_core.citation.facts.quantities import Quantity, quantities_of
 from shared_core.citation.facts.tokens import Sentence, Token, clauses_of, fold, stem, tokens_of
 from shared_core.reading.values import any_another, holds, values_of
-
-__all__ = [
-    "ABSENT",
-    "CONFLICTS",
-    "NEGATION",
-    "OPPOSITE",
-    "VALUE",
-    "Said",
-    "agree_where_asked",
-    "answer_otherwise",
-    "can_conflict",
-    "dates_opposite",
-    "find_conflicts",
-    "gives_opposite",
-    "gives_other_dimension",
-    "kinds_apart",
-    "lacks_negation",
-    "narrowed_apart",
-    "only_one_holds",
-    "tells_another",
-]
+from shared_core.reading.word_lists import word_list
 
 ABSENT, VALUE, OPPOSITE, NEGATION = CONFLICTS = ("absent", "value", "opposite", "negation")
 """The question's value is in no passage; the sentence gives another one; the opposite; lacks the negation."""
@@ -131,14 +111,7 @@ def gives_opposite(question: str, quote: str, above: str = "") -> bool:
     >>> gives_opposite("What is the largest lake?", "It is larger than the smallest lake, and the largest one.")
     False
     """
-    asked = _sides(question)
-    if not asked:
-        return False
-    given, known = _sides(quote), _sides(above)
-    return any(
-        len(sides) == 1 and pair in given and not sides & (given[pair] | known.get(pair, frozenset()))
-        for pair, sides in asked.items()
-    )
+    return _turns(question, quote, f"{quote}\n{above}")
 
 
 def gives_other_dimension(question: str, quote: str) -> bool:
@@ -169,11 +142,17 @@ def dates_opposite(question: str, quote: str) -> bool:
         return False
     # "Status: closed" gives no time, but "Notes: closed on 1 February" does
     told = (value for _, value in fields if _is_time(value) or len(value.split()) > _STATE)
-    named = _sides(" ".join([*(label for label, _ in fields), *told]))
-    dated = _sides(" ".join(label for label, value in fields if _is_time(value)))
-    return any(
-        len(sides) == 1 and pair in dated and not sides & named[pair] for pair, sides in _sides(question).items()
-    )
+    named = " ".join([*(label for label, _ in fields), *told])
+    return _turns(question, " ".join(label for label, value in fields if _is_time(value)), named)
+
+
+def _turns(question: str, given: str, named: str) -> bool:
+    """Whether words given are the opposite of a word of the question, whose side none of those named has."""
+    asked = _sides(question)
+    if not asked:
+        return False
+    opposite, known = _sides(given), _sides(named)
+    return any(len(sides) == 1 and pair in opposite and not sides & known[pair] for pair, sides in asked.items())
 
 
 def _is_time(value: str) -> bool:
@@ -251,23 +230,10 @@ _FREE = re.compile(r"(?:free|no charge)\b(?! of (?!charge))", re.IGNORECASE)
 _RATE = re.compile(
     r"\d\S{0,12}(?: (?:an?|per|each|every) | ?/ ?)(hour|day|night|week|month|quarter|year|person|item)\b"
 )
-
-
-def _listed(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
-_SAYS_KIND = frozenset(
-    map(stem, _listed("cost price fee charge pay paid free rate much many year date time when traffic public"))
-)
+_SAYS_KIND = frozenset(map(stem, word_list("says_kind")))
 """Words that tell no more of a thing than what kind of value is asked, or that it is opened to all."""
-
-
-_NARROWS = _listed("for on in at with without over under above below if when during unless while from")
-_WHOLE_CLAUSE = _listed("if when unless while during")
-_ARTICLES = _listed("the a an its their")
-_VERBS = _listed("is was are were has had will must can may shall")
-_RELATES = _listed("of on in at for near beside behind under above")
+_NARROWS, _WHOLE_CLAUSE, _RELATES = map(word_list, ("narrows", "whole_clause", "relates"))
+_ARTICLES, _VERBS = map(word_list, ("articles", "verbs"))
 
 
 @dataclass(frozen=True, slots=True)

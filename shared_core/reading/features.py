@@ -16,6 +16,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from shared_core.reading.word_lists import word_list
 from shared_core.retrieval.minilm import LIGATURES
 
 TOKEN_FEATURES = 21
@@ -25,29 +26,9 @@ RARITY_BUCKETS = 1 << 16
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]{1,2}\b)?")
 
 
-def _words(*lines: str) -> frozenset[str]:
-    return frozenset(word for line in lines for word in line.split())
-
-
-STOP_WORDS = _words(
-    "a about above after again against all also am an and any are aren't as at be because been before being below "
-    "between both but by can can't could did didn't do does doesn't doing don't down during each few for from further "
-    "had has have having he her here hers him his how i if in into is isn't it it's its itself just let me more most "
-    "my no nor not of off on once only or other our out over own same she should so some such than that the their "
-    "them then there these they this those through to too under until up very was wasn't we were what when where "
-    "which while who whom whose why will with would you your s t name type kind called"
-)
+STOP_WORDS = word_list("stop")
 """Words that name nothing: they are no content words."""
-_WH = _words("who whom whose what which when where why how")
-_NUMBER_WORDS = _words(
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million billion "
-    "trillion dozen half third quarter percent first second once twice"
-)
-_DATE_WORDS = _words(
-    "january february march april may june july august september october november december monday tuesday wednesday "
-    "thursday friday saturday sunday century decade bc ad bce ce spring summer autumn winter"
-)
+_WH, _NUMBER_WORDS, _DATE_WORDS = map(word_list, ("questions", "numbers", "dates"))
 
 _ASKS_DATE = re.compile(r"\b(when|(what|which|in what|in which) (year|date|day|month|decade|century|season))\b")
 _ASKS_NUMBER = re.compile(
@@ -212,11 +193,6 @@ class Tokens:
         first = word >= 0
         first[first] = starts[first] == words.starts[word[first]]
         return cls(ids, word, sentences_of_tokens(starts, sentences), first)
-
-    def part(self, first: int, last: int) -> Tokens:
-        """Tokens ``first`` to ``last`` (not included)."""
-        at = slice(first, last)
-        return Tokens(self.ids[at], self.word[at], self.sentence[at], self.first[at])
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from shared_core.errors import MissingDependencyError
+from shared_core.reading.word_lists import word_list
 
 _ENGLISH = frozenset({"en", "pcm", "sco", "jam"})  # and languages so similar that English is mistaken for them
 _OTHER_LANGUAGE = 0.12
@@ -20,25 +21,11 @@ _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _SHORT = 8
 """Words up to which a few function words are better evidence than the classifier, which takes "It was 1911." for
 Afrikaans (.25) and "Yes, it is." for Frisian (.29)."""
-_ONLY_ENGLISH = {
-    "it", "its", "it's", "yes", "the", "they", "they're", "she", "this", "that", "that's", "these", "those", "there",
-    "their", "which", "with", "were", "been", "not", "isn't", "wasn't", "don't", "didn't", "did", "does", "what",
-    "when", "where", "how", "why", "you", "your", "and", "from",
-}  # fmt: skip
+_ONLY_ENGLISH = word_list("only_english")
 _SHARE = 1 / 3
-_COMMON_WORDS = _ONLY_ENGLISH | {
-    "of", "to", "is", "for", "on", "as", "by", "at", "be", "are", "or", "he", "his", "her", "him", "has", "had", "have",
-    "but", "will", "would", "could", "should", "can", "may", "if", "who", "all", "more", "most", "one", "also", "into",
-    "after", "we", "our", "my", "i", "been", "being", "such", "some", "other", "only", "over", "between", "about",
-    "them", "no", "out", "up", "so", "first", "during", "many", "while", "because", "an",
-}  # fmt: skip
+_COMMON_WORDS = _ONLY_ENGLISH | word_list("english")
 _COMMON_SHARE = 0.18
-_OTHER_WORDS = {
-    "der", "die", "das", "und", "ist", "war", "ein", "eine", "von", "im", "mit", "auf", "el", "la", "los",
-    "las", "de", "del", "que", "y", "en", "un", "una", "por", "con", "le", "les", "des", "et", "est", "une",
-    "dans", "pour", "du", "il", "di", "che", "e", "della", "per", "het", "een", "van", "och", "att", "det",
-    "som", "og", "er", "den", "av", "af", "os", "um", "da", "não", "ve", "bir", "w", "z", "na", "se", "je",
-}  # fmt: skip
+_OTHER_WORDS = word_list("other_languages")
 """Of stretches of 220 characters 0 of 1,190 in German and in Spanish have such a share and at most one of these words,
 of English ones 93 to 99 %. The classifier, which takes a third of a second to load, is not needed for those."""
 _lock = threading.Lock()  # the classifier keeps state between calls

@@ -5,41 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from shared_core.reading.word_lists import word_list
+
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)*")
-
-
-def _set(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_GREETINGS = _set(
-    """
-    hello hi hey hiya howdy greetings welcome morning afternoon evening goodbye bye thanks thank thankyou thx cheers ok
-    okay guten buenos buenas hallo moin servus danke bonjour salut merci hola gracias ciao grazie olá obrigado obrigada
-    """
-)
-_BESIDE_GREETINGS = _set(
-    """
-    good day night there you your very much so a lot many all everyone everybody team folks friend sir madam dear again
-    and how are is it's going doing today what's up nice to meet see later please great perfect fine cool for the help
-    tag abend morgen vielen dank beaucoup días tardes noches muchas
-    """
-)
-_ENGLISH_OPENERS = _set(
-    "what what's when where where's which who who's whom whose why how how's does did could should would"
-)
-_ASKING_MEANING = _set(
-    """
-    what what's does do is are the a an of in for with to on mean means meaning stand purpose used use option options
-    flag switch argument parameter variable environment setting command tool program function explain describe tell me
-    """
-)
-_ASKING_WORDING = _set(
-    """
-    what what's which does do is are was the a an of in under by to for with on and say says said state states stated
-    provide provides provided require requires required contain contains rule rules read about mean means
-    """
-)
+_GREETINGS, _BESIDE_GREETINGS = word_list("greetings"), word_list("beside_greetings")
+_ENGLISH_OPENERS = word_list("english_openers")
+_ASKING_MEANING, _ASKING_WORDING = word_list("asking_meaning"), word_list("asking_wording")
 _HEADING = re.compile(r"#{1,6}[ \t][^\n]*")
 _COMMENT = re.compile(r"#[ \t]+(?:\S+[ \t]+){4,}\S*[a-z\d]\.")  # of source code: a sentence, as headings are none
 _BEFORE_IT = re.compile(r"\A(?s:.*)[.!:;](?=\s)")

@@ -13,26 +13,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from string import ascii_lowercase
 
 from shared_core.reading.features import STOP_WORDS, stem
+from shared_core.reading.word_lists import word_list
 from shared_core.types import Passage
-
-__all__ = ["reword"]
 
 LEAST = 5
 """Letters of a word that is corrected: short ones have too many neighbours."""
 MOST = 32
 """Letters of a word that is corrected: longer ones are no words, and their neighbours are as many as they are long."""
-COMMON = STOP_WORDS | {
-    "something", "anything", "everything", "nothing", "someone", "anyone", "everyone", "somebody", "anybody",
-    "please", "because", "without", "within", "another", "others", "whether", "instead", "since", "always", "never",
-    "often", "usually",
-}  # fmt: skip
+COMMON = STOP_WORDS | word_list("common")
 """Words that a misspelt one is corrected to though the passages lack them: they name nothing."""
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 _ALONE = re.compile(r"(?<![\w./\\@#$%&*+=~^<>{}\[\]`-])[a-z]+(?![\w/\\@#$%*+=~^<>{}\[\]`'’-]|\.\w)")
 _ITEM_BEGINS = re.compile(r"(?:^[ \t>]*(?:[-*•+]|\d{1,3}[.)])|\|)[ \t*_\"“]*\Z", re.MULTILINE)
 _ABBREVIATION = re.compile(r"(?<![\w.(-])(?=[A-Z0-9]*[A-Z][A-Z0-9]*[A-Z])[A-Z][A-Z0-9]{1,6}(?![\w.-])")
 _DEFINED = re.compile(r"\([\s\"“”'‘]*([A-Z][A-Z0-9]{1,6})[\s\"“”'’]*\)")
-_LINKS = {"of", "the", "and", "for", "in", "on", "to", "at", "de", "la", "du", "und", "&", "with", "by"}
+_LINKS = word_list("links")
 
 Number = Callable[[str], int | None]
 
