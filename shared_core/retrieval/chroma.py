@@ -202,11 +202,6 @@ class Rows:
         with guard(place):
             self._most = int(client.get_max_batch_size())
 
-    @property
-    def name(self) -> str:
-        """The collection's name."""
-        return str(self._collection.name)
-
     def count(self) -> int:
         """Number of records."""
         with guard(self.place):
@@ -261,17 +256,19 @@ class Rows:
 
     def revision(self) -> str:
         """Read the revision, which changes with each ``revise``."""
-        with guard(self.place):
-            fresh = self._client.get_collection(self.name, embedding_function=None)
-        return str((fresh.metadata or {}).get(REVISION, ""))
+        return str((self._reopened().metadata or {}).get(REVISION, ""))
 
     def revise(self) -> str:
         """Record a change and return the new revision."""
-        revision = uuid.uuid4().hex
+        revision, fresh = uuid.uuid4().hex, self._reopened()
         with guard(self.place):
-            fresh = self._client.get_collection(self.name, embedding_function=None)
             fresh.modify(metadata={**(fresh.metadata or {}), REVISION: revision})
         return revision
+
+    def _reopened(self) -> Any:
+        """The collection with its metadata as they are now."""
+        with guard(self.place):
+            return self._client.get_collection(self._collection.name, embedding_function=None)
 
     def _stored(self, identifier: str, metadata: Any) -> dict[str, Any]:
         try:

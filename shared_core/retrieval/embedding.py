@@ -143,11 +143,17 @@ def _sentences(model: MiniLM, text: str, spans: Sequence[tuple[int, int]], room:
         some = parts[first : first + _STRETCH // MIN_CHARS]
         for (start, _), encoding in zip(some, model.tokenize([text[a:b] for a, b in some])):
             ids, offsets = encoding.ids, encoding.offsets
-            size = -(-len(ids) // max(1, -(-len(ids) // room)))  # parts of even size, rounded up
-            for at in range(0, len(ids), size or 1):
-                last = min(at + size, len(ids))
+            for at, last in _even_parts(len(ids), room):
                 out.append(_Sentence(ids[at:last], start + offsets[at][0], start + offsets[last - 1][1]))
     return out
+
+
+def _even_parts(count: int, room: int) -> list[tuple[int, int]]:
+    """Cut ``count`` word pieces into as few ranges of at most ``room`` as possible, of about the same size."""
+    if not count:
+        return []
+    size = -(-count // -(-count // room))  # both rounded up
+    return [(at, min(at + size, count)) for at in range(0, count, size)]
 
 
 def _pack(sentences: Sequence[_Sentence], marks: int) -> list[list[_Sentence]]:
@@ -187,9 +193,8 @@ def _cut_evenly(model: MiniLM, text: str) -> list[Pass]:
     out: list[Pass] = []
     for start in range(0, max(1, len(text)), _STRETCH):
         ids = model.tokenize([text[start : start + _STRETCH]])[0].ids
-        size = -(-len(ids) // max(1, -(-len(ids) // room))) or 1
-        for at in range(0, max(1, len(ids)), size):
-            out.append(Pass([model.cls, *ids[at : at + size], model.sep]))
+        for at, last in _even_parts(len(ids), room) or [(0, 0)]:
+            out.append(Pass([model.cls, *ids[at:last], model.sep]))
     return out
 
 

@@ -17,6 +17,7 @@ import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ _UNSPACED = (
     "\u1100-\u11ff\u3040-\u30ff\u31f0-\u31ff\uac00-\ud7af"  # Hangul, kana
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f"  # Han
 )
-_UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
+_UNSPACED_RUN = re.compile(f"([{_UNSPACED}]+)")
 _THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
 _INITIALISM = re.compile(r"(?<![\w.])(?:[^\W\d_]\.){2,}")
 _APOSTROPHES = re.compile(r"[’‘ʼ＇]")
@@ -110,26 +111,16 @@ class Tokenizer(Portable):
         out: list[str] = []
         pending: list[str] = []
         stem = self._stemmer()
-        for match in _word_pattern().finditer(text):
-            word = match[0]
-            if not word.isascii() and _UNSPACED_RUN.search(word):
-                out.extend(stem(pending))
-                pending = []
-                out.extend(self._split_unspaced(word, stem))
-            else:
-                pending.append(word)
+        for word in _word_pattern().findall(text):
+            for i, part in enumerate([word] if word.isascii() else _UNSPACED_RUN.split(word)):
+                if i % 2:  # a run without spaces
+                    out.extend(stem(pending))
+                    pending = []
+                    out.extend([*part, *map("".join, pairwise(part))])
+                else:
+                    pending.append(part)
         out.extend(stem(pending))
         out.extend(map(sys.intern, options))
-        return out
-
-    def _split_unspaced(self, word: str, stem: Callable[[list[str]], list[str]]) -> list[str]:
-        out: list[str] = []
-        last = 0
-        for run in _UNSPACED_RUN.finditer(word):
-            out.extend(stem([word[last : run.start()]] if run.start() > last else []))
-            out.extend([*run[0], *(run[0][i : i + 2] for i in range(len(run[0]) - 1))])
-            last = run.end()
-        out.extend(stem([word[last:]] if last < len(word) else []))
         return out
 
     def _stemmer(self) -> Callable[[list[str]], list[str]]:
