@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import shutil
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from shared_core import Passage
-from shared_core.errors import ModelLoadError
 from shared_core.reading import conflicts
-from shared_core.reading.base import Read
 from shared_core.reading.conflicts import OPPOSITE, can_conflict, find_conflicts, gives_opposite, lacks_negation
-from shared_core.reading.extractive import ExtractiveReader
-from shared_core.reading.weights import WEIGHTS, Weights
+from tests.reading.asking import chance
 
 CLUB = Passage(
     "club",
@@ -149,17 +142,6 @@ def test_what_asks_for_nothing_exact_conflicts_with_nothing(question: str, quote
         assert not find_conflicts(question, quote, above)
 
 
-@pytest.fixture(scope="module")
-def reader() -> ExtractiveReader:
-    return ExtractiveReader()
-
-
-def chance(reader: ExtractiveReader, question: str) -> float:
-    (result,) = reader.read([Read(question, (CLUB,), expected=0.75)])
-    assert result.readings[0].probability is not None
-    return result.readings[0].probability
-
-
 @pytest.mark.parametrize(
     ("asked", "instead"),
     [
@@ -168,19 +150,8 @@ def chance(reader: ExtractiveReader, question: str) -> float:
         ("How many guests may members bring?", "How many guests may members not bring?"),
     ],
 )
-def test_the_opposite_is_less_probable(reader: ExtractiveReader, asked: str, instead: str) -> None:
-    assert chance(reader, asked) > 0.5 > chance(reader, instead)
-
-
-@pytest.mark.parametrize(
-    "conflicts", [{"right": {"value": 0.5}}, {"answerable": {"smell": -1.0}}, {"score": float("nan")}]
-)
-def test_terms_that_are_none_are_refused(tmp_path: Path, conflicts: dict[str, object]) -> None:
-    shutil.copy(WEIGHTS, tmp_path)
-    about = json.loads(WEIGHTS.with_suffix(".json").read_text("utf-8"))
-    (tmp_path / WEIGHTS.with_suffix(".json").name).write_text(json.dumps(about | {"conflicts": conflicts}))
-    with pytest.raises(ModelLoadError, match="damaged"):
-        Weights.load(tmp_path / WEIGHTS.name)
+def test_the_opposite_is_less_probable(asked: str, instead: str) -> None:
+    assert chance(asked, CLUB, expected=0.75) > 0.5 > chance(instead, CLUB, expected=0.75)
 
 
 def test_an_answer_that_stands_otherwise_in_its_sentence_has_no_place() -> None:

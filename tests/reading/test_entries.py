@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from shared_core.citation import split_sentences
-from shared_core.reading.base import Read, Reading, ReadResult
-from shared_core.reading.extractive import ExtractiveReader
 from shared_core.support.options import entry_at, find_codes, find_options, find_variables, is_of_another, setting_at
 from shared_core.types import Passage
+from tests.reading.asking import chance, quotes, read
 
 PUMPS = (
     "The pumps of the series.\n\n| Model | Flow rate | Head | Power | Weight |\n|---|---|---|---|---|\n"
@@ -44,17 +41,6 @@ MOORING = "Application\n\nName:\tGerda Lohm\nName of boat:\tSilver Wren\nLength:
 CRATES = "Prices\n\nItem             Small    Large\nCrate            14.00    22.00\nCrate of pine     9.50    15.00"
 
 
-@pytest.fixture(scope="module")
-def reader() -> ExtractiveReader:
-    return ExtractiveReader()
-
-
-def readings(reader: ExtractiveReader, question: str, text: str) -> Sequence[Reading]:
-    (result,) = reader.read([Read(question, (Passage("p", text),), 9)])
-    assert isinstance(result, ReadResult)
-    return result.readings
-
-
 @pytest.mark.parametrize(
     ("text", "question", "quote"),
     [
@@ -77,8 +63,8 @@ def readings(reader: ExtractiveReader, question: str, text: str) -> Sequence[Rea
         (CRATES, "What is the large price of a crate of pine?", "Crate of pine"),
     ],
 )
-def test_the_row_or_entry_asked_about_is_quoted(reader: ExtractiveReader, text: str, question: str, quote: str) -> None:
-    first = readings(reader, question, text)[0].quote
+def test_the_row_or_entry_asked_about_is_quoted(text: str, question: str, quote: str) -> None:
+    first = read(question, text).readings[0].quote
     assert first.text.startswith(quote)
     assert text[first.start : first.end] == first.text
 
@@ -116,71 +102,53 @@ VARIABLES = page(
     [
         ([GREP, SORT], "What does -z do in sort?", "-z, --zero-terminated"),
         (XARGS, "What does -P do in xargs?", "Run up to"),
+        (XARGS, "What does xargs -P do?", "Run up to"),
         ([VARIABLES], "What does BOOT_FSTAB do?", "* `$BOOT_FSTAB`"),
     ],
 )
-def test_what_explains_a_name_comes_before_what_mentions_it(
-    reader: ExtractiveReader, passages: list[Passage], question: str, quote: str
-) -> None:
-    (result,) = reader.read([Read(question, tuple(passages), 9)])
-    assert isinstance(result, ReadResult)
-    assert quote in result.readings[0].quote.text
-    assert not any("see the -P" in r.quote.text or "like sort -z" in r.quote.text for r in result.readings)
+def test_what_explains_a_name_comes_before_what_mentions_it(passages: list[Passage], question: str, quote: str) -> None:
+    found = quotes(question, *passages)
+    assert quote in found[0]
+    assert not any("see the -P" in text or "like sort -z" in text for text in found)
 
 
-def probability(reader: ExtractiveReader, question: str, *passages: Passage) -> float:
-    (result,) = reader.read([Read(question, passages)])
-    assert isinstance(result, ReadResult)
-    return result.readings[0].probability or 0.0
+def test_the_definition_of_an_option_asked_for_is_sure() -> None:
+    sure = chance("What does -z do in sort?", SORT, GREP)
+    assert sure > max(0.5, 2 * chance("What does -z do in sort on a Sunday?", SORT, GREP))
 
 
-def test_the_definition_of_an_option_asked_for_is_quoted_and_sure(reader: ExtractiveReader) -> None:
-    (result,) = reader.read([Read("What does xargs -P do?", tuple(XARGS))])
-    assert isinstance(result, ReadResult)
-    assert "Run up to" in result.readings[0].quote.text
-    assert probability(reader, "What does -z do in sort?", SORT, GREP) > 0.5
-    assert probability(reader, "What does -z do in sort?", SORT, GREP) > 2 * probability(
-        reader, "What does -z do in sort on a Sunday?", SORT, GREP
-    )
-
-
-def test_what_a_heading_means_is_told_by_the_first_sentence_below_it(reader: ExtractiveReader) -> None:
+def test_what_a_heading_means_is_told_by_the_first_sentence_below_it() -> None:
     depfile = Passage("d", "depfile\nPath to an optional Makefile with more dependencies. It is read once.", "Manual",
                       {"section": "Rules > depfile", "source": "m.html", "start": 0})  # fmt: skip
     generator = Passage("g", "generator\nIf present, the depfile and the outputs are kept.", "Manual",
                         {"section": "Rules > generator", "source": "m.html", "start": 90})  # fmt: skip
     for question in ("What is depfile?", "What does depfile mean?"):
-        (result,) = reader.read([Read(question, (generator, depfile))])
-        assert result.readings[0].quote.text == "Path to an optional Makefile with more dependencies."
-        assert (result.readings[0].probability or 0) > 0.5
-    assert probability(reader, "What is depfile?", depfile) > probability(reader, "How large is depfile?", depfile)
+        assert quotes(question, generator, depfile)[0] == "Path to an optional Makefile with more dependencies."
+        assert chance(question, generator, depfile) > 0.5
+    assert chance("What is depfile?", depfile) > chance("How large is depfile?", depfile)
 
 
-def test_an_option_that_the_command_does_not_have_is_less_sure_than_one_without_a_page(
-    reader: ExtractiveReader,
-) -> None:
+def test_an_option_that_the_command_does_not_have_is_less_sure_than_one_without_a_page() -> None:
     usage = page("sort [OPTION]... [FILE]...\n\nWrite sorted concatenation of all FILEs to standard output.", "sort(1)")
-    assert probability(reader, "What does sort -Q do?", usage) < probability(reader, "What does sort do?", usage)
+    assert chance("What does sort -Q do?", usage) < chance("What does sort do?", usage)
     other = page("-Q, --quote\nQuote names.", "ls(1)", "-Q, --quote")
-    with_other = probability(reader, "What does sort -Q write?", usage, other)
-    assert with_other < 0.7 * probability(reader, "What does sort write?", usage, other)
+    assert chance("What does sort -Q write?", usage, other) < 0.7 * chance("What does sort write?", usage, other)
 
 
-def test_values_that_are_no_numbers_are_not_left_out_for_a_label(reader: ExtractiveReader) -> None:
-    quotes = [r.quote.text for r in readings(reader, "Where do we meet with our dogs?", DIVER)]
-    assert "- Meeting point: the pier" in quotes
-    assert "- Depth: 40 m" not in quotes
+def test_values_that_are_no_numbers_are_not_left_out_for_a_label() -> None:
+    found = quotes("Where do we meet with our dogs?", DIVER)
+    assert "- Meeting point: the pier" in found
+    assert "- Depth: 40 m" not in found
 
 
-def test_a_table_cut_into_passages_is_one_table(reader: ExtractiveReader) -> None:
+def test_a_table_cut_into_passages_is_one_table() -> None:
     rows = ["Operator: Gemm; Note: If input B is not constant, transB should be 1."]
     rows += [
         f"Operator: QLinear{name}; Note: All scales and zero points should be constant." for name in ("Mul", "Add")
     ]
-    passages = tuple(Passage(row[10:20], row, "Operators", {"source": "a.md"}) for row in rows)
-    (result,) = reader.read([Read("What is the note on the Gemm operator?", passages, 9)])
-    assert isinstance(result, ReadResult)
-    assert [r.quote.text.partition(";")[0] for r in result.readings] == ["Operator: Gemm"]
+    passages = [Passage(row[10:20], row, "Operators", {"source": "a.md"}) for row in rows]
+    (quote,) = quotes("What is the note on the Gemm operator?", *passages)
+    assert quote.startswith("Operator: Gemm;")
 
 
 LEASE = page(
@@ -207,13 +175,10 @@ ACT = [
         (ACT, "Which fine is due for a breach of Article 2?", "A fine of 2,000 pounds"),
     ],
 )
-def test_what_a_clause_says_is_not_what_refers_to_it(
-    reader: ExtractiveReader, passages: list[Passage], question: str, quote: str
-) -> None:
-    (result,) = reader.read([Read(question, tuple(passages), 9)])
-    assert isinstance(result, ReadResult)
-    assert result.readings[0].quote.text.startswith(quote)
-    assert (result.readings[0].probability or 0) > 0.3
+def test_what_a_clause_says_is_not_what_refers_to_it(passages: list[Passage], question: str, quote: str) -> None:
+    first = read(question, *passages).readings[0]
+    assert first.quote.text.startswith(quote)
+    assert (first.probability or 0) > 0.3
 
 
 @given(st.text(alphabet="-aA_:;| `\n", max_size=60), st.integers(0, 60))
@@ -223,21 +188,19 @@ def test_any_place_of_any_text_may_explain_names(text: str, place: int) -> None:
     assert names <= {*find_options(text), *find_variables(text)}
 
 
-def test_a_name_that_no_row_has_leaves_all_rows(reader: ExtractiveReader) -> None:
-    found = readings(reader, "What is the price for Portugal?", SHIPPING)
-    assert sum(reading.quote.text.startswith("Country: ") for reading in found) == 3
+def test_a_name_that_no_row_has_leaves_all_rows() -> None:
+    assert sum(quote.startswith("Country: ") for quote in quotes("What is the price for Portugal?", SHIPPING)) == 3
 
 
-def test_settings_of_another_section_are_not_the_answer(reader: ExtractiveReader) -> None:
+def test_settings_of_another_section_are_not_the_answer() -> None:
     text = (
         "[server]\nhost = 0.0.0.0\nport = 8080\ntimeout = 30\n\n"
         "[database]\nhost = db.example.org\nport = 5432\ntimeout = 600\npool_size = 12\n"
     )
-    found = readings(reader, "What is the database timeout?", text)
-    assert [reading.quote.text for reading in found] == ["timeout = 600"]
-    assert len(readings(reader, "What is the timeout?", text)) == 2  # nothing tells which
     noted = text.replace("[server]", "; of the office\n[server]").replace("host = db", "; the master\nhost = db")
-    assert [r.quote.text for r in readings(reader, "What is the database timeout?", noted)] == ["timeout = 600"]
+    for file in (text, noted):
+        assert quotes("What is the database timeout?", file) == ["timeout = 600"]
+    assert len(quotes("What is the timeout?", text)) == 2  # nothing tells which
 
 
 NESTED = """\
@@ -262,16 +225,16 @@ server:
         ("What is the max idle of the database pool?", "pool:\n    maxIdle: 15"),
     ],
 )
-def test_a_setting_is_read_with_the_blocks_around_it(reader: ExtractiveReader, question: str, quote: str) -> None:
-    first = readings(reader, question, NESTED)[0]
+def test_a_setting_is_read_with_the_blocks_around_it(question: str, quote: str) -> None:
+    first = read(question, NESTED).readings[0]
     assert first.quote.text == quote
     assert NESTED[first.quote.start : first.quote.end] == quote
     assert (first.probability or 0) > 0.6
 
 
 @pytest.mark.parametrize("question", ["What is the timeout of the database?", "What is the host of the server?"])
-def test_a_setting_of_another_block_is_no_answer(reader: ExtractiveReader, question: str) -> None:
-    assert all((reading.probability or 0) < 0.2 for reading in readings(reader, question, NESTED))
+def test_a_setting_of_another_block_is_no_answer(question: str) -> None:
+    assert all((reading.probability or 0) < 0.2 for reading in read(question, NESTED).readings)
 
 
 @pytest.mark.parametrize(
@@ -322,21 +285,16 @@ def test_any_place_of_any_text_can_be_asked_about(text: str, start: int, end: in
     assert is_of_another({"E1"}, text, min(start, end), max(start, end)) in (True, False)
 
 
-def test_a_line_of_usage_does_not_tell_what_an_option_does(reader: ExtractiveReader) -> None:
+def test_a_line_of_usage_does_not_tell_what_an_option_does() -> None:
     usage = page(
         "gather lists [--filter=TEXT] [--limit=LIMIT] [--sort-by=FIELD]\n\nLists are printed in the order of names.",
         "gather(1)",
         "SYNOPSIS",
     )
-    (result,) = reader.read([Read("What does gather --sort-by do?", (usage,))])
-    assert isinstance(result, ReadResult)
-    assert all("--filter" not in r.quote.text for r in result.readings)
-    (asked,) = reader.read([Read("How is gather called?", (usage,))])
-    assert isinstance(asked, ReadResult)
-    assert any("--filter" in r.quote.text for r in asked.readings)
+    assert not any("--filter" in quote for quote in quotes("What does gather --sort-by do?", usage))
+    assert any("--filter" in quote for quote in quotes("How is gather called?", usage))
 
 
-def test_an_option_that_the_command_does_not_have_is_not_explained_by_its_name(reader: ExtractiveReader) -> None:
+def test_an_option_that_the_command_does_not_have_is_not_explained_by_its_name() -> None:
     name = page("gather beta lists - list the lists that were gathered", "gather_beta_lists(1)", "NAME")
-    assert probability(reader, "What does gather_beta_lists -q do?", name) < 0.3
-    assert probability(reader, "What does gather_beta_lists do?", name) > 0.3
+    assert chance("What does gather_beta_lists -q do?", name) < 0.3 < chance("What does gather_beta_lists do?", name)

@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared_core import SelfReflectEngine
-from shared_core.reading.base import Read
-from shared_core.reading.extractive import ExtractiveReader
 from shared_core.reading.rewording import reword
 from shared_core.retrieval import BM25Retriever
 from shared_core.types import Passage
+from tests.reading.asking import read
 
 KNOWN = {
     "should", "something", "which", "spaghetti", "influenza", "stations", "system", "johnson", "analyze", "tomato",
@@ -29,7 +28,7 @@ def _read(question: str, *texts: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("question", "text", "read"),
+    ("question", "text", "corrected"),
     [
         ("how much spagetti do I need?", "Much is needed:\n- Spaghetti, 400 g", "how much spaghetti do I need?"),
         ("which branch shoud I use", "Use the main branch.", "which branch should I use"),
@@ -38,8 +37,8 @@ def _read(question: str, *texts: str) -> str:
         ("can I analyse it", "You can analyze it.", "can I analyze it"),
     ],
 )
-def test_a_slip_is_corrected(question: str, text: str, read: str) -> None:
-    assert _read(question, text) == read
+def test_a_slip_is_corrected(question: str, text: str, corrected: str) -> None:
+    assert _read(question, text) == corrected
 
 
 @pytest.mark.parametrize(
@@ -59,7 +58,7 @@ def test_other_words_stay(question: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("question", "texts", "read"),
+    ("question", "texts", "spelt_out"),
     [
         (
             "how big was the DNR grant?",
@@ -78,8 +77,8 @@ def test_other_words_stay(question: str, text: str) -> None:
         ),
     ],
 )
-def test_an_abbreviation_and_its_name_are_read_together(question: str, texts: list[str], read: str) -> None:
-    assert _read(question, *texts) == read
+def test_an_abbreviation_and_its_name_are_read_together(question: str, texts: list[str], spelt_out: str) -> None:
+    assert _read(question, *texts) == spelt_out
 
 
 @pytest.mark.parametrize(
@@ -98,9 +97,9 @@ def test_an_abbreviation_stays_where_nothing_is_gained_or_sure(question: str, te
 
 @given(st.text(alphabet="abcdeS (DNR)-.?\n", max_size=60), st.lists(st.text(alphabet="abDNRde \n(.)-", max_size=80)))
 def test_any_text_is_read_and_keeps_its_first_letters(question: str, texts: list[str]) -> None:
-    read = _read(question, *texts)
-    assert re.findall(r"\d+", read) == re.findall(r"\d+", question)
-    assert read[:1] == question[:1]
+    reworded = _read(question, *texts)
+    assert re.findall(r"\d+", reworded) == re.findall(r"\d+", question)
+    assert reworded[:1] == question[:1]
 
 
 RECIPE = Passage(
@@ -111,7 +110,7 @@ RECIPE = Passage(
 
 def test_the_reader_says_how_it_read_a_question() -> None:
     slip, clean = (f"how much {word} do I need for the tomato pasta" for word in ("spagetti", "spaghetti"))
-    found = ExtractiveReader().read([Read(slip, (RECIPE,)), Read(clean, (RECIPE,))])
+    found = [read(question, RECIPE) for question in (slip, clean)]
     assert [r.read_as for r in found] == [clean, ""]
     assert found[0].readings[0].probability == pytest.approx(found[1].readings[0].probability)
 

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared_core import Passage
-from shared_core.reading.base import Read, ReadResult
-from shared_core.reading.extractive import ExtractiveReader
 from shared_core.reading.values import absent_values, any_another, gives_another, gives_date, holds, values_of
+from tests.reading.asking import chance, quotes, read
 
 DESK = Passage(
     "desk",
@@ -106,11 +105,6 @@ def test_a_question_holds_its_own_year(year: int) -> None:
     assert all(holds(v, question) for v in values_of(question))
 
 
-@pytest.fixture(scope="module")
-def reader() -> ExtractiveReader:
-    return ExtractiveReader()
-
-
 NEAR_MISSES = [
     "What does the HX-90 weigh?", "When does the service desk open on Sundays?", "What did version 2.2 add?",
     "How many visitors came in April?", "Where did the company move in 2021?", "What is port 9090 used for?",
@@ -118,9 +112,8 @@ NEAR_MISSES = [
 
 
 @pytest.mark.parametrize("question", NEAR_MISSES)
-def test_a_question_about_another_value_is_improbable(reader: ExtractiveReader, question: str) -> None:
-    (result,) = reader.read([Read(question, (DESK,), expected=0.75)])
-    assert result.readings[0].probability < 0.5
+def test_a_question_about_another_value_is_improbable(question: str) -> None:
+    assert chance(question, DESK, expected=0.75) < 0.5
 
 
 @pytest.mark.parametrize(("question", "words"), [
@@ -128,29 +121,20 @@ def test_a_question_about_another_value_is_improbable(reader: ExtractiveReader, 
     ("What did version 2.3 add?", "PDF"), ("How many visitors came in March?", "1,200"),
     ("Where did the company move in 2019?", "Lund"), ("What is port 8080 used for?", "web interface"),
 ])  # fmt: skip
-def test_the_sentence_with_the_value_is_quoted(reader: ExtractiveReader, question: str, words: str) -> None:
-    (result,) = reader.read([Read(question, (DESK,), expected=0.75)])
-    assert words in result.readings[0].quote.text
-    assert result.readings[0].probability > 0.3
+def test_the_sentence_with_the_value_is_quoted(question: str, words: str) -> None:
+    first = read(question, DESK, expected=0.75).readings[0]
+    assert words in first.quote.text
+    assert (first.probability or 0) > 0.3
 
 
-def test_the_head_of_a_table_is_no_answer(reader: ExtractiveReader) -> None:
-    (result,) = reader.read([Read("When does the service desk open on Sunday?", (TABLE,))])
-    assert all("Opens" not in r.quote.text for r in result.readings)
+def test_the_head_of_a_table_is_no_answer() -> None:
+    assert not any("Opens" in quote for quote in quotes("When does the service desk open on Sunday?", TABLE))
 
 
-@pytest.mark.parametrize("rule", ["-" * 4000 + " x", "- " * 2000 + "x", "| --" * 2000 + "x", " " * 4000 + "x"])
-def test_lines_like_the_rule_of_a_table_are_read_at_once(reader: ExtractiveReader, rule: str) -> None:
-    text = f"The lamp was lit in 1874.\n{rule}\nIt burns oil."
-    (result,) = reader.read([Read("When was the lamp lit?", (Passage("lamp", text),))])
-    assert result.readings[0].quote.text.startswith("The lamp was lit in 1874.")
-
-
-def test_a_dashed_line_without_columns_makes_no_table(reader: ExtractiveReader) -> None:
-    (result,) = reader.read(
-        [Read("When was the lamp lit?", (Passage("lamp", "The lamp was lit in 1874.\n-----\nOil."),))]
-    )
-    assert result.readings[0].quote.text == "The lamp was lit in 1874."
+@pytest.mark.parametrize("rule", ["-" * 4000 + " x", "- " * 2000 + "x", "| --" * 2000 + "x", " " * 4000 + "x", "-----"])
+def test_lines_like_the_rule_of_a_table_are_read_at_once(rule: str) -> None:
+    found = quotes("When was the lamp lit?", f"The lamp was lit in 1874.\n{rule}\nIt burns oil.")
+    assert found[0].startswith("The lamp was lit in 1874.")
 
 
 @pytest.mark.parametrize("text", ["1 " * 10_000, "May " * 20_000, "in May " * 20_000, "XIV " * 8_000])
@@ -160,13 +144,12 @@ def test_long_text_of_nothing_but_values_takes_time_in_its_length_only(text: str
     assert not any_another(values, text, "")
 
 
-def test_a_file_is_named_by_where_a_passage_is_from(reader: ExtractiveReader) -> None:
+def test_a_file_is_named_by_where_a_passage_is_from() -> None:
     text = "The harbour was built in 1911 by Ada Brandt."
-    requests = [
-        Read("Who built the harbour, by notes.md?", (Passage("p", text, metadata={"source": source}),), expected=0.75)
-        for source in ("docs/notes.md", "docs/other.md")
-    ]
-    named, other = (r.readings[0].probability for r in reader.read(requests))
+    named, other = (
+        chance("Who built the harbour, by notes.md?", Passage("p", text, metadata={"source": file}), expected=0.75)
+        for file in ("docs/notes.md", "docs/other.md")
+    )
     assert named > 2 * other
 
 
@@ -175,9 +158,7 @@ CHANGES = "## [2.3.0] - 2024-05-14\n### Added\n- Retries.\n\n## [2.3.1] - 2024-0
 
 @pytest.mark.parametrize("question", ["When was version 2.3.0 released?", "when did 2.3.0 come out"])
 def test_the_heading_of_a_version_dates_it(question: str) -> None:
-    (result,) = ExtractiveReader().read([Read(question, (Passage("p", CHANGES, "Changelog"),))])
-    assert isinstance(result, ReadResult)
-    best = result.readings[0]
+    best = read(question, Passage("p", CHANGES, "Changelog")).readings[0]
     assert best.quote.text == "## [2.3.0] - 2024-05-14"
     assert (best.probability or 0) > 0.5
 
