@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from shared_core.reading.base import VerdictScorer
+from shared_core.reading.base import Verdict, VerdictScorer
 from shared_core.reading.critic import CriticSupportScorer
 from shared_core.reading.evidence import EVIDENCE_FIGURES
 
@@ -20,19 +20,24 @@ PAGE = (
 )
 
 
-@pytest.fixture(scope="module")
-def critic() -> CriticSupportScorer:
-    return CriticSupportScorer()
+CRITIC = CriticSupportScorer()
 
 
-def figure(critic: CriticSupportScorer, name: str, evidence: str, claim: str) -> float:
-    found = critic.figures([(evidence, claim)])[0]
+def judge(evidence: str, claim: str) -> Verdict:
+    (verdict,) = CRITIC.judge([(evidence, claim)])
+    assert verdict is not None
+    return verdict
+
+
+def figure(name: str, claim: str) -> float:
+    """A figure of a claim on the page."""
+    (found,) = CRITIC.figures([(PAGE, claim)])
     assert found is not None
     return float(found[EVIDENCE_FIGURES.index(name)])
 
 
-def test_it_tells_what_evidence_refutes_apart(critic: CriticSupportScorer) -> None:
-    assert isinstance(critic, VerdictScorer)
+def test_it_tells_what_evidence_refutes_apart() -> None:
+    assert isinstance(CRITIC, VerdictScorer)
 
 
 @pytest.mark.parametrize(
@@ -44,33 +49,24 @@ def test_it_tells_what_evidence_refutes_apart(critic: CriticSupportScorer) -> No
         ("Visitors may climb it from May to September.", "Visitors may dive in the harbour in winter."),
     ],
 )
-def test_a_claim_of_the_page_is_supported_better_than_one_with_something_changed(
-    critic: CriticSupportScorer, right: str, wrong: str
-) -> None:
-    good, bad = critic.score([(PAGE, right), (PAGE, wrong)])
-    assert good is not None
-    assert bad is not None
-    assert good > max(bad, 0.5)
+def test_a_claim_of_the_page_is_supported_better_than_one_with_something_changed(right: str, wrong: str) -> None:
+    assert judge(PAGE, right).supported > max(judge(PAGE, wrong).supported, 0.5)
 
 
-def test_what_else_the_page_says_does_not_take_support_away(critic: CriticSupportScorer) -> None:
+def test_what_else_the_page_says_does_not_take_support_away() -> None:
     claim = "The tower is 41 metres high."
-    alone, among = critic.score(
-        [("The tower is 41 metres high and painted in red and white bands.", claim), (PAGE, claim)]
-    )
-    assert alone is not None
-    assert among is not None
-    assert among > alone - 0.2
+    alone = judge("The tower is 41 metres high and painted in red and white bands.", claim)
+    assert judge(PAGE, claim).supported > alone.supported - 0.2
 
 
-def test_words_numbers_and_the_nearest_sentence_are_seen(critic: CriticSupportScorer) -> None:
-    assert figure(critic, "words", PAGE, "The tower is 41 metres high.") == 1.0
-    assert figure(critic, "nearest", PAGE, "The tower is 41 metres high.") == pytest.approx(1.0)
+def test_words_numbers_and_the_nearest_sentence_are_seen() -> None:
+    assert figure("words", "The tower is 41 metres high.") == 1.0
+    assert figure("nearest", "The tower is 41 metres high.") == pytest.approx(1.0)
     scattered = "Anna Dorst painted the foghorn."
-    assert figure(critic, "rare_words", PAGE, scattered) == pytest.approx(1.0)
-    assert figure(critic, "nearest", PAGE, scattered) < 1.0
-    assert figure(critic, "numbers", PAGE, "It was built in 1871.") == 0.0
-    assert figure(critic, "numbers", PAGE, "It was built in 1907.") < 0.0
+    assert figure("rare_words", scattered) == pytest.approx(1.0)
+    assert figure("nearest", scattered) < 1.0
+    assert figure("numbers", "It was built in 1871.") == 0.0
+    assert figure("numbers", "It was built in 1907.") < 0.0
 
 
 @pytest.mark.parametrize(("evidence", "claim"), [
@@ -78,24 +74,17 @@ def test_words_numbers_and_the_nearest_sentence_are_seen(critic: CriticSupportSc
     ("… !!", "The tower is high."), ("Der Turm ist 41 Meter hoch und steht am Hafen.", "The tower is 41 metres high."),
     ("The tower is 41 metres high.", "Der Turm ist einundvierzig Meter hoch und steht am Hafen."),
 ])  # fmt: skip
-def test_what_cannot_be_judged_is_unknown(critic: CriticSupportScorer, evidence: str, claim: str) -> None:
-    assert critic.judge([(evidence, claim)]) == [None]
+def test_what_cannot_be_judged_is_unknown(evidence: str, claim: str) -> None:
+    assert CRITIC.judge([(evidence, claim)]) == [None]
+    assert CRITIC.score([(evidence, claim)]) == [None]
 
 
-def test_in_other_languages_facts_are_compared(critic: CriticSupportScorer) -> None:
+def test_in_other_languages_facts_are_compared() -> None:
     evidence = "Der Turm am Hafen von Vessen ist 41 Meter hoch. Er wurde im März 1871 gebaut."
-    true, changed, missing = critic.judge(
-        [
-            (evidence, "Der Turm am Hafen von Vessen ist 41 Meter hoch."),
-            (evidence, "Der Turm am Hafen von Vessen ist 44 Meter hoch."),
-            (evidence, "Der Hafen hat Platz für 120 Schiffe."),
-        ]
-    )
-    assert true is None
-    assert changed is not None
+    assert CRITIC.judge([(evidence, "Der Turm am Hafen von Vessen ist 41 Meter hoch.")]) == [None]
+    changed = judge(evidence, "Der Turm am Hafen von Vessen ist 44 Meter hoch.")
     assert (changed.refuted or 0) > 0.5 > changed.supported
-    assert missing is not None
-    assert missing.supported < 0.5
+    assert judge(evidence, "Der Hafen hat Platz für 120 Schiffe.").supported < 0.5
 
 
 @pytest.mark.parametrize(
@@ -108,13 +97,9 @@ def test_in_other_languages_facts_are_compared(critic: CriticSupportScorer) -> N
         ("Visitors may climb it from May to September.", "Visitors may not climb it from May to September."),
     ],
 )  # fmt: skip
-def test_a_contradicted_fact_outweighs_what_the_network_says(
-    critic: CriticSupportScorer, true: str, changed: str
-) -> None:
-    right, wrong = critic.judge([(PAGE, true), (PAGE, changed)])
-    assert right is not None
-    assert wrong is not None
-    assert right.supported > 0.5 > wrong.supported
+def test_a_contradicted_fact_outweighs_what_the_network_says(true: str, changed: str) -> None:
+    wrong = judge(PAGE, changed)
+    assert judge(PAGE, true).supported > 0.5 > wrong.supported
     assert (wrong.refuted or 0) > 0.5
 
 
@@ -122,7 +107,7 @@ def test_a_contradicted_fact_outweighs_what_the_network_says(
 @given(st.text(max_size=80), st.text(max_size=60))
 @example("", "Ì:0:À")
 def test_a_verdict_is_two_probabilities_that_leave_room_for_neither(evidence: str, claim: str) -> None:
-    (verdict,) = CriticSupportScorer().judge([(PAGE + evidence, f"The tower {claim}")])
+    (verdict,) = CRITIC.judge([(PAGE + evidence, f"The tower {claim}")])
     if verdict is not None:
         assert 0 <= verdict.supported <= 1
         if verdict.refuted is None:  # compared by numbers and names alone: an added one supports nothing
@@ -132,16 +117,15 @@ def test_a_verdict_is_two_probabilities_that_leave_room_for_neither(evidence: st
             assert verdict.supported + verdict.refuted <= 1 + 1e-9
 
 
-def test_a_pair_alone_and_among_others_is_judged_the_same(critic: CriticSupportScorer) -> None:
+def test_a_pair_alone_and_among_others_is_judged_the_same() -> None:
     pairs = [
         (PAGE, "The tower is 41 metres high."),
         ("A short text.", "The text is short."),
         (PAGE[:90], "Oil burned."),
     ]
-    assert critic.judge(pairs) == [critic.judge([p])[0] for p in pairs]
+    assert CRITIC.judge(pairs) == [judge(*pair) for pair in pairs]
 
 
 @pytest.mark.parametrize("claim", ["It is 83 metres.", "It was 1911.", "Yes, it is."])
-def test_short_claims_in_english_are_judged(critic: CriticSupportScorer, claim: str) -> None:
-    (judged,) = critic.score([(PAGE, claim)])
-    assert judged is not None
+def test_short_claims_in_english_are_judged(claim: str) -> None:
+    assert 0 <= judge(PAGE, claim).supported <= 1

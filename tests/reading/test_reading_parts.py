@@ -85,20 +85,21 @@ def test_logistic_picks_columns_clips_and_knows_what_it_does_not_know() -> None:
     assert p[3] == pytest.approx(1 / (1 + np.exp(-(0.5 + 1 + 4 + 0.25 * 2 - 0.5 * 4))))
 
 
-def test_logistic_survives_json_and_damage_is_noticed() -> None:
+def test_logistic_survives_json() -> None:
     again = Logistic.from_dict(model().to_dict())
     rows = np.array([[0.3, -0.7]])
     assert again.probability(rows, ("a", "b")) == model().probability(rows, ("a", "b"))
-    damaged: list[dict[str, object]] = [
-        {},
-        {"figures": {"a": [1, 2]}, "intercept": 0, "products": {"a": [0]}},
-        {"figures": {"a": [0, 0, 0, 0, 0]}, "intercept": 0, "products": {"a": [0]}},
-        {"figures": {"a": [0, 1, 0, 1, float("nan")]}, "intercept": 0, "products": {"a": [0]}},
-        {"figures": {"a": [0, 1, 0, 1, 0]}, "intercept": 0},
-        {"figures": {"a": [0, 1, 0, 1, 0]}, "intercept": 0, "products": {"a": [0, 0]}},
-        {"figures": {"a": [0, 1, 0, 1, 0]}, "intercept": 0, "products": {"a": [float("nan")]}},
-    ]
-    for data in damaged:
+
+
+@pytest.mark.parametrize("damage", [
+    {"figures": {"a": [1, 2]}}, {"figures": {"a": [0, 0, 0, 0, 0]}},
+    {"figures": {"a": [0, 1, 0, 1, float("nan")]}}, {"products": {}}, {"products": {"a": [0, 0]}},
+    {"products": {"a": [float("nan")]}}, {"intercept": None},
+])  # fmt: skip
+def test_damage_of_a_logistic_is_noticed(damage: dict[str, object]) -> None:
+    sound = {"figures": {"a": [0, 1, 0, 1, 0]}, "intercept": 0, "products": {"a": [0]}}
+    Logistic.from_dict(sound)
+    for data in (sound | damage, {}):
         with pytest.raises(CalibrationError):
             Logistic.from_dict(data)
 
@@ -142,19 +143,22 @@ def test_a_title_counts_as_seen() -> None:
     assert missing_words(surface(question, asked, words, here, NO_TITLE))[1] == 1  # type: ignore[arg-type]
 
 
-def test_kinds() -> None:
-    assert asked_kind("When did it open?") == "date"
-    assert asked_kind("In what year did it open?") == "date"
-    assert asked_kind("How many people live there?") == "number"
-    assert asked_kind("Who lives there?") == "name"
-    assert asked_kind("Why is it so?") is None
+@pytest.mark.parametrize(("question", "kind"), [
+    ("When did it open?", "date"), ("In what year did it open?", "date"), ("How many people live there?", "number"),
+    ("Who lives there?", "name"), ("Why is it so?", None),
+])  # fmt: skip
+def test_kinds_of_answers_that_are_asked_for(question: str, kind: str | None) -> None:
+    assert asked_kind(question) == kind
+
+
+@pytest.mark.parametrize(("kind", "answer", "typed"), [
+    ("date", "May 1999", 1), ("name", "Tom Hale", 1), ("number", "two", 1), ("number", "Tom Hale", 0),
+    (None, "In", 0.5),
+])  # fmt: skip
+def test_kinds_of_answers(kind: str | None, answer: str, typed: float) -> None:
     text = "In May 1999 Tom Hale sold two boats"
-    words = words_of(text, RARITY)
-    assert is_of_kind("date", words, 3, 11) == 1
-    assert is_of_kind("name", words, 12, 20) == 1
-    assert is_of_kind("number", words, 26, 29) == 1
-    assert is_of_kind("number", words, 12, 20) == 0
-    assert is_of_kind(None, words, 0, 2) == 0.5
+    start = text.index(answer)
+    assert is_of_kind(kind, words_of(text, RARITY), start, start + len(answer)) == typed
 
 
 @pytest.mark.parametrize(("text", "english"), [
