@@ -9,8 +9,9 @@ import pytest
 from hashing_embedder import HashingEmbedder
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from test_retrievers import CORPUS
 
-from shared_core.errors import IndexCorruptedError, IndexMissingError, InputError, PassageError, StoreError
+from shared_core.errors import IndexCorruptedError, IndexMissingError, InputError, StoreError
 from shared_core.retrieval import BM25Retriever, ChromaRetriever, DenseRetriever, HybridRetriever
 from shared_core.retrieval.chroma import Rows
 from shared_core.retrieval.embedding import windows
@@ -19,48 +20,9 @@ from shared_core.types import Passage
 chromadb = pytest.importorskip("chromadb")
 Settings = pytest.importorskip("chromadb.config").Settings
 
-CORPUS = [
-    Passage("a", "Mira Dorn built the bridge. It stands to this day in the old town. Boats pass under it.", "Bridges"),
-    Passage(
-        "ü/c 1", "東京タワーは東京にある。富士山は日本一高い。", "東京", {"n": 2, "f": 2.0, "t": True, "none": None}
-    ),
-    Passage("e", "", "", {"empty": "", "inf": float("inf"), "none": None}),
-    Passage("z", "line one\n\n  line two\t\x00 end ", " spaced "),
-]
-
 
 def chroma(**options: Any) -> ChromaRetriever:
     return ChromaRetriever(embedder=HashingEmbedder(), **options)
-
-
-def exercise(retriever: ChromaRetriever) -> None:
-    """Everything a collection must do, wherever it lies."""
-    retriever.add(CORPUS)
-    assert set(retriever.ids()) == {p.id for p in CORPUS}
-    assert len(retriever) == 4
-    assert retriever.get(["z", "nobody", "ü/c 1", "a", "e"]) == [CORPUS[3], CORPUS[1], CORPUS[0], CORPUS[2]]
-    assert retriever.retrieve("Boats pass under it.", k=1)[0].with_score(None) == CORPUS[0]
-    assert retriever.retrieve("富士山は日本一高い。", k=50)[0].id == "ü/c 1"
-    assert len(retriever.retrieve("boats", k=50)) == 4
-    assert retriever.retrieve("  ") == []
-    assert [p.id for p in retriever.retrieve("boats", where={"t": True, "n": {"$lt": 3}})] == ["ü/c 1"]
-    assert retriever.retrieve("boats", where={"none": "x"}) == []
-    many = retriever.retrieve_many(["boats", "", "富士山"], 2)
-    assert many == [retriever.retrieve("boats", 2), [], retriever.retrieve("富士山", 2)]
-    retriever.add([Passage("a", "Only this now.", metadata={"k": "v"}), Passage("ü/c 1", "短い", metadata={"n": 3})])
-    assert retriever.get(["a"]) == [Passage("a", "Only this now.", metadata={"k": "v"})]
-    assert retriever.retrieve("boats", where={"t": True}) == []
-    assert retriever.retrieve("boats", where={"n": 3})[0].text == "短い"
-    assert all((p.score or 0) < 0.9 for p in retriever.retrieve("Boats pass under it."))
-    retriever.delete(["a", "nobody"])
-    assert set(retriever.ids()) == {"ü/c 1", "e", "z"}
-    retriever.delete(retriever.ids())
-    assert len(retriever) == 0
-    assert retriever.retrieve("boats") == []
-
-
-def test_in_memory() -> None:
-    exercise(chroma())
 
 
 def test_in_memory_collections_are_apart_and_freed() -> None:
@@ -75,7 +37,6 @@ def test_in_memory_collections_are_apart_and_freed() -> None:
 
 
 def test_in_a_folder_it_lasts(tmp_path: Path) -> None:
-    exercise(chroma(path=tmp_path / "index"))
     chroma(path=tmp_path / "index").add(CORPUS)
     again = chroma(path=tmp_path / "index", create=False)
     assert again.get(["a"]) == [CORPUS[0]]
@@ -83,8 +44,8 @@ def test_in_a_folder_it_lasts(tmp_path: Path) -> None:
     assert HybridRetriever(retrievers=[lexical, again]).retrieve("who built the bridge")[0].id == "a"
 
 
-def test_on_a_server(server: str) -> None:
-    exercise(chroma(url=server))
+def test_a_collection_of_a_server_is_missing_or_bound_to_its_embedder(server: str) -> None:
+    chroma(url=server)
     with pytest.raises(IndexMissingError):
         chroma(url=server, collection="nobody", create=False)
     with pytest.raises(StoreError, match="another"):
@@ -120,12 +81,6 @@ def test_damage_is_noticed(tmp_path: Path) -> None:
 
 
 def test_bad_input_is_refused(tmp_path: Path) -> None:
-    retriever = chroma()
-    with pytest.raises(InputError):
-        retriever.retrieve("boats", 0)
-    with pytest.raises(PassageError):
-        retriever.add([Passage("a", "one"), Passage("a", "two")])
-    assert len(retriever) == 0
     for options in ({"path": tmp_path, "url": "http://x"}, {"url": "nonsense"}, {"url": "http://h:99999"}):
         with pytest.raises(InputError):
             chroma(**options)

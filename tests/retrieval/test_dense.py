@@ -43,19 +43,6 @@ def test_scores_are_the_best_cosine_and_k_may_exceed_the_corpus() -> None:
     assert scores == sorted(scores, reverse=True)
 
 
-def test_add_delete_filter_and_empty_query() -> None:
-    retriever = DenseRetriever(CORPUS, embedder=HashingEmbedder())
-    assert retriever.retrieve(" ") == []
-    assert [p.id for p in retriever.retrieve("zebras", where={"n": 1})] == ["short"]
-    retriever.delete(["long"])
-    retriever.add([Passage("short", "Trains run on rails.")])
-    assert retriever.ids() == ["short", "empty"]
-    assert retriever.retrieve("trains run on rails")[0].score == pytest.approx(1.0, abs=1e-5)
-    assert retriever.retrieve("trains", where={"n": 1}) == []
-    retriever.delete(["short", "empty"])
-    assert retriever.retrieve("trains") == []
-
-
 def test_an_embedder_that_errs_is_named() -> None:
     class Broken(HashingEmbedder):
         def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared_core.errors import InputError, PassageError, RetrievalError
-from shared_core.retrieval import BM25Retriever, DenseRetriever, HybridRetriever, Retriever
+from shared_core.retrieval import BM25Retriever, DenseRetriever, HybridRetriever
 from shared_core.types import Passage
 
 
@@ -28,10 +28,6 @@ CORPUS = [
     Passage("b", "The museum keeps letters.", metadata={"n": 2}),
     Passage("c", "Stone bridges cross rivers.", metadata={"n": 3}),
 ]
-
-
-def hybrid(passages: Sequence[Passage] = CORPUS) -> HybridRetriever:
-    return HybridRetriever(passages, embedder=HashingEmbedder())
 
 
 def test_reciprocal_ranks_are_the_formula() -> None:
@@ -67,28 +63,14 @@ def test_fusion_is_sorted_bounded_and_complete(lists: list[dict[str, float | Non
     assert len(found) == min(k, len({i for r in lists for i in r}))
 
 
+def test_passages_are_added_to_the_default_two() -> None:
+    assert HybridRetriever(CORPUS, embedder=HashingEmbedder()).ids() == ["a", "b", "c"]
+
+
 def test_one_retriever_keeps_its_order() -> None:
     lexical = BM25Retriever(CORPUS)
     found = HybridRetriever([lexical]).retrieve("bridge over rivers")
     assert [p.id for p in found] == [p.id for p in lexical.retrieve("bridge over rivers")]
-
-
-def test_default_is_an_index_with_all_operations() -> None:
-    retriever = hybrid()
-    assert isinstance(retriever, Retriever)
-    assert retriever.retrieve("who built the bridge?", k=50)[0].id == "a"
-    assert retriever.retrieve("\t") == []
-    assert {p.id for p in retriever.retrieve("bridge", where={"n": {"$gte": 2}})} == {"b", "c"}
-    retriever.add([Passage("d", "Volcanoes erupt."), Passage("b", "Replaced by trains.")])
-    retriever.delete(["a", "nobody"])
-    assert (len(retriever), set(retriever.ids())) == (3, {"b", "c", "d"})
-    assert retriever.get(["d", "a"])[0].text == "Volcanoes erupt."
-    assert retriever.retrieve_many(["volcanoes", "", "trains"], 1) == [
-        retriever.retrieve("volcanoes", 1),
-        [],
-        retriever.retrieve("trains", 1),
-    ]
-    assert HybridRetriever(CORPUS, embedder=HashingEmbedder()).ids() == ["a", "b", "c"]
 
 
 def test_nothing_is_added_to_one_retriever_only() -> None:
@@ -103,8 +85,6 @@ def test_nothing_is_added_to_one_retriever_only() -> None:
 
 
 def test_bad_input_is_refused() -> None:
-    with pytest.raises(InputError):
-        hybrid().retrieve("q", 0)
     with pytest.raises(InputError, match="filter"):
         HybridRetriever(retrievers=[Fixed({"x": 1.0})]).retrieve("q", where={"n": 1})
     with pytest.raises(RetrievalError, match="without a score") as caught:
