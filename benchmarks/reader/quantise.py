@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -24,8 +24,7 @@ from benchmarks.reader.base import base_parameters, find_base
 from benchmarks.reader.export import NETWORK, describe
 from benchmarks.reader.graphs import Largest, encoder, lower, upper
 from shared_core.documents.load import load_document
-from shared_core.reading.model import ReadingModel
-from shared_core.reading.network import Network, States
+from shared_core.reading.network import Network
 from shared_core.reading.prepared import Beside
 from shared_core.reading.weights import RARITY_STEPS, WEIGHTS, Weights
 from shared_core.retrieval import minilm
@@ -115,24 +114,22 @@ def _read(words: MiniLM, archive: Mapping[str, Array]) -> tuple[Inputs, Inputs]:
     below: list[dict[str, Array]] = []
     above: list[dict[str, Array]] = []
 
-    class Watched(Network):
-        def lower(self, words: NDArray[np.float32]) -> States:
-            below.append({"words": words})
-            return super().lower(words)
+    def watched(graph: Callable[..., list[Array]], seen: list[dict[str, Array]]) -> Callable[..., list[Array]]:
+        def run(**inputs: Array) -> list[Array]:
+            seen.append(inputs)
+            return graph(**inputs)
 
-        def upper(self, *arguments: Any) -> Any:
-            names = ("question", "window", "question_features", "window_features")
-            states = [a.states if isinstance(a, States) else a for a in arguments[:4]]
-            above.append({n: s[None] for n, s in zip(names, states)} | {"side": np.array([int(arguments[4])])})
-            return super().upper(*arguments)
+        return run
 
-    model = ReadingModel(words, Watched(archive))
+    network = Network(words, archive)
+    network.lower, network.upper = watched(network.lower, below), watched(network.upper, above)
     asked = [json.loads(line) for line in (EXAMPLES / "demo_questions.jsonl").read_text("utf-8").splitlines()]
     passages = texts()
-    known = cast(Weights, SimpleNamespace(rarity=archive["rarity"].astype(np.float32) / RARITY_STEPS))
+    rarity = archive["rarity"].astype(np.float32) / RARITY_STEPS
+    known = cast(Weights, SimpleNamespace(network=network, rarity=rarity))
     for i, row in enumerate(asked):
         for claim in (False, True):
-            Beside(model, known, row["question"], claim=claim).read(passages[i % len(passages)])
+            Beside(known, row["question"], claim=claim).read(passages[i % len(passages)])
     return below, above
 
 

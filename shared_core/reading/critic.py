@@ -14,9 +14,8 @@ from shared_core.reading.candidates import log_sum
 from shared_core.reading.confidence import sigmoid
 from shared_core.reading.evidence import EVIDENCE_FIGURES, evidence_figures
 from shared_core.reading.language import is_english
-from shared_core.reading.model import ReadingModel, load_network
 from shared_core.reading.prepared import Beside
-from shared_core.reading.weights import WEIGHTS, Weights, version_of
+from shared_core.reading.weights import WEIGHTS, Weights, load_weights, version_of
 from shared_core.retrieval.graphs import each
 from shared_core.support.pickling import Remade
 from shared_core.types import Passage
@@ -72,8 +71,8 @@ class CriticSupportScorer(Remade):
         rated = iter(each(self._rate, pairs))
         return [[next(rated) for _ in r.passages] for r in requests]
 
-    def _loaded(self) -> tuple[ReadingModel, Weights]:
-        return load_network(self._path)
+    def _loaded(self) -> Weights:
+        return load_weights(self._path)
 
     def figures(self, pairs: Sequence[tuple[str, str]]) -> list[NDArray[np.float64] | None]:
         """Return the figures behind the verdict on each pair (``evidence.EVIDENCE_FIGURES``), for fitting.
@@ -86,13 +85,13 @@ class CriticSupportScorer(Remade):
         evidence, claim = pair
         if not (evidence.strip() and claim.strip() and is_english(evidence) and is_english(claim, beside=evidence)):
             return None
-        return evidence_figures(Beside(*self._loaded(), claim, claim=True), claim, evidence)
+        return evidence_figures(Beside(self._loaded(), claim, claim=True), claim, evidence)
 
     def _judge(self, pair: tuple[str, str]) -> Verdict | None:
         found = self._figures(pair)
         if found is None:
             return _by_facts(*pair)
-        supported = self._loaded()[1].support.probability(found[None], EVIDENCE_FIGURES)[0]
+        supported = self._loaded().support.probability(found[None], EVIDENCE_FIGURES)[0]
         if supported is None:
             return None
         refuted, nearest, contradicted = (
@@ -107,9 +106,9 @@ class CriticSupportScorer(Remade):
         question, passage = pair
         if not (question.strip() and passage.text.strip() and is_english(question) and is_english(passage.text)):
             return None
-        model, weights = self._loaded()
+        weights = self._loaded()
         slope, intercept = weights.relevance
-        read = Beside(model, weights, question).read(passage.text, passage.title)
+        read = Beside(weights, question).read(passage.text, passage.title)
         odds = [log_sum(logits.sentence) for logits in read]
         return sigmoid(slope * max(odds) + intercept) if odds else None
 

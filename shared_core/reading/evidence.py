@@ -15,8 +15,7 @@ import numpy as np
 from shared_core.citation.facts import compare_claim
 from shared_core.citation.sentences import split_sentences
 from shared_core.reading.features import NUMBER, NUMBER_WORD, RARITY, Words, is_among
-from shared_core.reading.model import log_odds
-from shared_core.reading.network import REFUTED
+from shared_core.reading.network import REFUTED, log_odds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -21,12 +21,12 @@ from shared_core.reading.entries import DEFINES, Entry, above, lacks_options, of
 from shared_core.reading.features import content_of, is_among, is_of_kind, missing_words, words_of
 from shared_core.reading.lacking import Lacking, Shape, lacking, shape_of
 from shared_core.reading.language import is_english
-from shared_core.reading.model import ReadingModel, load_network, log_odds
+from shared_core.reading.network import log_odds
 from shared_core.reading.prepared import Asked, Placed, Prepared, Window, overlaps, whole_words
 from shared_core.reading.questions import is_titled, only_refers, opens_in_english, repeats, words
 from shared_core.reading.rewording import reword
 from shared_core.reading.values import absent_values, gives_another, gives_date, values_of
-from shared_core.reading.weights import WEIGHTS, Weights, version_of
+from shared_core.reading.weights import WEIGHTS, Weights, load_weights, version_of
 from shared_core.retrieval.graphs import each
 from shared_core.support.options import entry_at
 from shared_core.support.pickling import Remade
@@ -110,7 +110,7 @@ class ExtractiveReader(Remade):
         self._room = cache_passages
         self._cache: OrderedDict[tuple[str, str], Prepared] = OrderedDict()
         self._lock = threading.Lock()
-        self._parts: tuple[ReadingModel, Weights] | None = None
+        self._weights: Weights | None = None
 
     @property
     def name(self) -> str:
@@ -131,18 +131,18 @@ class ExtractiveReader(Remade):
                 results.append(error)
         return results
 
-    def loaded(self) -> tuple[ReadingModel, Weights]:
-        """The network and the weights, loaded at the first call."""
-        if self._parts is None:
-            self._parts = load_network(self._path)
-        return self._parts
+    def loaded(self) -> Weights:
+        """The weights with the network, loaded at the first call."""
+        if self._weights is None:
+            self._weights = load_weights(self._path)
+        return self._weights
 
     def _read(self, request: Read) -> ReadResult:
         if not isinstance(request.question, str) or not request.question.strip():
             raise QuestionError("The question is empty.", hint="Ask something.")
         if request.limit < 1:
             raise InputError(f"limit must be at least 1, not {request.limit!r}.", hint="Usual: 1 to 5.")
-        weights = self.loaded()[1]
+        weights = self.loaded()
         expected = weights.expected if request.expected is None else request.expected
         if not 0 < expected < 1:
             raise InputError(f"expected must be in (0, 1), not {expected!r}.", hint="None is the reader's own.")
@@ -180,7 +180,7 @@ class ExtractiveReader(Remade):
 
         The second is the first times P(right, if there is an answer): ``expected`` moves the first only.
         """
-        weights = self.loaded()[1]
+        weights = self.loaded()
         rows = figures(list(candidates), question)
         (any_answer,) = weights.answerable.probability(rows[:1], FIGURES)
         if any_answer is None:
@@ -206,10 +206,10 @@ class ExtractiveReader(Remade):
 
     def shape_of(self, question: str) -> Shape:
         """A question's form, of which some figures are that probabilities are computed from."""
-        return shape_of(question, words_of(question, self.loaded()[1].rarity))
+        return shape_of(question, words_of(question, self.loaded().rarity))
 
     def _find(self, asked: Asked, passages: Sequence[Passage], spans: Sequence[Span] = ()) -> Found:
-        weights = self.loaded()[1]
+        weights = self.loaded()
 
         def look(number: int) -> list[Placed]:
             prepared = self._prepared(passages[number])
@@ -261,7 +261,7 @@ class ExtractiveReader(Remade):
         unknown = absent_values(values_of(question), told)
         absent = {ABSENT} if lost_option or unknown else set()
         of_another = [any(v.code and gives_another(v, place) for v in unknown) for place in places]
-        lost = self.loaded()[1].conflicts.score
+        lost = self.loaded().conflicts.score
         out = []
         for c in candidates:
             passage = passages[c.passage]
@@ -275,7 +275,9 @@ class ExtractiveReader(Remade):
 
     def _beside(self, asked: Asked, number: int, prepared: Prepared, window: Window) -> Placed:
         seen = asked.beside(prepared, window)
-        return Placed(number, prepared, window, seen, self.loaded()[0].score_cheaply(asked.apart, window.apart, seen))
+        return Placed(
+            number, prepared, window, seen, self.loaded().network.score_cheaply(asked.apart, window.apart, seen)
+        )
 
     def _passage_scores(self, count: int, candidates: list[Candidate], order: list[Placed]) -> tuple[float, ...]:
         """For each passage its best sentence's score; below these, in the cheap score's order, what was not read."""
@@ -303,17 +305,17 @@ class ExtractiveReader(Remade):
             claim = self._asked(f"{asked.text} {answer}")
             window = close[candidate.place]
             seen = claim.beside(window.prepared, window.window)
-            return log_odds(self.loaded()[0].together(claim.apart, window.window.apart, seen, claim=True).support)
+            return log_odds(self.loaded().network.together(claim.apart, window.window.apart, seen, claim=True).support)
 
         chosen = sorted({*range(min(VERIFIED, len(ranked))), *(i for i in judged if i is not None)})
         verified = dict(zip(chosen, each(verify, chosen)))
         return [replace(c, verified=verified.get(i)) for i, c in enumerate(ranked)]
 
     def _reword(self, question: str, passages: Sequence[Passage]) -> str:
-        return reword(question, passages, self.loaded()[0].tokenizer.number)
+        return reword(question, passages, self.loaded().network.tokenizer.number)
 
     def _asked(self, text: str) -> Asked:
-        return Asked.of(*self.loaded(), text)
+        return Asked.of(self.loaded(), text)
 
     def _prepared(self, passage: Passage) -> Prepared:
         key = passage.title, passage.text
@@ -322,7 +324,7 @@ class ExtractiveReader(Remade):
                 self._cache.move_to_end(key)
                 return self._cache[key]
         sentences = _with_reasons(passage.text, self._splitter(passage.text))
-        prepared = Prepared.of(*self.loaded(), passage.text, passage.title, sentences)
+        prepared = Prepared.of(self.loaded(), passage.text, passage.title, sentences)
         with self._lock:
             self._cache[key] = prepared
             while len(self._cache) > self._room:
@@ -331,9 +333,9 @@ class ExtractiveReader(Remade):
 
     def _sentences(self, asked: Asked, place: int, beside: Placed, lacks: Lacking) -> list[Candidate]:
         """The sentences of one window, read together with the question."""
-        model, weights = self.loaded()
+        weights = self.loaded()
         window, prepared, seen = beside.window, beside.prepared, beside.seen
-        logits = model.together(asked.apart, window.apart, seen)
+        logits = weights.network.together(asked.apart, window.apart, seen)
         missing = missing_words(seen)
         stems, rarity = content_of(asked.words)
         out = []

@@ -13,13 +13,17 @@ question. ``benchmarks/reader`` trains the network and makes the graphs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from shared_core.reading.features import Surface
+from shared_core.reading.pieces import Pieces, PieceTokenizer
 from shared_core.retrieval.graphs import Graph
+from shared_core.retrieval.minilm import MiniLM
 
 SUPPORTED, UNSUPPORTED, REFUTED = range(3)
 """Classes of the critic."""
@@ -39,10 +43,41 @@ class States(NamedTuple):
     weight: NDArray[np.float32]
 
 
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """A text with its states after the lower layers."""
+
+    pieces: Pieces
+    states: States
+
+
+class Logits(NamedTuple):
+    """The network's output for one pair.
+
+    Attributes:
+        start, end, sentence: (tokens of the text,) float64, compared with 0 for "no answer".
+        window: part of all of them: how far the window answers.
+        support: (3,) float64 log-probabilities of SUPPORTED, UNSUPPORTED, REFUTED.
+    """
+
+    start: NDArray[np.float64]
+    end: NDArray[np.float64]
+    sentence: NDArray[np.float64]
+    window: float
+    support: NDArray[np.float64]
+
+
+def log_odds(support: NDArray[np.float64]) -> float:
+    """Log-odds of SUPPORTED against the other classes, of (3,) log-probabilities; between -15 and 15."""
+    rest = float(np.logaddexp(support[UNSUPPORTED], support[REFUTED]))
+    return float(np.clip(support[SUPPORTED] - rest, -15.0, 15.0))
+
+
 class Network:
-    """The graphs of the network. Thread-safe.
+    """The graphs of the network, run over single texts: the result for one never depends on the others. Thread-safe.
 
     Args:
+        encoder: its word vectors and word pieces are used.
         archive: arrays of the file of weights.
 
     Raises:
@@ -51,60 +86,42 @@ class Network:
         KeyError: an array is missing.
     """
 
-    def __init__(self, archive: Mapping[str, NDArray[Any]]) -> None:
-        self._lower, self._upper = Graph(archive, "lower"), Graph(archive, "upper")
+    def __init__(self, encoder: MiniLM, archive: Mapping[str, NDArray[Any]]) -> None:
+        self.tokenizer = PieceTokenizer(encoder)
+        self.lower: Callable[..., list[NDArray[Any]]] = Graph(archive, "lower")
+        self.upper: Callable[..., list[NDArray[Any]]] = Graph(archive, "upper")
+        self._encoder = encoder
         self._weigh, self._scale = archive["weigh"], archive["cheap_scale"]
 
-    def lower(self, words: NDArray[np.float32]) -> States:
-        """Run the lower layers on the (1, n, 384) word vectors of a text."""
-        return States(*(out[0] for out in self._lower(words=words)))
+    def apart(self, pieces: Pieces) -> Apart:
+        """Run the lower layers on one text."""
+        return Apart(pieces, States(*(out[0] for out in self.lower(words=self._encoder.words(pieces.ids)))))
 
-    def score_cheaply(
-        self,
-        question: States,
-        window: States,
-        body: slice,
-        question_features: NDArray[np.float32],
-        covered: float,
-    ) -> float:
-        """Score how far a window looks like answering, before both are read together; any scale.
-
-        Args:
-            question, window: of m and n pieces.
-            body: the window's own pieces, without title and marks.
-            question_features: (m, QUESTION_FEATURES).
-            covered: the window's and title's share of the question's words.
-        """
-        held = window.near[body]
-        near = (question.near @ held.T).max(axis=1) if len(held) else np.full(len(question.near), -1.0)
-        weight = question.weight + question_features @ self._weigh
+    def score_cheaply(self, asked: Apart, window: Apart, seen: Surface) -> float:
+        """Score a window before it is read together with the question; comparable among windows."""
+        covered = float(seen.tokens[:, -1].max(initial=0.0))
+        held = window.states.near[window.pieces.body]
+        near = (asked.states.near @ held.T).max(axis=1) if len(held) else np.full(len(asked.states.near), -1.0)
+        weight = asked.states.weight + _spread(asked.pieces, seen.question) @ self._weigh
         shares = np.exp(weight - weight.max())
         return float(self._scale[0] * (shares @ near) / shares.sum() + self._scale[1] * covered)
 
-    def upper(
-        self,
-        question: States,
-        window: States,
-        question_features: NDArray[np.float32],
-        window_features: NDArray[np.float32],
-        claim: bool,
-    ) -> tuple[NDArray[np.float32], float, NDArray[np.float32]]:
-        """Run the upper layers on a question (or claim) of m pieces together with a window of n.
-
-        Args:
-            question, window: of ``lower``.
-            question_features: (m, QUESTION_FEATURES); ``window_features``: (n, TOKEN_FEATURES).
-            claim: whether the question is a claim.
-
-        Returns:
-            (n, 3) logits of start, end and sentence, compared with 0 for "no answer"; the window's part of them; (3,)
-            logits of SUPPORTED, UNSUPPORTED and REFUTED.
-        """
-        logits, verdict, support = self._upper(
-            question=question.states[None],
-            window=window.states[None],
-            question_features=question_features[None],
-            window_features=window_features[None],
+    def together(self, asked: Apart, window: Apart, seen: Surface, *, claim: bool = False) -> Logits:
+        """Run the upper layers on a question (or claim) together with a window (or evidence)."""
+        logits, verdict, support = self.upper(
+            question=asked.states.states[None],
+            window=window.states.states[None],
+            question_features=_spread(asked.pieces, seen.question)[None],
+            window_features=_spread(window.pieces, seen.tokens)[None],
             side=np.array([int(claim)], np.int64),
         )
-        return logits[0], float(verdict[0, 0]), support[0]
+        start, end, sentence = logits[0, window.pieces.body].astype(np.float64).T
+        known = support[0] - np.logaddexp.reduce(support[0].astype(np.float64))
+        return Logits(start, end, sentence, float(verdict[0, 0]), known)
+
+
+def _spread(pieces: Pieces, features: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Features of a text's own pieces as those of all its pieces: zeros for the title and the marks."""
+    out = np.zeros((len(pieces.ids), features.shape[1]), np.float32)
+    out[pieces.body] = features
+    return out

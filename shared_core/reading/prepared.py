@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from shared_core.citation.sentences import split_sentences
 from shared_core.reading.features import Surface, Tokens, Words, asked_kind, surface, words_of
 from shared_core.reading.lacking import Shape, shape_of
-from shared_core.reading.model import Apart, Logits, ReadingModel
+from shared_core.reading.network import Apart, Logits
 from shared_core.reading.weights import Weights
 from shared_core.types import Span
 
@@ -35,14 +35,12 @@ class Prepared:
     windows: list[Window]
 
     @classmethod
-    def of(
-        cls, model: ReadingModel, weights: Weights, text: str, title: str, sentences: Sequence[tuple[int, int]]
-    ) -> Prepared:
+    def of(cls, weights: Weights, text: str, title: str, sentences: Sequence[tuple[int, int]]) -> Prepared:
         """Cut a passage into windows and run the lower layers on each."""
-        words = words_of(text, weights.rarity)
+        network, words = weights.network, words_of(text, weights.rarity)
         windows = [
-            Window(model.apart(p), Tokens.of(words, p.body_ids, p.starts, sentences))
-            for p in model.tokenizer.windows(text, title, sentences)
+            Window(network.apart(p), Tokens.of(words, p.body_ids, p.starts, sentences))
+            for p in network.tokenizer.windows(text, title, sentences)
         ]
         of_title = words_of(title, weights.rarity).content
         return cls(list(sentences), words, of_title, np.union1d(words.stem, of_title), windows)
@@ -60,12 +58,12 @@ class Asked:
     shape: Shape
 
     @classmethod
-    def of(cls, model: ReadingModel, weights: Weights, text: str) -> Asked:
+    def of(cls, weights: Weights, text: str) -> Asked:
         """Run the lower layers on a question or claim."""
-        pieces = model.tokenizer.asked(text)
+        pieces = weights.network.tokenizer.asked(text)
         words = words_of(text, weights.rarity)
         tokens = Tokens.of(words, pieces.body_ids, pieces.starts, [])
-        return cls(text, model.apart(pieces), words, tokens, asked_kind(text), shape_of(text, words))
+        return cls(text, weights.network.apart(pieces), words, tokens, asked_kind(text), shape_of(text, words))
 
     @property
     def has_words(self) -> bool:
@@ -81,14 +79,14 @@ class Beside:
     """Runs the network on a question or claim, prepared once, together with any number of texts.
 
     Args:
-        model, weights: as loaded.
+        weights: as loaded.
         asked: the question or claim.
         claim: whether it is a claim.
     """
 
-    def __init__(self, model: ReadingModel, weights: Weights, asked: str, *, claim: bool = False) -> None:
-        self._model, self._weights, self._claim = model, weights, claim
-        self._asked = Asked.of(model, weights, asked)
+    def __init__(self, weights: Weights, asked: str, *, claim: bool = False) -> None:
+        self._weights, self._claim = weights, claim
+        self._asked = Asked.of(weights, asked)
         self.words = self._asked.words
 
     def words_of(self, text: str) -> Words:
@@ -100,9 +98,9 @@ class Beside:
         asked = self._asked
         if not asked.has_words:
             return []
-        prepared = Prepared.of(self._model, self._weights, text, title, split_sentences(text))
+        prepared = Prepared.of(self._weights, text, title, split_sentences(text))
         return [
-            self._model.together(asked.apart, window.apart, asked.beside(prepared, window), claim=self._claim)
+            self._weights.network.together(asked.apart, window.apart, asked.beside(prepared, window), claim=self._claim)
             for window in prepared.windows
         ]
 

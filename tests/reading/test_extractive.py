@@ -79,7 +79,7 @@ def test_the_retrievers_order_counts() -> None:
     question = "Who is the harbour master?"
     first, last = (read(question, *order).readings[0] for order in ([FERRY, *filler], [*filler, FERRY]))
     assert first.quote == last.quote  # what is said counts for more
-    assert first.score - last.score == pytest.approx(READER.loaded()[1].rank_prior * math.log(4))
+    assert first.score - last.score == pytest.approx(READER.loaded().rank_prior * math.log(4))
     assert first.score > last.score
 
 

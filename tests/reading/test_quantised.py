@@ -14,9 +14,9 @@ from benchmarks.reader.export import NETWORK, average, read, write
 from benchmarks.reader.network import Inputs, forward, read_apart, score_cheaply
 from shared_core.errors import InputError
 from shared_core.reading.features import QUESTION_FEATURES, TOKEN_FEATURES, Surface
-from shared_core.reading.model import ReadingModel, load_network
+from shared_core.reading.network import Network
 from shared_core.reading.pieces import Pieces
-from shared_core.reading.weights import WEIGHTS
+from shared_core.reading.weights import WEIGHTS, load_weights
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("onnxruntime")
@@ -28,8 +28,8 @@ HEAVY = {"torch", "transformers", "sentence_transformers", "safetensors", "chrom
 
 
 @pytest.fixture(scope="module")
-def model() -> ReadingModel:
-    return load_network(WEIGHTS)[0]
+def model() -> Network:
+    return load_weights(WEIGHTS).network
 
 
 def random_features(asked: Pieces, window: Pieces, seed: int) -> Surface:
@@ -63,7 +63,7 @@ def in_torch(asked: Pieces, window: Pieces, seen: Surface, claim: bool) -> tuple
 
 
 @pytest.mark.parametrize("claim", [False, True])
-def test_logits_are_those_of_the_trained_network(model: ReadingModel, claim: bool) -> None:
+def test_logits_are_those_of_the_trained_network(model: Network, claim: bool) -> None:
     for seed, question in enumerate(QUESTIONS):
         asked = model.tokenizer.asked(question)
         (window,) = model.tokenizer.windows(TEXT, "Corrow Point", [(0, 62), (63, len(TEXT))])

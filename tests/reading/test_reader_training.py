@@ -359,7 +359,7 @@ def test_probabilities_are_fitted_on_the_figures_they_are_computed_from() -> Non
     passages = (Passage("a", text, "Skarn"), Passage("b", "The mill was finished in 1902. It ground rye.", "Mills"))
     case = Case("When was the lighthouse of Skarn finished?", ("1871",), passages, "answerable", ("a",))
     reader = ExtractiveReader()
-    weights = reader.loaded()[1]
+    weights = reader.loaded()
     measured = measure(reader, case)
     assert measured is not None
     (fitted,) = weights.answerable.probability(measured.rows[:1], FIGURES)

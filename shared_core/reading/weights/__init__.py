@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,7 @@ from shared_core.reading.conflicts import CONFLICTS
 from shared_core.reading.features import RARITY_BUCKETS
 from shared_core.reading.network import Network
 from shared_core.retrieval.graphs import read_archive
+from shared_core.retrieval.minilm import load_model
 
 WEIGHTS = Path(__file__).parent / "network.npz"
 """The weights that ship; ``network.json`` beside them holds the calibration and names their sources."""
@@ -61,7 +63,7 @@ class Weights:
     """Everything reader and critic learned.
 
     Attributes:
-        network: the graphs.
+        network: its graphs.
         rarity: (RARITY_BUCKETS,) float32.
         span_share: how much the best span's logit counts in a sentence's score, 0 to 1.
         rank_prior: how much the retriever's order counts: taken off a score, times ln(rank), at least 0.
@@ -92,7 +94,7 @@ class Weights:
         """Load ``path`` and the JSON file beside it.
 
         Raises:
-            MissingDependencyError: onnxruntime is not installed.
+            MissingDependencyError: onnxruntime or tokenizers is not installed.
             ModelLoadError: a file is missing or damaged, or the two do not belong together.
             CalibrationError: the calibration cannot be used.
         """
@@ -103,9 +105,9 @@ class Weights:
             raise ModelLoadError(f"The reader's weights cannot be read: {error}", hint=_HINT) from error
         if about.get("sha256") != digest:
             raise ModelLoadError(f"{path} and the JSON file beside it do not belong together.", hint=_HINT)
-        archive = read_archive(path)
+        archive, encoder = read_archive(path), load_model()
         try:
-            network = Network(archive)
+            network = Network(encoder, archive)
             rarity = archive["rarity"].astype(np.float32) / np.float32(RARITY_STEPS)
             numbers = [float(about[name]) for name in ("span_share", "rank_prior", "together", "expected")]
             relevance = float(about["relevance"][0]), float(about["relevance"][1])
@@ -142,6 +144,19 @@ class Weights:
         """
         found = (1 - self.span_share) * sentence + self.span_share * span
         return found - self.rank_prior * math.log(rank)
+
+
+_known: dict[Path, Weights] = {}
+_lock = threading.Lock()
+
+
+def load_weights(path: Path) -> Weights:
+    """Load the weights of a file once per process, for all readers and critics; errors as ``Weights.load``."""
+    with _lock:
+        key = path.resolve()
+        if key not in _known:
+            _known[key] = Weights.load(path)
+        return _known[key]
 
 
 def version_of(path: Path) -> str:
