@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from shared_core.reading.lacking import Lacking, Shape
+from shared_core.reading.features import Lacking, Shape
 
 MAX_ANSWER_TOKENS = 25
 

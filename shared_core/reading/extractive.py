@@ -18,8 +18,17 @@ from shared_core.reading.candidates import FIGURES, Candidate, best_span, distin
 from shared_core.reading.confidence import add_log_odds, shift
 from shared_core.reading.conflicts import ABSENT, OPPOSITE, VALUE, find_conflicts
 from shared_core.reading.entries import DEFINES, Entry, above, lacks_options, of_entries_asked
-from shared_core.reading.features import content_of, is_among, is_of_kind, missing_words, words_of
-from shared_core.reading.lacking import Lacking, Shape, lacking, shape_of
+from shared_core.reading.features import (
+    Lacking,
+    Shape,
+    content_of,
+    is_among,
+    is_of_kind,
+    lacking,
+    missing_words,
+    shape_of,
+    words_of,
+)
 from shared_core.reading.language import is_english
 from shared_core.reading.network import log_odds
 from shared_core.reading.prepared import Asked, Placed, Prepared, Window, overlaps, whole_words

@@ -1,4 +1,4 @@
-"""Surface features: words, matches with the question, capitals, numbers, rarity.
+"""Surface features: words, matches with the question, capitals, numbers, rarity, words that are lacking.
 
 The embedding model is uncased and blurs names and numbers; these features give back what it loses. All are per token
 of the embedding model (word pieces inherit from their word).
@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,10 @@ STOP_WORDS = word_list("stop")
 """Words that name nothing: they are no content words."""
 _WH, _NUMBER_WORDS, _DATE_WORDS = map(word_list, ("questions", "numbers", "dates"))
 
+_LINK = re.compile(
+    r"\b(?:of|who|whom|whose|which|that|where|and|or|than|same|both|also|either|between)\b|['’]s\b", re.IGNORECASE
+)
+_MOST_LINKS = 6
 _ASKS_DATE = re.compile(r"\b(when|(what|which|in what|in which) (year|date|day|month|decade|century|season))\b")
 _ASKS_NUMBER = re.compile(
     r"\b(how (many|much|long|old|far|tall|high|large|big|fast|deep|wide|heavy|often)"
@@ -322,3 +327,45 @@ def missing_words(seen: Surface) -> tuple[float, float, float]:
     if not len(rows):
         return 0.0, 0.0, 0.0
     return float(rows[:, 9].sum()), float(rows[:, 10].sum()), float(rows[:, 8].max())
+
+
+class Shape(NamedTuple):
+    """A question's form.
+
+    Attributes:
+        words: their number.
+        links: words that relate one thing to another ("the mother of the director of", "who", "'s", "or"), at most 6:
+            questions that take several steps have more.
+    """
+
+    words: int
+    links: int
+
+
+def shape_of(question: str, words: Words) -> Shape:
+    """The form of a question with these words."""
+    return Shape(len(words), min(len(_LINK.findall(question)), _MOST_LINKS))
+
+
+class Lacking(NamedTuple):
+    """The rarest content word of a question that a passage and its title lack, as its rarity (0 to 1.2; 0 for none).
+
+    Attributes:
+        elsewhere: of the words that another passage read with it holds: it may be about something else.
+        nowhere: of the words that none of them holds: said in other words, or not treated at all.
+    """
+
+    elsewhere: float
+    nowhere: float
+
+
+def lacking(question: Words, passages: Sequence[NDArray[np.int64]]) -> list[Lacking]:
+    """Compute what each passage lacks; ``passages`` holds the stem codes of each, with its title's."""
+    stems, rarity = content_of(question)
+    held = np.array([is_among(stems, codes) for codes in passages])
+    held = held.reshape(len(passages), len(stems))
+    anywhere = held.any(axis=0)
+    return [
+        Lacking(float(rarity[~mine & anywhere].max(initial=0.0)), float(rarity[~anywhere].max(initial=0.0)))
+        for mine in held
+    ]

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared_core.citation.sentences import split_sentences
-from shared_core.reading.features import Surface, Tokens, Words, asked_kind, surface, words_of
-from shared_core.reading.lacking import Shape, shape_of
+from shared_core.reading.features import Shape, Surface, Tokens, Words, asked_kind, shape_of, surface, words_of
 from shared_core.reading.network import Apart, Logits
 from shared_core.reading.weights import Weights
 from shared_core.types import Span
