@@ -12,17 +12,28 @@ from shared_core.abstention.statements import Statement, cut_statements
 from shared_core.errors import InputError
 
 
-def texts(answer: str) -> list[str]:
-    return [s.text for s in cut_statements(answer).found]
-
-
 def only(answer: str) -> Statement:
     (statement,) = cut_statements(answer).found
     return statement
 
 
-def test_each_sentence_is_a_statement() -> None:
-    assert texts("The lamp was lit in 1871. It burned oil.") == ["The lamp was lit in 1871.", "It burned oil."]
+HEADING = "# The lamp on the northern tower was first lit in the year 1871"
+
+
+@pytest.mark.parametrize(("answer", "statements"), [
+    ("The lamp was lit in 1871. It burned oil.", ["The lamp was lit in 1871.", "It burned oil."]),
+    ("The lamp was lit.\n~~~\nThe lamp was lit in 1900.\n```\nIt burned oil.", ["The lamp was lit."]),  # an open block
+    (HEADING, [HEADING[2:]]),
+    *((answer, [answer]) for answer in (
+        "The lamp burned two oils for all of its years: whale and palm.",
+        "I don't know that the lamp was lit in 1900.",
+    )),
+    *((answer, []) for answer in (
+        "", " \n", "…", "```\nx = 1\n```", "- \n- ", "Sure! I don't know. I hope this helps!",
+    )),
+])  # fmt: skip
+def test_what_an_answer_states(answer: str, statements: list[str]) -> None:
+    assert [s.text for s in cut_statements(answer).found] == statements
 
 
 @pytest.mark.parametrize("answer", [
@@ -63,16 +74,6 @@ def test_code_headings_questions_and_sources_are_left_out_and_said() -> None:
         assert piece in left_out
 
 
-def test_an_open_code_block_goes_to_the_end() -> None:
-    assert texts("The lamp was lit.\n~~~\nThe lamp was lit in 1900.\n```\nIt burned oil.") == ["The lamp was lit."]
-
-
-def test_a_long_heading_and_a_statement_with_a_colon_are_checked() -> None:
-    heading = "# The lamp on the northern tower was first lit in the year 1871"
-    assert texts(heading) == [heading[2:]]
-    assert texts("The lamp burned two oils for all of its years: whale and palm.") != []
-
-
 def test_list_items_that_state_nothing_alone_are_understood_by_the_line_above() -> None:
     found = cut_statements(
         "The ship:\n- Salt\n- sailed under Captain Ila Venn\n- Ila Venn was her captain.\n\nCoal."
@@ -93,16 +94,6 @@ def test_rows_of_a_table_are_understood_by_its_head() -> None:
 def test_a_statement_that_leans_on_the_one_before_it_says_so() -> None:
     first, second = cut_statements("Ila Venn sailed the Marrow. She carried salt.").found
     assert (first.context, second.context, second.fragment) == ("", "Ila Venn sailed the Marrow.", False)
-
-
-def test_a_small_aside_is_no_statement_but_with_more_in_it_it_is() -> None:
-    assert texts("Sure! I don't know. I hope this helps!") == []
-    assert texts("I don't know that the lamp was lit in 1900.") != []
-
-
-@pytest.mark.parametrize("answer", ["", " \n", "…", "```\nx = 1\n```", "- \n- "])
-def test_what_states_nothing_has_no_statements(answer: str) -> None:
-    assert cut_statements(answer).found == ()
 
 
 def test_what_is_no_text_is_refused() -> None:
