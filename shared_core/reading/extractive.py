@@ -194,15 +194,16 @@ class ExtractiveReader(Remade):
         (any_answer,) = weights.answerable.probability(rows[:1], FIGURES)
         if any_answer is None:
             return None, [None] * len(rows)
-        lost = weights.conflicts
-        any_answer = add_log_odds(
-            any_answer, lost.total(lost.answerable, candidates[0].conflicts) + DEFINES * candidates[0].defines
-        )
+
+        def moved(p: float, terms: Mapping[str, float], c: Candidate) -> float:
+            return add_log_odds(p, weights.conflicts.total(terms, c.conflicts) + DEFINES * c.defines)
+
+        any_answer = moved(any_answer, weights.conflicts.answerable, candidates[0])
         answerable = shift(any_answer, weights.expected, expected)
         right = weights.right.probability(rows, FIGURES)
-        terms = [lost.total(lost.right, c.conflicts) + DEFINES * c.defines for c in candidates]
-        right = [p and add_log_odds(p, by) for p, by in zip(right, terms)]
-        chances = [None if p is None else answerable * p for p in right]
+        chances = [
+            None if p is None else answerable * moved(p, weights.conflicts.right, c) for p, c in zip(right, candidates)
+        ]
         # what was not verified is no surer than what was
         worst = min((p for p in chances[:VERIFIED] if p is not None), default=0.0)
         sure = [c.verified is not None for c in candidates]
