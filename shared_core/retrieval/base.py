@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
@@ -248,6 +248,11 @@ def _check_unicode(text: str, passage: Passage) -> None:
             f"Passage {passage.id!r} holds text that is not valid Unicode: {error}.",
             hint="Read the file with errors='replace', or remove lone surrogates.",
         ) from error
+
+
+def batches(items: Sequence[T], size: int) -> Iterator[list[T]]:
+    """Split items into lists of at most ``size``."""
+    return (list(items[start : start + size]) for start in range(0, len(items), size))
 
 
 def absent(value: MetadataValue) -> bool:

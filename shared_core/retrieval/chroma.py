@@ -9,7 +9,7 @@ import uuid
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from shared_core.errors import InputError, StoreError
 from shared_core.retrieval.base import (
@@ -18,6 +18,7 @@ from shared_core.retrieval.base import (
     Ranking,
     Where,
     absent,
+    batches,
     check_k,
     collect,
     collect_ids,
@@ -172,7 +173,6 @@ REVISION = "selfreflect:revision"
 _VECTORS = "selfreflect:vectors"
 _PIECE = 900
 _READ_VECTORS = 2_000  # records read at a time
-_T = TypeVar("_T")
 
 
 def _metadata_of(passage: Passage, coded: Coded) -> dict[str, Any]:
@@ -296,9 +296,3 @@ class Rows:
             f"Record {identifier!r} in {self.place} was not written by selfreflect.",
             hint="Use a separate collection for this index.",
         )
-
-
-def batches(items: Sequence[_T], size: int) -> Iterator[list[_T]]:
-    """Split items into lists of at most ``size``."""
-    for start in range(0, len(items), size):
-        yield list(items[start : start + size])

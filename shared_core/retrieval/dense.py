@@ -14,6 +14,7 @@ from shared_core.retrieval.base import (
     PassageVectors,
     Ranking,
     Where,
+    batches,
     check_k,
     collect,
     collect_ids,
@@ -141,10 +142,9 @@ class DenseRetriever(MemoryRetriever):
             RetrievalError: the embedder returned no vectors, or vectors of another dimension than before.
         """
         new = collect(passages)
-        wanted = list(new.values())
         coded: list[Coded] = []
-        for first in range(0, len(wanted), _BATCH):
-            coded += [one.coded for one in embed_passages(self.embedder, wanted[first : first + _BATCH])]
+        for batch in batches(list(new.values()), _BATCH):
+            coded += [one.coded for one in embed_passages(self.embedder, batch)]
         if not new:
             return
         with self._lock:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from shared_core.citation.sentences import split_sentences
 from shared_core.errors import InputError
-from shared_core.retrieval.base import PassageVectors
+from shared_core.retrieval.base import PassageVectors, batches
 from shared_core.retrieval.minilm import DIMENSION, SHA256, MiniLM, Pass, load_model
 from shared_core.types import Passage
 
@@ -139,8 +139,7 @@ def _sentences(model: MiniLM, text: str, spans: Sequence[tuple[int, int]], room:
     """Tokenize each span, in parts of at most ``room`` word pieces; spans without any are left out."""
     out: list[_Sentence] = []
     parts = [(a, min(a + _STRETCH, end)) for start, end in spans for a in range(start, end, _STRETCH)]
-    for first in range(0, len(parts), _STRETCH // MIN_CHARS):
-        some = parts[first : first + _STRETCH // MIN_CHARS]
+    for some in batches(parts, _STRETCH // MIN_CHARS):
         for (start, _), encoding in zip(some, model.tokenize([text[a:b] for a, b in some])):
             ids, offsets = encoding.ids, encoding.offsets
             for at, last in _even_parts(len(ids), room):
