@@ -71,6 +71,7 @@ def test_words_numbers_and_the_nearest_sentence_are_seen() -> None:
 
 @pytest.mark.parametrize(("evidence", "claim"), [
     ("", "The tower is high."), ("The tower is high.", " "), ("The tower is high.", "§§ — !!"),
+    ("The tower is high.", "\u200b"),
     ("… !!", "The tower is high."), ("Der Turm ist 41 Meter hoch und steht am Hafen.", "The tower is 41 metres high."),
     ("The tower is 41 metres high.", "Der Turm ist einundvierzig Meter hoch und steht am Hafen."),
 ])  # fmt: skip

@@ -112,7 +112,8 @@ def test_nothing_to_read(passages: tuple[Passage, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    "question", ["Wer hat den Leuchtturm von Corrow gebaut?", "灯台は誰が建てましたか", "Кто построил маяк?", "???"]
+    "question",
+    ["Wer hat den Leuchtturm von Corrow gebaut?", "灯台は誰が建てましたか", "Кто построил маяк?", "???", "\u200b"],
 )
 def test_what_cannot_be_judged_is_unknown_not_confident(question: str) -> None:
     result = read(question, *BOTH)
