@@ -24,7 +24,7 @@ from shared_core.pipelines.decision.wording import one_line
 from shared_core.pipelines.evidence import known_probability, quoted_places
 from shared_core.pipelines.rerank import rank_by_reading
 from shared_core.reading.base import Reading, ReadResult
-from shared_core.reading.conflicts import (
+from shared_core.reading.disagreements import (
     Said,
     agree_where_asked,
     answer_otherwise,

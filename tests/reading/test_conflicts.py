@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared_core import Passage
-from shared_core.reading import conflicts
 from shared_core.reading.conflicts import OPPOSITE, can_conflict, find_conflicts, gives_opposite, lacks_negation
+from shared_core.reading.disagreements import Said
 from tests.reading.asking import chance
 
 CLUB = Passage(
@@ -71,13 +71,14 @@ def test_another_rank_or_what_was_only_wished(question: str, quote: str, conflic
     assert (OPPOSITE in find_conflicts(question, quote, "")) == conflicts
 
 
-def test_what_the_manual_of_another_product_says_is_no_answer(reader: ExtractiveReader) -> None:
-    kept = []
-    for question in ("How long is the guarantee on the BK-60?", "How long is the guarantee on the BK-40?"):
-        manual = Passage("p", "The guarantee lasts three years. Descale it every two months.", "Brewer BK-40 kettle")
-        (result,) = reader.read([Read(question, (manual,), expected=0.75)])
-        kept.append(result.readings[0].probability or 0)
-    assert kept[0] < 0.5 < kept[1]
+def test_what_the_manual_of_another_product_says_is_no_answer() -> None:
+    manual = Passage("p", "The guarantee lasts three years. Descale it every two months.", "Brewer BK-40 kettle")
+    asked = "How long is the guarantee on the {}?"
+    assert (
+        chance(asked.format("BK-60"), manual, expected=0.75)
+        < 0.5
+        < chance(asked.format("BK-40"), manual, expected=0.75)
+    )
 
 
 @pytest.mark.parametrize(
@@ -155,5 +156,5 @@ def test_the_opposite_is_less_probable(asked: str, instead: str) -> None:
 
 
 def test_an_answer_that_stands_otherwise_in_its_sentence_has_no_place() -> None:
-    assert list(conflicts.Said("The lamp was lit in 1871.", "lit  in 1871").place) == []
-    assert conflicts.Said("The lamp was lit in 1871.", "1871").place == range(20, 24)
+    assert list(Said("The lamp was lit in 1871.", "lit  in 1871").place) == []
+    assert Said("The lamp was lit in 1871.", "1871").place == range(20, 24)
