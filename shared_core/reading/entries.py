@@ -36,6 +36,7 @@ _BETWEEN = re.compile(r" > |\.(?=\w)")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _GENERIC = "used set setting value configured specified given allowed many much"
 """Words of questions about any setting."""
+_WORDS_ONLY = re.compile(r"[\w' -]+")
 _NO_STEMS = np.zeros(0, np.int64)
 _IN_BRACKETS = re.compile(r"\[-{1,2}\w")
 _USAGE = 2
@@ -139,7 +140,9 @@ def _of_names(asked: Asked, entries: Sequence[Entry]) -> tuple[Sequence[int], bo
         if not wanted.isdisjoint(names) and _asks_meaning(asked, wanted, entries[i]):
             first[passage.id, start] = min(first.get((passage.id, start), (c.start, i)), (c.start, i))
     if first:
-        return sorted(i for _, i in first.values()), True
+        chosen = sorted(i for _, i in first.values())
+        headed = [i for i in chosen if not wanted.isdisjoint(find_variables(_label(entries[i].passage)))]
+        return headed or chosen, True  # what its own section says before what a list of others says of it
     if not options:
         return (sorted(explained + named) if explained else every), False
     titles = {i: is_among(asked.words.content, entries[i].prepared.title) for i in explained or named}
@@ -148,14 +151,30 @@ def _of_names(asked: Asked, entries: Sequence[Entry]) -> tuple[Sequence[int], bo
 
 def _of_terms(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> dict[int, int]:
     """Return 1 for the first sentence below a heading that is all a question asks the meaning of."""
-    first: dict[object, int] = {}
+    first: dict[str, tuple[int, str]] = {}
     for i in sorted(kept, key=lambda i: (entries[i].passage.metadata.get("start", 0), entries[i].candidate.start)):
-        section = str(entries[i].passage.metadata.get("section", ""))
-        term = section.rpartition(" > ")[2]
-        named = _stems(term)
-        if len(named) and is_among(named, asked.words.content).all() and asks_meaning(asked.text, [term]):
-            first.setdefault((entries[i].passage.metadata.get("source", entries[i].passage.id), section), i)
-    return dict.fromkeys(first.values(), 1)
+        term = _label(entries[i].passage)
+        if _is_named(term, asked) and asks_meaning(asked.text, [term]):
+            first.setdefault(_place(entries[i].passage), (i, term))
+    longest = max((len(term) for _, term in first.values()), default=0)
+    return {i: 1 for i, term in first.values() if len(term) == longest}
+
+
+def _label(passage: Passage) -> str:
+    """Return the innermost heading above a passage."""
+    return str(passage.metadata.get("section", "")).rpartition(" > ")[2]
+
+
+def _place(passage: Passage) -> str:
+    return f"{passage.metadata.get('source', passage.id)}\n{passage.metadata.get('section', '')}"
+
+
+def _is_named(term: str, asked: Asked) -> bool:
+    """Whether a question names a term: its words, or all of it where signs tell it from others ("!expr")."""
+    if not _WORDS_ONLY.fullmatch(term):
+        return bool(term) and term.casefold() in asked.text.casefold()
+    named = _stems(term)
+    return len(named) > 0 and bool(is_among(named, asked.words.content).all())
 
 
 def _asks_meaning(asked: Asked, wanted: Collection[str], entry: Entry) -> bool:

@@ -128,6 +128,17 @@ def test_what_a_heading_means_is_told_by_the_first_sentence_below_it() -> None:
     assert chance("What is depfile?", depfile) > chance("How large is depfile?", depfile)
 
 
+def test_terms_that_signs_alone_tell_apart_are_apart() -> None:
+    names = {"!expr": "0", "expr && expr": "both", "-expr": "the negation"}
+    passages = [
+        Passage(term, f"{term}\nThe result is {value} here.", "Manual", {"section": term, "source": "m", "start": i})
+        for i, (term, value) in enumerate(names.items())
+    ]
+    sure = {asked: chance(f"What does {asked} mean?", *passages) for asked in ("!expr", "expr / expr")}
+    assert quotes("What does !expr mean?", *passages)[0] == "The result is 0 here."
+    assert sure["expr / expr"] < sure["!expr"]
+
+
 def test_an_option_that_the_command_does_not_have_is_less_sure_than_one_without_a_page() -> None:
     usage = page("sort [OPTION]... [FILE]...\n\nWrite sorted concatenation of all FILEs to standard output.", "sort(1)")
     assert chance("What does sort -Q do?", usage) < chance("What does sort do?", usage)
