@@ -154,7 +154,7 @@ def _of_terms(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> di
     first: dict[str, tuple[int, str]] = {}
     for i in sorted(kept, key=lambda i: (entries[i].passage.metadata.get("start", 0), entries[i].candidate.start)):
         term = _label(entries[i].passage)
-        if _is_named(term, asked) and asks_meaning(asked.text, [term]):
+        if not term.endswith("?") and _is_named(term, asked) and asks_meaning(asked.text, [term]):
             first.setdefault(_place(entries[i].passage), (i, term))
     longest = max((len(term) for _, term in first.values()), default=0)
     return {i: 1 for i, term in first.values() if len(term) == longest}

@@ -416,6 +416,9 @@ def _is_heading(candidate: Candidate, text: str, passage: Passage) -> bool:
     if _LEADS_IN.fullmatch(text) and not entry_at(passage.text, candidate.start)[1]:  # "-l  List in the long format:"
         return True
     above = str(passage.metadata.get("section", "")).split(" > ")
+    lines = text.splitlines()
+    if all(line.startswith("-") for line in lines):
+        text = lines[-1]  # of several options with one definition, the last one heads it
     return " ".join(text.strip("#*= \t").split()) in above
 
 

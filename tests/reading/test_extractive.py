@@ -145,6 +145,12 @@ def test_a_heading_is_no_answer_whatever_marks_it(mark: str) -> None:
     assert quotes("What improved the performance of the winch?", passage) == ["The drum turns twice as fast."]
 
 
+def test_options_with_one_definition_are_no_answer_without_it() -> None:
+    text = "--vers version\n--version version\nThe version to yank or un-yank."
+    yank = Passage("p", text, "yank", {"section": "Yank Options > --version version"})
+    assert "--vers version\n--version version" not in quotes("How do I yank a version?", yank)
+
+
 def test_a_lead_in_or_a_value_given_elsewhere_is_no_answer() -> None:
     winch = Passage("p", "Use\n\nwinch --brake\n\nto stop the drum.", "Winch")
     tests = Passage("q", "jobs:\n  test:\n    runs-on: ${{ matrix.os }}\n    timeout-minutes: 10", "ci.yml")
