@@ -41,6 +41,7 @@ from shared_core.documents.manifest_file import (
 )
 from shared_core.documents.scan import INDEX_MARK
 from shared_core.errors import IndexCorruptedError, IndexMissingError, InputError, StoreError
+from shared_core.retrieval.base import searched_text
 from shared_core.types import Passage
 
 __all__ = ["RESTORE", "FileRecord", "Manifest", "words_of", "writable"]
@@ -198,7 +199,7 @@ class Manifest:
         new = list(passages)
         with self.transaction() as connection:
             kept = _kept(connection, record.source, {p.id for p in new})
-            words = {p.id: words_of(f"{p.title}\n{p.text}") for p in new if p.id not in kept}
+            words = {p.id: words_of(searched_text(p)) for p in new}
             _retire(connection, record.source)
             cursor = connection.execute(
                 "INSERT INTO files (source, location, content_hash, config_hash, title, format, characters, problems) "
@@ -217,8 +218,10 @@ class Manifest:
                 ),
             )
             for p in new:
-                row, count, vectors = kept.get(p.id) or (None, len(words[p.id]), None)
-                row = connection.execute(
+                count = len(words[p.id])
+                row, known, vectors = kept.get(p.id) or (None, None, None)
+                row = row if known == count else None  # its words were made by an earlier version
+                made = connection.execute(
                     "INSERT INTO passages (row, id, file_id, start, stop, title, metadata, words) "
                     "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                     (
@@ -226,10 +229,10 @@ class Manifest:
                         *(json.dumps(dict(p.metadata), ensure_ascii=False), count),
                     ),
                 ).lastrowid
-                if p.id in words:
-                    connection.execute("INSERT INTO words (rowid, word) VALUES (?, ?)", (row, " ".join(words[p.id])))
+                if row is None:
+                    connection.execute("INSERT INTO words (rowid, word) VALUES (?, ?)", (made, " ".join(words[p.id])))
                 if vectors is not None:
-                    connection.execute("INSERT INTO vectors VALUES (?, ?)", (row, vectors))
+                    connection.execute("INSERT INTO vectors VALUES (?, ?)", (made, vectors))
             connection.executemany("DELETE FROM retired WHERE id = ?", ((p.id,) for p in new))
 
     def touch(self, source: str, location: str) -> None:
@@ -369,5 +372,5 @@ class Manifest:
                 rows = [int(row) for (row,) in connection.execute("SELECT row FROM passages ORDER BY row")]
                 for first in range(0, len(rows), _MANY):
                     for row, passage in self.passages_at(rows[first : first + _MANY]).items():
-                        values = row, " ".join(words_of(f"{passage.title}\n{passage.text}"))
+                        values = row, " ".join(words_of(searched_text(passage)))
                         connection.execute("INSERT INTO words (rowid, word) VALUES (?, ?)", values)

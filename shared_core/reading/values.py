@@ -32,6 +32,7 @@ _FILE = re.compile(
     re.IGNORECASE,
 )
 _VERSION = re.compile(r"\b(?:v|versions?|releases?)[ .]?(\d+(?:\.\d+)+)", re.IGNORECASE)
+_DATED_VERSION = re.compile(r"^\W*v?\d+(?:\.\d+)+\b[^\n]*\b(?:19|20)\d\d\b", re.MULTILINE)
 _METHODS = "GET|POST|PUT|PATCH|DELETE|HEAD"
 _CALL = re.compile(rf"\b({_METHODS})\W{{1,5}}?(/[\w{{}}/-]*[\w}}])")
 _ASKS_WHEN = re.compile(r"\b(?:when|date|day|month|year)\b", re.IGNORECASE)
@@ -134,7 +135,17 @@ def absent_values(values: Iterable[Value], texts: Sequence[str]) -> list[Value]:
 
 def any_another(values: Iterable[Value], quote: str, above: str) -> bool:
     """Return whether a quote gives another value instead of one of these, which title and headings do not name."""
-    return any(gives_another(v, quote) and not holds(v, above) for v in values)
+    return any(
+        (gives_another(v, quote) or _of_another_release(v, quote, above)) and not holds(v, above) for v in values
+    )
+
+
+def _of_another_release(value: Value, quote: str, above: str) -> bool:
+    """Return whether a value is a version, and the headings name another one, as in a list of changes."""
+    number = value.number
+    if number is None or number.unit or "." not in value.text or holds(value, quote):
+        return False
+    return bool(_VERSION.search(above) or _DATED_VERSION.search(above))
 
 
 def gives_date(question: str, heading: str) -> bool:

@@ -250,6 +250,15 @@ def _check_unicode(text: str, passage: Passage) -> None:
         ) from error
 
 
+def searched_text(passage: Passage) -> str:
+    """Return what lexical search finds a passage by: its title, the headings above it and its text.
+
+    "What changed in 2.1?" asks for parts whose own heading is only "Compiler". A passage that holds a heading has its
+    words twice, and so comes before the others below it.
+    """
+    return f"{passage.title}\n{passage.metadata.get('section') or ''}\n{passage.text}"
+
+
 def batches(items: Sequence[T], size: int) -> Iterator[list[T]]:
     """Split items into lists of at most ``size``."""
     return (list(items[start : start + size]) for start in range(0, len(items), size))

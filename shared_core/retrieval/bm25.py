@@ -20,7 +20,16 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from shared_core.errors import InputError
-from shared_core.retrieval.base import MemoryRetriever, Ranking, Where, check_k, check_query, collect, collect_ids
+from shared_core.retrieval.base import (
+    MemoryRetriever,
+    Ranking,
+    Where,
+    check_k,
+    check_query,
+    collect,
+    collect_ids,
+    searched_text,
+)
 from shared_core.retrieval.filters import Predicate, compile_filter
 from shared_core.retrieval.tokenizer import Tokenizer
 from shared_core.types import Passage
@@ -104,7 +113,7 @@ class BM25Retriever(MemoryRetriever):
             PassageError: a passage cannot be stored, or two different ones share an id. Nothing is added then.
         """
         new = collect(passages)
-        words = {i: self._tokenize(f"{p.title}\n{p.text}") for i, p in new.items()}
+        words = {i: self._tokenize(searched_text(p)) for i, p in new.items()}
         if not new:
             return
         with self._lock:

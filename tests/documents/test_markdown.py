@@ -47,6 +47,22 @@ def test_other_files_stay_as_they_are(content: str) -> None:
     assert text(content) == content
 
 
+@pytest.mark.parametrize(("content", "title"), [
+    ("% Notes of the winch\n\n2.1 (2024-05-14)\n====\n\nNew.\n\n2.0 (2023-01-02)\n====\n", "Notes of the winch"),
+    ("# Winch 2.1 (2024-05-14)\n\nNew.\n\n# Winch 2.0 (2023-01-02)\n\nOld.\n", "a"),
+    ("# Winch 2.1\n\nNew.\n\n## Brake\n\nStops.\n", "Winch 2.1"), ("# Winch\n\nNew.\n\n# Brake\n\nStops.\n", "Winch"),
+])  # fmt: skip
+def test_the_newest_of_several_releases_is_no_title(content: str, title: str) -> None:
+    assert read(content, "a.md").title == title
+
+
+def test_an_anchor_by_itself_is_no_text_but_in_code() -> None:
+    anchor = '<a id="brake"></a>'
+    assert text(f"Pull.\n\n{anchor}\n\nBrake\n-----\n\n```\n{anchor}\n```\n") == (
+        f"Pull.\n\n{' ' * len(anchor)}\n\nBrake\n-----\n\n```\n{anchor}\n```\n"
+    )
+
+
 def test_inline_code_opens_no_fence() -> None:
     assert text(f"```x``` is code.\n\n| a | b |\n{RULE}| 1 | 2 |") == "```x``` is code.\n\na: 1; b: 2"
     assert [h.label for h in read("```x``` is code.\n\n# Head\n\ntext", "a.md").headings] == ["Head"]

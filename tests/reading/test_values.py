@@ -89,6 +89,12 @@ def test_nothing_of_the_kind_is_not_another(question: str, text: str) -> None:
 
 
 def test_headings_may_name_the_value() -> None:
+    changed = values_of("What changed in 1.95?")
+    assert any_another(changed, "Fixes are in.", "Version 1.41.0 (2020-01-30) > Compiler")
+    assert any_another(changed, "Fixes are in.", "Notes\n[1.41.0] - 2020-01-30")
+    assert not any_another(changed, "Fixes are in.", "Version 1.95 (2026-04-16) > Compiler")
+    assert not any_another(changed, "Fixes of 1.95 are in.", "Version 1.41.0 (2020-01-30)")
+    assert not any_another(changed, "Fixes are in.", "3.1 Changes")
     assert not any_another(values_of("Who won in 2010?"), "After losing in 2009, Lund won.", "Season 2010")
 
 

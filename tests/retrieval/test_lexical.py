@@ -87,6 +87,30 @@ def test_words_of_unchanged_passages_are_not_stored_again() -> None:
     check(manifest)
 
 
+def test_a_passage_is_found_by_the_headings_above_it() -> None:
+    parts = [("Winch 2.1 > Brake", "It stops."), ("Winch 2.0 > Brake", "It stops."), ("Winch 2.1", "Winch 2.1\n\nNew.")]
+    items = [Passage(f"p{n}", text, "", {"source": "a", "section": s}) for n, (s, text) in enumerate(parts)]
+    manifest = Manifest.in_memory()
+    put(manifest, "a", items)
+    for retriever in (BM25Retriever(items), StoredBM25(manifest.snapshot())):
+        assert [p.id for p in retriever.retrieve("brake of 2.1")] == ["p0", "p2", "p1"]
+        assert retriever.retrieve("winch 2.1")[0].id == "p2"  # which holds the heading
+    check(manifest)
+
+
+def test_words_of_an_earlier_version_are_made_anew() -> None:
+    manifest = Manifest.in_memory()
+    items = [Passage("p", "It stops.", "", {"source": "a", "section": "Winch"})]
+    put(manifest, "a", items)
+    manifest.put_vectors([("p", b"vectors")])
+    with manifest.transaction() as connection:  # as when headings were not searched
+        connection.execute("UPDATE passages SET words = 1")
+    put(manifest, "a", items)
+    assert words_held(manifest) == 2
+    assert manifest.without_vectors() == set()
+    check(manifest)
+
+
 def test_words_of_any_script_come_back_unchanged() -> None:
     texts = [
         "हिन्दी में लिखा", "Ünïcödé ﬁancé ½", "ไทย ภาษา", "naïve café", "a_b c-d e.f", "\U0001d400lpha",

@@ -31,13 +31,18 @@ _TABLE_OR_CODE = re.compile(
       (?P<rows>(?:[^\n|]*+\|[^\n]*+(?:\n|\Z))++)""",
     re.MULTILINE | re.DOTALL | re.VERBOSE,
 )
-_MARK = re.compile(  # code that is fenced, indented or within a line; else struck-out text, a comment or a tag
-    rf"""(?P<code>{_FENCED} | ^(?:[ ]{{4}}|\t)[^\n]*+
+_MARK = (
+    re.compile(  # code that is fenced, indented or within a line; else struck-out text, an anchor, a comment or a tag
+        rf"""(?P<code>{_FENCED} | ^(?:[ ]{{4}}|\t)[^\n]*+
       | (?<!`)(?P<ticks>`+)(?!`)[^\n]{{0,1000}}?(?<!`)(?P=ticks)(?!`))
     | (?<![~\\])~~(?=[^\s~])[^\n~]*+(?<=\S)~~(?!~)
+    | ^<a[ ](?:id|name)=[^<>\n]*+>(?:</a>)?[ \t]*\r?$
     | <!--.*?(?:-->|(?P<endless>\Z)) | (?P<tag></?[A-Za-z][\w-]*+(?:[ \t\r\n/][^<>]*+)?>)""",
-    re.MULTILINE | re.DOTALL | re.VERBOSE,
+        re.MULTILINE | re.DOTALL | re.VERBOSE,
+    )
 )
+_PANDOC_TITLE = re.compile(r"%[ \t]+(\S[^\n]*)\r?\n[ \t]*\r?(?:\n|\Z)")
+_RELEASE = re.compile(r"(?<![\d.])v?\d+\.\d+")
 _MDX = re.compile(  # code; else a comment, the end of a component, or a statement: no reader of the page sees them
     rf"""(?P<code>{_FENCED} | `[^`\n]*`) | \{{/\*(?:(?!\{{/\*|\*/\}}).)*+\*/\}} | ^[ \t]*</(?:[A-Z][\w.]*+)?>[ \t]*+\r?$
     | (?:\A|(?<=\n\n)|(?<=\n\r\n)|(?<=---\n)|(?<=---\r\n))
@@ -69,9 +74,18 @@ def load_markdown(text: str, budget: Budget, *, mdx: bool) -> Extracted:
     if not fields and _is_mostly_html(text[body:], headings):
         page = read_html(text[body:], budget)
         return Extracted(page.text, title or page.title, page.headings)
-    first = next((h for h in headings if h.level == 1 or not text[body : h.start].strip()), None)
     segments = (Segment(body, len(text)),) if body else ()
-    return Extracted(text, title or (first.label if first else ""), tuple(headings), segments)
+    return Extracted(text, title or _first_title(text, headings, body), tuple(headings), segments)
+
+
+def _first_title(text: str, headings: Sequence[Heading], body: int) -> str:
+    """Return Pandoc's title line, else the first title; not one of several releases, of which each has one."""
+    if line := _PANDOC_TITLE.match(text, body):
+        return one_line(line[1])
+    first = next((h for h in headings if h.level == 1 or not text[body : h.start].strip()), None)
+    if first is None or (_RELEASE.search(first.label) and sum(h.level == first.level for h in headings) > 1):
+        return ""
+    return first.label
 
 
 def _front_matter_end(text: str) -> int:
@@ -101,7 +115,8 @@ def _without_unseen(text: str, start: int) -> str:
     def blank(match: re.Match[str]) -> str:
         return match[0] if match["code"] or match["tag"] or match["endless"] is not None else blanked(match[0])
 
-    return text[:start] + _MARK.sub(blank, text[start:]) if "<!--" in text or "~~" in text else text
+    marked = any(mark in text for mark in ("<!--", "~~", "<a "))
+    return text[:start] + _MARK.sub(blank, text[start:]) if marked else text
 
 
 def _is_mostly_html(text: str, headings: Sequence[Heading]) -> bool:
