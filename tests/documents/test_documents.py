@@ -237,12 +237,14 @@ def test_a_readme_is_read_whatever_its_ending(tmp_path: Path) -> None:
 
 def test_what_documentation_generators_write_for_browsers_is_skipped(tmp_path: Path) -> None:
     names = ("index.html", "searchindex.js", "_static/jquery.js", "_static/basic.css", "_static/manual.txt", "app.js",
-             "js/app.min.js", "search/search_index.json", "data.json")  # fmt: skip
+             "js/app.min.js", "search/search_index.json", "data.json", "searchindex-7a90acc2.js", "book-a0b12cfe.css",
+             "tides-20240101.js")  # fmt: skip
     for name in names:
         write(tmp_path, name, "Some text.")
     found = scan([tmp_path])
-    assert [file.source for file in found.files] == ["_static/manual.txt", "app.js", "data.json", "index.html"]
-    assert found.skipped_endings == {"generated .js": 3, "generated .css": 1, "generated .json": 1}
+    read = ["_static/manual.txt", "app.js", "data.json", "index.html", "tides-20240101.js"]
+    assert [file.source for file in found.files] == read
+    assert found.skipped_endings == {"generated .js": 4, "generated .css": 2, "generated .json": 1}
     assert [file.source for file in scan([tmp_path / "searchindex.js"]).files] == ["searchindex.js"]  # asked for
 
 

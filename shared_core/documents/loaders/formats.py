@@ -28,7 +28,8 @@ TABLES = frozenset(("csv", "tsv", "jsonl", "json"))
 
 _MANUAL = re.compile(r"\.[1-9][a-z]{0,4}")  # section of a manual
 _KEPT = frozenset((".debian", ".old", ".orig"))
-_GENERATED = frozenset(("searchindex.js", "search_index.js", "search_index.json", "package-lock.json"))
+_GENERATED = re.compile(r"search[-_]?index\.js(?:on)?|package-lock\.json")
+_HASH = re.compile(r"[-._](?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{8,20}(?=\.)")  # of its content: "book-a0b12cfe.js"
 
 
 class Format(NamedTuple):
@@ -74,12 +75,15 @@ def _kind_by_name(name: str, path: PurePath) -> str:
 def is_generated(path: PurePath) -> bool:
     """Return whether a script, style sheet or search index comes from a documentation generator or a bundler.
 
-    >>> is_generated(PurePath("html/_static/jquery.js"))
-    True
+    >>> [is_generated(PurePath(name)) for name in ("_static/jquery.js", "searchindex-7a90acc2.js", "src/winch.js")]
+    [True, True, False]
     """
     name = path.name.lower()
-    asset = path.suffix.lower() in (".js", ".mjs", ".css")
-    return name in _GENERATED or (asset and ("_static" in path.parts[:-1] or ".min." in name))
+    if _GENERATED.fullmatch(_HASH.sub("", name)):
+        return True
+    if path.suffix.lower() not in (".js", ".mjs", ".css"):
+        return False
+    return "_static" in path.parts[:-1] or ".min." in name or _HASH.search(name) is not None
 
 
 def ending(name: str) -> str:
