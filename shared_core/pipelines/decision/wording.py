@@ -83,7 +83,7 @@ TOOL_DESCRIPTION = (
     "Answers a question from the documents, with quotes. A result that begins with NO ANSWER means that the documents "
     "do not answer the question."
 )
-"""What the model of an agent is told of a tool that answers, unless the app words it."""
+"""Description of the answering tool for the model of an agent, unless the app gives another."""
 _OWN = tuple(f"I can't answer that from {source} with the certainty asked for." for source in (DOCUMENTS, MEMORY))
 
 
