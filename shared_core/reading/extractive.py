@@ -53,6 +53,7 @@ _ASKED_LINE = re.compile(
 )
 _BARE = re.compile(r"(?:A: )?(?:yes(?: and yes)?|no(?:, sorry)?|sure|of course|certainly)[.!]", re.IGNORECASE)
 _LEADS_IN = re.compile(r"[^:]{1,300}:[ \t*_`\"”)]*|(?:(?:or|then|and) )?(?:use|run|type|enter|try)[.,]?", re.IGNORECASE)
+_UNDERLINE = re.compile(r"(?<=\S)[ \t]*\r?\n[ \t]*(?:={3,}|-{3,}|~{3,})$")
 _ELSEWHERE = re.compile(  # "os: ${{ matrix.os }}": the value of a setting is given in another place
     r"(?:[^\n:]*:\s*\n\s*)*+[^\n:]+:\s*[\"']?(?:\$\{\{\s*(?:matrix|inputs|env|vars|needs|steps)\.|\{\{-?\s*\.Values\.)[^{}\n]*\}\}[\"']?"
 )
@@ -333,7 +334,7 @@ class ExtractiveReader(Remade):
             if key in self._cache:
                 self._cache.move_to_end(key)
                 return self._cache[key]
-        sentences = _with_reasons(passage.text, self._splitter(passage.text))
+        sentences = _quotable(passage.text, self._splitter(passage.text))
         prepared = Prepared.of(self.loaded(), passage.text, passage.title, sentences)
         with self._lock:
             self._cache[key] = prepared
@@ -388,14 +389,15 @@ def _reading(passages: Sequence[Passage], candidate: Candidate, probability: flo
     return Reading(quote, probability if sure else None, candidate.score, short)
 
 
-def _with_reasons(text: str, sentences: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Join a bare yes or no with the sentence behind it, which says of what."""
+def _quotable(text: str, sentences: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Join a bare yes or no with the sentence behind it, which says of what; leave out the rule below a title."""
     out: list[tuple[int, int]] = []
     for start, end in sentences:
         before = text[out[-1][0] : out[-1][1]] if out else ""
         if _BARE.fullmatch(before) and "\n\n" not in text[out[-1][1] : start]:
             start = out.pop()[0]
-        out.append((start, end))
+        rule = _UNDERLINE.search(text, start, end)  # below a title
+        out.append((start, rule.start() if rule else end))
     return out
 
 
