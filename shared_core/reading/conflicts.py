@@ -34,7 +34,10 @@ _NEGATING = re.compile(
     re.IGNORECASE,
 )
 
-_DECISION_ASKED = re.compile(r"\b(?:may|allowed|approved|permitted|granted|decided|agreed|accepted)\b", re.IGNORECASE)
+_DECISION_ASKED = re.compile(  # "May I", "they may", but not the month
+    r"^\W*May (?=[a-z]|I\b)|\bmay\b|\b(?i:allowed|approved|permitted|granted|decided|agreed|accepted)\b"
+)
+_WISH_ASKED = re.compile(r"\b(?:ask|propos|suggest|request|appl[iy]|want|hope|wish)", re.IGNORECASE)
 _DECIDED = re.compile(
     r"\b(?:allow|approv|permit|grant|decid|agree|accept|reject|refus|den(?:y|ied)|declin|vot|carried|pass|turned down)",
     re.IGNORECASE,
@@ -175,7 +178,9 @@ def tells_wish(question: str, quote: str) -> bool:
     >>> tells_wish("How many may they keep?", "They asked to keep two."), tells_wish("How many may they keep?", "Two.")
     (True, False)
     """
-    return bool(_DECISION_ASKED.search(question) and _WISHED.search(quote) and not _DECIDED.search(quote))
+    if not _DECISION_ASKED.search(question) or _WISH_ASKED.search(question):
+        return False
+    return bool(_WISHED.search(quote) and not _DECIDED.search(quote))
 
 
 def lacks_negation(question: str, quote: str) -> bool:

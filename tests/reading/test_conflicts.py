@@ -64,6 +64,9 @@ def test_another_dimension_than_the_one_asked_for(question: str, quote: str, con
         ("How many hives may they keep?", "They asked to keep two hives; one was allowed.", False),
         ("How many requests a minute are allowed?", "A key allows 60 requests a minute.", False),
         ("How many hives did they ask for?", "They asked to keep two hives.", False),
+        ("May I keep hives?", "They asked to keep two hives.", True),
+        ("How many hives were there in May?", "They asked to keep two hives.", False),
+        ("Who proposed what was agreed?", "Ruth proposed a second tank.", False),
     ],
 )
 def test_another_rank_or_what_was_only_wished(question: str, quote: str, conflicts: bool) -> None:

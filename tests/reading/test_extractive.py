@@ -39,7 +39,7 @@ ABOUT = json.loads(WEIGHTS.with_suffix(".json").read_text("utf-8"))
 
 
 def damaged(folder: Path, part: float = 1.0, **about: object) -> Path:
-    """A copy of the weights, of which only a part is left, with what is said about them changed."""
+    """A copy of the weights file, cut short or with other metadata."""
     whole = WEIGHTS.read_bytes()
     weights = folder / "reader.npz"
     weights.write_bytes(whole[: int(len(whole) * part)])
@@ -78,7 +78,7 @@ def test_the_retrievers_order_counts() -> None:
     filler = [Passage(str(i), f"Nothing is said here of what number {i} wants to know.") for i in range(3)]
     question = "Who is the harbour master?"
     first, last = (read(question, *order).readings[0] for order in ([FERRY, *filler], [*filler, FERRY]))
-    assert first.quote == last.quote  # what is said counts for more
+    assert first.quote == last.quote  # the network's score counts for more than the order
     assert first.score - last.score == pytest.approx(READER.loaded().rank_prior * math.log(4))
     assert first.score > last.score
 
