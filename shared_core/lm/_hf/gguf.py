@@ -84,11 +84,11 @@ def load_gguf(file: Path, read: Callable[[str, Any], T], dtype: Any, *, with_tok
         file: the GGUF file.
         read: loads a checkpoint from a folder in a dtype of torch.
         dtype: of the weights.
-        with_tokenizer: the file's own tokenizer is used, so it must have a chat template.
+        with_tokenizer: the file's own tokenizer is used; a warning is logged if it has no chat template.
 
     Raises:
-        ModelLoadError: the file is not GGUF, damaged, of an architecture that transformers does not read, or without
-            chat template; ``gguf`` is not installed; or the copy cannot be written.
+        ModelLoadError: the file is not GGUF, damaged, or of an architecture that transformers does not read; ``gguf``
+            is not installed; or the copy cannot be written.
     """
     import platformdirs
     from filelock import FileLock
@@ -102,14 +102,14 @@ def load_gguf(file: Path, read: Callable[[str, Any], T], dtype: Any, *, with_tok
         cache.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{folder}.lock"):  # two processes would need twice the memory for the same copy
             if not (folder / "config.json").exists():
-                _write_copy(file, folder, dtype, with_tokenizer=with_tokenizer)
+                _write_copy(file, folder, dtype)
     except OSError as error:
         raise ModelLoadError(
             f"The dequantised copy of the GGUF file {str(file)!r} cannot be written to {str(folder)!r}: {error}",
             hint="Make room there, or name another cache folder (XDG_CACHE_HOME on Linux).",
         ) from error
     if with_tokenizer:
-        _check_template(file, folder)
+        _warn_without_template(file, folder)
     return read(str(folder), dtype)
 
 
@@ -126,15 +126,13 @@ def _check_file(file: Path) -> None:
         )
 
 
-def _write_copy(file: Path, folder: Path, dtype: Any, *, with_tokenizer: bool) -> None:
+def _write_copy(file: Path, folder: Path, dtype: Any) -> None:
     """Write the copy beside its place and rename it: a folder of that name is always complete."""
     logger.info("Dequantising %s into %s (once)", file, folder)
     part = folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:8]}")
     try:
         tokenizer = _read_tokenizer(file)
         tokenizer.save_pretrained(part)
-        if with_tokenizer:
-            _check_template(file, part)  # before the slow half
         model = _read_model(file, dtype)
         # Checked here: a full disk in the middle of writing gives errors of safetensors that name no cause.
         needed = sum(p.numel() * p.element_size() for p in model.parameters())
@@ -210,13 +208,13 @@ def first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [""])[0][:300]
 
 
-def _check_template(file: Path, folder: Path) -> None:
-    """Refuse a GGUF file without chat template: an instruct model asked in another form answers worse, unnoticed."""
+def _warn_without_template(file: Path, folder: Path) -> None:
+    """Log that a GGUF file holds no chat template: right for a base model, but an instruct model answers worse."""
     settings = folder / "tokenizer_config.json"
     inside = settings.exists() and '"chat_template"' in settings.read_text(encoding="utf-8")
-    if inside or (folder / "chat_template.jinja").exists():
-        return
-    raise ModelLoadError(
-        f"The GGUF file {str(file)!r} holds no chat template.",
-        hint="Give the tokenizer of the model it was made from: TransformersLM(FILE, tokenizer=NAME_OR_FOLDER).",
-    )
+    if not inside and not (folder / "chat_template.jinja").exists():
+        logger.warning(
+            "%s holds no chat template, so the model is asked in plain text, as base models are. For an instruct "
+            "model, give the tokenizer that it was made with: TransformersLM(FILE, tokenizer=NAME_OR_FOLDER).",
+            file,
+        )
