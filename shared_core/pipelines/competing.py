@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from shared_core.citation.facts import compare_claim
 from shared_core.pipelines.decision.decide import DecisionRequest, decide
 from shared_core.pipelines.decision.question_run import QuestionRun
+from shared_core.pipelines.decision.reasons import IN_NO_PASSAGE, SAYS_NOTHING
 from shared_core.pipelines.decision.trust import ModelTrust, Reply
 from shared_core.pipelines.evidence import cited_spans, quote_of, quoted_places, titled, words_only
 from shared_core.pipelines.extractive import QUOTES, claims_from, count_candidates, try_reader
@@ -190,7 +191,7 @@ def compare(
         return None
     # A claim that its own quote refutes is no agreement, even where it repeats the reader's words.
     borne_out = [c for c in claims if not compare_claim(c.text, quote_of(c)).refuted]
-    reply: Reply = "differs" if borne_out else "contradicts" if claims else "declines"
+    reply: Reply = "differs" if borne_out else "contradicts" if claims or _is_unfounded(run) else "declines"
     if any(same_answer(c, own[0], question) for c in borne_out):
         reply = "agrees"
     trust = trust_in(run)
@@ -199,6 +200,11 @@ def compare(
     if share is not None and share < 1 and trust.competent(question) < _TRIED:
         together = min(together, p)  # of something with nearly the same name, model and reader are misled alike
     return Comparison(own, p, reply, together)
+
+
+def _is_unfounded(run: QuestionRun) -> bool:
+    """Return whether the model's short answer is in no passage or says nothing: that is no refusal."""
+    return any(d.kind == "read again" and d.outcome in (IN_NO_PASSAGE, SAYS_NOTHING) for d in run.trace.decisions)
 
 
 def own_claims(readings: Sequence[Reading], passages: Sequence[Passage], run: QuestionRun) -> list[Claim]:

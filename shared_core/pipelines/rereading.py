@@ -19,7 +19,7 @@ from shared_core.lm.base import Generation, Sample, SamplingParams
 from shared_core.pipelines.competing import is_poor, is_settled
 from shared_core.pipelines.confidence import Weighed, weigh
 from shared_core.pipelines.decision.question_run import QuestionRun, leave_out
-from shared_core.pipelines.decision.reasons import DECLINED, is_refusal
+from shared_core.pipelines.decision.reasons import DECLINED, IN_NO_PASSAGE, SAYS_NOTHING, is_refusal
 from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, chosen_demonstrations, step_prompt
 from shared_core.pipelines.seakr.answer import choose_citations, cite_answer, conclude, state_answer
 from shared_core.reading.questions import words
@@ -112,7 +112,7 @@ def _short_answer(question: str, passages: Sequence[Passage], run: QuestionRun) 
     written = yield from _ask(question, read, run)
     text = " ".join(written.text.split())
     if repeats_itself(text):  # what it says last is no conclusion, and it would not come to one
-        yield run.note("read again", "declined", f"the reply repeats itself: {text[:150]}")
+        yield run.note("read again", SAYS_NOTHING, f"the reply repeats itself: {text[:150]}")
         return None
     # Without steps the prompt ended in "So the answer is", and the reply begins right after it.
     short = final_answer(text if _in_steps(read, run) else f"the answer is {text}")
@@ -121,13 +121,16 @@ def _short_answer(question: str, passages: Sequence[Passage], run: QuestionRun) 
     if short is None and text:  # steps that came to no end: ask for the answer that follows from them
         short = yield from conclude(question, [text], read, _demonstrations(run), run.settings)
         text = f"{short or ''} (asked for after: {text})"
-    if short is None or not is_answer(short) or is_refusal(short) or _repeats(short, question):
+    if short is None or not is_answer(short) or is_refusal(short):
         yield run.note("read again", "declined", text[:200])
+        return None
+    if _repeats(short, question):
+        yield run.note("read again", SAYS_NOTHING, text[:200])
         return None
     # ``passages``, not ``read``: a sentence may be cited that the model was not shown for lack of context.
     citations = yield from choose_citations(short, state_answer(question, short), passages, run)
     likely = _mean_probability(written)
-    yield run.note("read again", "answered" if citations else "in no passage", text[:200], likely=likely)
+    yield run.note("read again", "answered" if citations else IN_NO_PASSAGE, text[:200], likely=likely)
     return Claim(short, None, citations, short_answer=short, signals=Signals(likely=likely)) if citations else None
 
 

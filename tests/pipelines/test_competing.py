@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from shared_core import Answer, SelfReflectEngine, SelfReflectSettings
 from shared_core.errors import CalibrationError
+from shared_core.lm.base import Capabilities
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.confidence import combine
 from shared_core.pipelines.decision.question_run import QuestionRun
@@ -42,6 +43,27 @@ def test_a_refusal_is_a_signal_and_no_verdict() -> None:
     assert answer.metadata["answered_by"] == "embedded default"
     assert not answer.calibrated
     assert (answer.confidence or 1.0) <= 0.7
+
+
+@pytest.mark.parametrize(
+    ("short", "reply"), [("1950", "contradicts"), ("the lamp", "contradicts"), ("unknown", "declines")]
+)
+def test_an_answer_that_no_passage_holds_is_no_refusal(short: str, reply: str) -> None:
+    """A base model that made up a number took the reader's right answer from .73 to .41, as if it had declined."""
+    lm = ScriptedLM(
+        lambda request: f"So the answer is {short}." if "So the answer is" in request.prompt.text else "",
+        capabilities=Capabilities(grammar=True, token_logprobs=True),
+    )
+    engine = SelfReflectEngine(
+        Shelf(),
+        lm,
+        SelfReflectSettings(compete=True),
+        reader=FirstSentenceReader(0.7, answerable=0.7),
+        critic=Critic(),
+    )
+    answer = engine.answer(QUESTION)
+    assert [d.outcome for d in answer.trace if d.kind == "compare"] == [f"the model {reply}"]
+    assert answer.abstained is (reply == "declines")
 
 
 def test_without_it_a_refusal_is_believed() -> None:

@@ -67,6 +67,10 @@ def _way_out(unknown: str) -> str:
 
 DECLINED = "no answer"
 """The outcome in the trace of a model that declines to answer."""
+IN_NO_PASSAGE = "in no passage"
+"""The outcome in the trace of a short answer that no passage holds."""
+SAYS_NOTHING = "says nothing"
+"""The outcome in the trace of a short answer that goes round in circles or only repeats the question."""
 
 # Only names for what was retrieved: "The report does not mention it" is a claim about a report.
 _SOURCE = (

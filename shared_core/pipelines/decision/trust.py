@@ -25,7 +25,8 @@ from typing import Any, Literal, get_args
 from shared_core.errors import CalibrationError
 
 Reply = Literal["agrees", "differs", "declines", "contradicts"]
-"""It says what the reader's best quote says; something else; that there is no answer; or what its own quote refutes."""
+"""It says what the reader's best quote says; something else; that there is no answer; or what its own quote refutes, no
+passage holds, or says nothing."""
 _REPLIES: tuple[Reply, ...] = get_args(Reply)
 _Rates = tuple[float, float, float, float]
 ReplyRates = Mapping[str, Mapping[str, float]]
