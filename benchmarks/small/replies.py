@@ -57,12 +57,13 @@ def measure_replies(data: Path, adapter: Path, each: int) -> list[Reaction]:
     lm, reader, retriever = load_small_model(adapter), ExtractiveReader(cache_passages=64), Retrieved(cases)
     lm.reply_rates = None
     settings = SelfReflectSettings(top_k=5, candidates=TOP_K, deadline=None)
-    engine = SelfReflectEngine(retriever, lm, settings, reader=reader)
     quoting = SelfReflectEngine(
         retriever, settings=settings.model_copy(update={"target_accuracy": _QUOTES_ALL}), reader=reader
     )
     out: list[Reaction] = []
     for case in track(cases, "questions"):
+        # A new engine each, or what it has learnt of the model would decide what the model is asked.
+        engine = SelfReflectEngine(retriever, lm, settings, reader=reader)
         found = _compare(case, engine.answer(case.question), quoting.answer(case.question))
         out += [found] if found is not None else []
     return out

@@ -34,11 +34,11 @@ ReplyRates = Mapping[str, Mapping[str, float]]
 P(what the model itself says is right | reply), of replies for which that was measured."""
 _Types = dict[str, tuple[float, _Rates, _Rates]]
 TYPES: _Types = {
-    "competent": (0.25, (0.84, 0.12, 0.03, 0.01), (0.02, 0.27, 0.70, 0.01)),
-    "careful": (0.20, (0.66, 0.24, 0.09, 0.01), (0.03, 0.21, 0.75, 0.01)),
-    "ready": (0.10, (0.78, 0.19, 0.02, 0.01), (0.15, 0.35, 0.49, 0.01)),
-    "eager": (0.05, (0.70, 0.26, 0.03, 0.01), (0.25, 0.40, 0.34, 0.01)),
-    "fair": (0.05, (0.50, 0.40, 0.09, 0.01), (0.25, 0.45, 0.29, 0.01)),
+    "competent": (0.25, (0.84, 0.11, 0.03, 0.02), (0.02, 0.24, 0.70, 0.04)),
+    "careful": (0.20, (0.66, 0.23, 0.09, 0.02), (0.03, 0.18, 0.75, 0.04)),
+    "ready": (0.10, (0.78, 0.18, 0.02, 0.02), (0.15, 0.32, 0.49, 0.04)),
+    "eager": (0.05, (0.70, 0.25, 0.03, 0.02), (0.25, 0.37, 0.34, 0.04)),
+    "fair": (0.05, (0.50, 0.39, 0.09, 0.02), (0.25, 0.42, 0.29, 0.04)),
     "contradicting": (0.03, (0.40, 0.03, 0.02, 0.55), (0.20, 0.25, 0.02, 0.53)),
 }
 """Prior, P(reply | R) and P(reply | not R) of each type, replies in the order of ``Reply``. The rates are near those of
