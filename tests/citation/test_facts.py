@@ -114,6 +114,11 @@ def test_title_and_question_name_what_is_spoken_of() -> None:
         ("Trips fell by five points.", "Trips fell by 5 percentage points."),
         ("It fell by 8 percentage points.", "It fell from 82% to 74%."),
         ("Gas has no definite volume and no definite shape.", "Gas has no definite shape nor volume."),
+        ("Old readers aren't supported any more.", "Old readers are no longer supported."),
+        ("Speakers may join by video, but members may not.",
+         "Speakers could join by video, while members could not join by video."),
+        ("Projects with a lockfile can use it.", "It is not used for any project without a lockfile."),
+        ("Name all ideas that are not your own.", "You must also name, each time, all ideas that are not your own."),
         ("The School of Navigation was opened in 1805.",
          "The School of Navigation is old. It was opened in 1805 beside the Customs House."),
     ],
@@ -209,6 +214,7 @@ def test_other_languages_by_words_and_numbers(true: str, changed: str, evidence:
         ("Sales grew by 12 percentage points.", "Sales grew by 12 percent."),
         ("Trips fell by 5%.", "Trips fell by 5 percentage points."),
         ("It fell by 8%.", "It fell from 82% to 74%."),
+        ("Old readers are supported.", "Old readers are no longer supported."),
     ],
 )
 def test_periods_bounds_denials_and_roles_that_differ(claim: str, evidence: str) -> None:

@@ -248,6 +248,8 @@ def contradicts(claim: Sentence, nearest: Sentence) -> Found:
         return None  # "dogs may enter; cats may not": of cats, the claim has it too
     if _forbids_without(claim, own, nearest, other) or _forbids_without(nearest, other, claim, own):
         return None
+    if (not own and _needs(nearest, other, claim)) or _is_cut_short(claim, own, nearest, other):
+        return None
     held, said = nearest.keys, claim.keys
     if own and not other:
         negator, word = own[0]
@@ -263,7 +265,7 @@ def contradicts(claim: Sentence, nearest: Sentence) -> Found:
             ):
                 return _around(claim, word), f"{negator.text} {word.text}"
     # "No volume and no definite shape" denies the volume too
-    denied = {t.key for n, _ in own for t in _near(claim, n) if t.start >= n.start}
+    denied = {t.key for n, w in own for t in (w, *_near(claim, n)) if t is w or t.start >= n.start}
     more = [(n, w) for n, w in other if w.key in said and w.key not in denied]
     if own and more and {w.key for _, w in own} <= {w.key for _, w in other}:  # "not … without" against "… without"
         return _around(claim, more[0][1]), f"{more[0][0].text} {more[0][1].text}"
@@ -338,6 +340,22 @@ def _forbids_without(
     return forbids and without and (len(own) == 2 or (not own and any(t.key in _REQUIRES for t in claim.tokens)))
 
 
+def _needs(held: Sentence, other: Sequence[tuple[Token, Token]], claim: Sentence) -> bool:
+    """Whether the evidence has "not … without X", and the claim, without a negation, speaks of X."""
+    without = [n for n, _ in other[1:] if fold(n.text) in ("without", "unless")]
+    clauses = [c for c in clauses_of(held) if any(n in c for n in without)]
+    return any(content_keys(t for t in c if t.start > n.start) & claim.keys for c in clauses for n in without if n in c)
+
+
+def _is_cut_short(
+    claim: Sentence, own: Sequence[tuple[Token, Token]], held: Sentence, other: Sequence[tuple[Token, Token]]
+) -> bool:
+    """Whether the claim ends in "but members may not" where a clause of the evidence denies something of members."""
+    if not own or own[-1][0] is not claim.tokens[-1]:
+        return False
+    return any(own[-1][1].key in {t.key for t in c} and n in c for c in clauses_of(held) for n, _ in other)
+
+
 _FORBIDS = frozenset(map(stem, "prohibited forbidden banned prohibits forbids disallowed".split()))
 _REQUIRES = frozenset(map(stem, "only need needed require required must necessary".split()))
 
@@ -365,6 +383,8 @@ def _negated(sentence: Sentence) -> list[tuple[Token, Token]]:
         if not _is_negation(sentence, i):
             continue
         behind = [t for t in sentence.tokens[i + 1 : i + 1 + _REACH] if t.is_content]
+        if behind and fold(token.text) == "no" and fold(behind[0].text) == "longer":
+            behind = behind[1:]
         if not behind and sentence.text[: token.start].rstrip().endswith(","):
             continue  # "before it, not after it"
         before = [t for t in sentence.tokens[max(0, i - _REACH) : i] if t.is_content]
