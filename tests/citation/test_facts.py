@@ -119,6 +119,11 @@ def test_title_and_question_name_what_is_spoken_of() -> None:
          "Speakers could join by video, while members could not join by video."),
         ("Projects with a lockfile can use it.", "It is not used for any project without a lockfile."),
         ("Name all ideas that are not your own.", "You must also name, each time, all ideas that are not your own."),
+        ("They waited half a year.", "They waited 6 months."), ("It lasts an hour and a half.", "It lasts 90 minutes."),
+        ("Half a million people came.", "500,000 people came."), ("Wait two and a half days.", "Wait 60 hours."),
+        ("Bake it for about half an hour.", "Bake it in the oven for 25–35 minutes."),
+        ("Bake it at 350°F.", "Bake it at 180C/350F/Gas 4."), ("Bake it at 180 °C.", "Bake it at 180ºC."),
+        ("It brought in £3.2m.", "It brought in 3.2 million pounds."),
         ("The School of Navigation was opened in 1805.",
          "The School of Navigation is old. It was opened in 1805 beside the Customs House."),
     ],
@@ -215,6 +220,8 @@ def test_other_languages_by_words_and_numbers(true: str, changed: str, evidence:
         ("Trips fell by 5%.", "Trips fell by 5 percentage points."),
         ("It fell by 8%.", "It fell from 82% to 74%."),
         ("Old readers are supported.", "Old readers are no longer supported."),
+        ("They waited half a year.", "They waited 9 months."), ("Bake it at 160 °C.", "Bake it at 180C."),
+        ("Bake it for about 50 minutes.", "Bake it in the oven for 25–35 minutes."),
     ],
 )
 def test_periods_bounds_denials_and_roles_that_differ(claim: str, evidence: str) -> None:

@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from shared_core.citation.facts.dates import dates_of
-from shared_core.citation.facts.quantities import UNITS, Quantity, quantities_of
+from shared_core.citation.facts.quantities import UNITS, Quantity, Unit, quantities_of
 from shared_core.citation.facts.tokens import (
     Found,
     Sentence,
@@ -44,6 +44,8 @@ def same_quantity(claimed: Quantity, held: Quantity) -> bool:
     if kinds == {"clock", ""}:
         time, hour = (claimed, held) if claimed.dimension else (held, claimed)  # "from 10 to 5 pm"
         return any(t % 720 == 60 * h % 720 for t in time.values for h in hour.values)
+    if kinds == {"sterling", "mass"} and {claimed.unit, held.unit} & {"pound", "pounds"}:
+        return any(_close(c, h, claimed, held) for c in claimed.values for h in held.values)
     if len(kinds - {""}) > 1:
         return False
     if min(claimed.text.count("."), held.text.count(".")) >= 1 < max(claimed.text.count("."), held.text.count(".")):
@@ -109,6 +111,24 @@ def _close(claimed: float, held: float, quantity: Quantity, other: Quantity) -> 
     # 82.96 is 83, 1,234,567 is 1.2 million
     rounded = float(f"{held:.{quantity.digits - 1}e}")
     return (held != int(held) or abs(held) >= 10000) and abs(rounded - claimed) <= 1e-9 * abs(claimed)
+
+
+_RANGE = re.compile(r"\s?(?:[-–—]|to|and|or)\s?")
+_NO_UNIT = Unit("", 1.0)
+
+
+def is_in_range(claimed: Quantity, held: Sentence) -> bool:
+    """Whether a number given as a rough one lies between two that are given as a range: "about 30" for "25–35"."""
+    if claimed.hedge != "about":
+        return False
+    for low, high in itertools.pairwise(quantities_of(held.text)):
+        if claimed.dimension != high.dimension or not _RANGE.fullmatch(held.text[low.end : high.start]):
+            continue
+        own, unit = UNITS.get(claimed.unit, _NO_UNIT), UNITS.get(high.unit, _NO_UNIT)
+        least, most = (unit.base(min(q.values)) for q in (low, high))
+        if any(least <= own.base(v) <= most for v in claimed.values):
+            return True
+    return False
 
 
 def is_share(claimed: Quantity, held: Sequence[Quantity]) -> bool:

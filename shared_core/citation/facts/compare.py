@@ -18,6 +18,7 @@ from shared_core.citation.facts.arithmetic import (
     exchanged,
     in_named_unit,
     is_difference,
+    is_in_range,
     is_share,
     is_sum,
     other_bound,
@@ -287,6 +288,7 @@ class _Scope:
             same = any(same_quantity(quantity, q) for q in self.quantities)
             if (
                 is_share(quantity, near)
+                or is_in_range(quantity, nearest)
                 or in_named_unit(quantity, nearest)
                 or is_sum(quantity, self.quantities)
                 or (worded < _ALIKE and self._follows(quantity, nearest))

@@ -54,7 +54,8 @@ _NUMBER = re.compile(
 )
 _BEHIND = UNITS.keys() | _SCALE.keys() | _AMBIGUOUS.keys()
 _WORDS = re.compile(r"[^\W\d_]+")
-_NEXT_UNIT = re.compile(r"\s?-?\s?(km/h|°\s?[CF]\b|[%$€£¥]|[^\W\d_]+[²2]?|[万亿億萬])")
+_NEXT_UNIT = re.compile(r"\s?-?\s?(km/h|[°º]\s?[CF]\b|[%$€£¥]|[^\W\d_]+[²2]?|[万亿億萬])")
+_DEGREES = re.compile(r"(?<=\d\d)[CF]\b")  # "180C"; "4C" may be a name
 _BOUND_BEHIND = re.compile(
     r"\s?(?:[^\W\d_]+\s)?(?:or|and)\s(?:(more|above|over|higher|longer|older|later|upwards)"
     r"|less|fewer|below|under|lower|shorter|younger|earlier)\b(?!\s[^\W\d_]*\s?\d)"
@@ -74,6 +75,11 @@ _CLOCK = re.compile(
 )
 _FRACTION = re.compile(
     rf"\b(?:(a|one|two|three|four)[\s-])?({'|'.join(_PARTS)})(s?)\b(?=\s+(?:of|the)\b|\W*$|[.,;])", re.IGNORECASE
+)
+_OF_UNIT = re.compile(
+    r"\b(?:(three)[\s-]quarters of|(?:a\s)?(quarter) of|half)[\s-]an?\s([^\W\d_]+)"
+    rf"|\b(an?|\d+|{'|'.join(_SMALL)})(?:\s([^\W\d_]+))? and a half\b",
+    re.IGNORECASE,
 )
 _SHORT_YEAR = re.compile(r"(?<!\d)(1\d|20)(\d\d)\s?[-–/]\s?$")
 _NUMERAL = re.compile(r"\b(?=[IVX]{2})X{0,3}(?:IX|IV|V?I{0,3})(?<=[IVX]{2})\b")
@@ -164,11 +170,35 @@ def _clock_times(text: str) -> list[Quantity]:
     return found
 
 
+def _halves(text: str) -> list[Quantity]:
+    """Parts of a unit, and halves behind a number: "half an hour", "half a million", "two and a half years"."""
+    found = []
+    for match in _OF_UNIT.finditer(text):
+        share = 0.75 if match[1] else 0.25 if match[2] else 0.5
+        word, end = fold(match[3] or match[5] or ""), match.end()
+        if match[4]:
+            article = match[4].lower() in ("a", "an")
+            share += 1.0 if article else float(match[4]) if match[4].isdigit() else _SMALL.get(match[4].lower(), -1.0)
+            if share < 1 or (article and not word):
+                continue
+        unit, scale = (word, 1.0) if word in UNITS else ("", _SCALE.get(word, _SMALL.get(word, 0.0)))
+        if not word:
+            unit, scale, end = _unit_after(text, match.end(), False)
+        if scale and len(unit) != 1:
+            hedge = _hedge(text, match.start(), end)
+            written = text[match.start() : end]
+            value = frozenset({share * scale})
+            found.append(Quantity(written, match.start(), end, value, unit, hedge=hedge, digits=2))
+    return found
+
+
 def _fractions(text: str) -> list[Quantity]:
     """Parts of a whole: "a third of", "two fifths"; their values are below 1."""
-    found = []
+    found = _halves(text)
     for match in _FRACTION.finditer(text):
         part = match[2].lower()
+        if any(q.start <= match.start() < q.end for q in found):
+            continue
         if match[1] is None and part != "half":
             continue  # "the third of May"
         share = _PARTS[part] / 100 * {"two": 2, "three": 3, "four": 4}.get((match[1] or "").lower(), 1)
@@ -193,7 +223,8 @@ def _in_digits(text: str) -> list[Quantity]:
         joined = _is_letter(text[match.end() : match.end() + 1]) and not match["ordinal"]
         if _is_letter(before) or joined:
             tail = _NEXT_UNIT.match(text, match.end())
-            if _is_letter(before) or tail is None or fold(tail[1]) not in _BEHIND:
+            unit_behind = tail is not None and fold(tail[1].replace("º", "°")) in _BEHIND
+            if _is_letter(before) or not (unit_behind or _DEGREES.match(text, match.end())):
                 continue  # part of a name: B52, 3M
         values = _readings(match["digits"])
         if match["sign"]:
@@ -239,11 +270,13 @@ def _unit_after(text: str, at: int, money: bool) -> tuple[str, float, int]:
     scale, end = 1.0, at
     if points := _POINTS.match(text, at):
         return "points", scale, points.end()
+    if degrees := _DEGREES.match(text, at):
+        return f"°{degrees.group().lower()}", scale, degrees.end()
     for _ in range(2):
         match = _NEXT_UNIT.match(text, end)
         if match is None:
             break
-        word = fold(match[1]).replace(" ", "")
+        word = fold(match[1].replace("º", "°")).replace(" ", "")
         if money and word in _AMBIGUOUS:
             scale, end = scale * _AMBIGUOUS[word], match.end()
         elif word in _SCALE and word not in UNITS:
