@@ -138,6 +138,16 @@ SAME: dict[str, list[str]] = {
     "Helm Ltd was bought by Arno AG in 1990.": ["Arno AG bought Helm Ltd in 1990."],
     "Members vote before guests speak.": ["Guests speak after members vote."],
     "Brenk is larger than Tolm.": ["Tolm is smaller than Brenk."],
+    "Said Orm Rail president Jo Marn: We are pleased.": ["Jo Marn is the president of Orm Rail."],
+    "Orm Rail has had great support from the Skell Society.": ["The Skell Society supports Orm Rail."],
+    "Orm consists of Brenk, Tolm, Skell, and West Ellisk.": ["Orm consists of West Ellisk, Tolm, Skell, and Brenk."],
+    "Burlow Council met. The Evening Post reports that the council voted Monday to close Mill Bridge.": [
+        "The Burlow Council voted on Monday to close Mill Bridge.",
+    ],
+    "Ida Holm was born in Orm, the daughter of the Skell-born actor Otto Holm.": ["Clara Holm's father was an actor."],
+    "RESULTS: Uptake was significantly higher in patients with an OH level < 50 compared to patients with > 75.": [
+        "Patients with an OH level below 50 had higher uptake than those above 75.",
+    ],
 }  # fmt: skip
 
 

@@ -190,14 +190,20 @@ def _partner(token: Token, claim: Sentence, nearest: Sentence, spare: Sequence[T
     """Beside a shared part of a name, the other name: "Lavinia" for the "Rufus" of "Rufus Hathe"."""
     for ahead in (1, -1):
         beside = _beside(token, claim, ahead)
-        if beside is None or not beside.is_capitalised:
+        if beside is None or not beside.can_name:
             continue
         for i, t in enumerate(nearest.tokens):
             if t.key == beside.key and 0 <= i - ahead < len(nearest.tokens):
                 other = nearest.tokens[i - ahead]
-                if other in spare:
+                if other in spare and (_has_relation(claim, token) or not _has_relation(nearest, other)):
                     return other
     return None
+
+
+def _has_relation(sentence: Sentence, name: Token) -> bool:
+    """Whether shortly before a name stands a relation, whose name it may be: "his father, Charles Sherman"."""
+    at = sentence.tokens.index(name)
+    return any(fold(t.text) in _RELATIONS for t in sentence.tokens[max(0, at - _NEAR - 1) : at])
 
 
 def _beside(token: Token, sentence: Sentence, step: int) -> Token | None:
@@ -255,6 +261,8 @@ def swapped(claim: Sentence, nearest: Sentence) -> Found:
             here, there = claim.tokens[a1:a2], nearest.tokens[b1:b2]
             next_here, next_there = claim.tokens[c1:c2], nearest.tokens[d1:d2]
             across = sum(t.is_content for t in claim.tokens[a2:c1])
+            if all(t.can_name or t.text in ("and", "or") for t in claim.tokens[a2:c1]):
+                continue  # a list
             named = bool(_shared_names(here, next_there)) + bool(_shared_names(next_here, there))
             if named and _crossing(here, next_there, across + named) and _crossing(next_here, there, across + named):
                 return _said(claim, here, next_here), _said(nearest, there, next_there)
@@ -297,12 +305,15 @@ def _turned_round(claim: Sentence, nearest: Sentence) -> Found:
     for j, held in enumerate(nearest.tokens):
         places.setdefault(held.key, []).append(j)
     named = _shared_names(claim.tokens, nearest.tokens)
+    compares = any(t.text in ("than", "compared") for t in (*claim.tokens, *nearest.tokens))
     for i, token in enumerate(claim.tokens):
         order = token.text in ("before", "after")
         at = places.get(token.key, ())
         if not (token.is_content or order) or token.is_capitalised or len(at) != 1:
             continue
-        if _is_passive(claim, i) != _is_passive(nearest, at[0]):
+        if _is_passive(claim, i) != _is_passive(nearest, at[0]) or _is_of(claim, i) != _is_of(nearest, at[0]):
+            continue
+        if token.text.endswith("er") and compares:
             continue
         before, behind = _beside_words(claim, i)
         held_before, held_behind = _beside_words(nearest, at[0])
@@ -314,6 +325,11 @@ def _turned_round(claim: Sentence, nearest: Sentence) -> Found:
 
 def _is_passive(sentence: Sentence, at: int) -> bool:
     return at > 0 and sentence.tokens[at - 1].text in BE
+
+
+def _is_of(sentence: Sentence, at: int) -> bool:
+    """Whether "of", "from" or "by" follows, which turns round what stands beside: "FIFA president A"."""
+    return at + 1 < len(sentence.tokens) and sentence.tokens[at + 1].text in ("of", "from", "by")
 
 
 def _beside_words(sentence: Sentence, at: int) -> tuple[set[str], set[str]]:
