@@ -12,7 +12,8 @@ from functools import lru_cache
 from itertools import combinations
 from typing import NamedTuple
 
-from shared_core.citation.facts.dates import dates_of
+from shared_core.citation.facts.dates import Date, dates_of, same_date
+from shared_core.citation.facts.opposites import side_of
 from shared_core.citation.facts.quantities import UNITS, Quantity, Unit, quantities_of
 from shared_core.citation.facts.tokens import (
     Found,
@@ -27,6 +28,7 @@ from shared_core.citation.facts.tokens import (
     tokens_of,
 )
 
+_HOUR = re.compile(r"(\d{1,2})\.([0-5]\d)")
 _CLOSE, _BOUND, _SAME_MEASURE = 0.06, 2.0, 0.02
 _BINARY = 0.08  # a gigabyte is 1000³ bytes or 1024³
 
@@ -43,7 +45,8 @@ def same_quantity(claimed: Quantity, held: Quantity) -> bool:
         return any(abs(a - b) <= _SAME_MEASURE * b for a in shares[0] for b in shares[1])
     if kinds == {"clock", ""}:
         time, hour = (claimed, held) if claimed.dimension else (held, claimed)  # "from 10 to 5 pm"
-        return any(t % 720 == 60 * h % 720 for t in time.values for h in hour.values)
+        hours = {float(m[1]) + float(m[2]) / 60} if (m := _HOUR.fullmatch(hour.text)) else hour.values  # "5.30"
+        return any(t % 720 == 60 * h % 720 for t in time.values for h in hours)
     if kinds == {"sterling", "mass"} and {claimed.unit, held.unit} & {"pound", "pounds"}:
         return any(_close(c, h, claimed, held) for c in claimed.values for h in held.values)
     if len(kinds - {""}) > 1:
@@ -265,6 +268,69 @@ def exchanged(claim: Sentence, held: Sentence) -> tuple[Quantity, Quantity] | No
     return None
 
 
+_FROM_BEFORE = re.compile(r"\bfrom (?:about |around |just )?\Z", re.IGNORECASE)
+_TO = re.compile(r",? to (?:about |around |just |over |nearly )?")
+_FROM = re.compile(r",? (?:up|down|an? \w+|\w+(?:ed|ing)) from (?:about |around |just )?")
+_RISES = side_of("rise") or (-1, 0)
+_AGAINST = re.compile(r",? (?:(?:up|down|as) )?(?:compared (?:with|to)|versus|vs\.?|against) (?:about |around |just )?")
+_EARLIER = re.compile(r"[^.;,]{0,40}\b(?:prior|previous|last|earlier|ago|before|preceding)\b")
+
+
+def changed_otherwise(claim: Sentence, held: Sentence) -> Found:
+    """Find "rose from 39 to 40", or "rose to 39", where the sentence has "39, compared with 40 the year before"."""
+    for before, now in _changes(held.text):
+        if any(equal_quantity(a, now) and equal_quantity(b, before) for a, b in _changes(claim.text)):
+            return claim.text.strip(), held.text[min(before.start, now.start) : max(before.end, now.end)]
+        own = [q for q in quantities_of(claim.text) if q.dimension == now.dimension and not q.is_year]
+        if is_denied(claim) or len(own) != 1 or not equal_quantity(own[0], now):
+            continue
+        clause = next((c for c in clauses_of(claim) if c[-1].end > own[0].start), ())
+        ways = {side[1] for t in clause if (side := side_of(t.text)) and side[0] == _RISES[0]}
+        if len(ways) != 1:
+            continue
+        rises = min(now.values) > min(before.values)
+        if (
+            len(before.values) == len(now.values) == 1
+            and rises != (ways == {_RISES[1]})
+            and now.values != before.values
+        ):
+            return claim.text.strip(), held.text[min(before.start, now.start) : max(before.end, now.end)]
+    return None
+
+
+def _changes(text: str) -> list[tuple[Quantity, Quantity]]:
+    """Pairs of numbers of one unit, of which the first became the second."""
+    found = []
+    for one, two in itertools.pairwise(q for q in quantities_of(text) if not q.is_year and not q.ordinal):
+        between = text[one.end : two.start]
+        if one.dimension != two.dimension:
+            continue
+        if _FROM_BEFORE.search(text[: one.start]) and _TO.fullmatch(between):
+            found.append((one, two))
+        elif _FROM.fullmatch(between) or (_AGAINST.fullmatch(between) and _EARLIER.match(text, two.end)):
+            found.append((two, one))
+    return found
+
+
+def dated_otherwise(claim: Sentence, held: Sentence) -> Found:
+    """Find a date that a sentence gives for another of the things it dates: "A goes in May, and B goes in June"."""
+    said = dates_of(claim.text)
+    clauses = [(c, found) for c in clauses_of(held) if len(found := dates_of(held.text[c[0].start : c[-1].end])) == 1]
+    if len(said) != 1 or len(clauses) != len(dates_of(held.text)) or len(clauses) < 2:
+        return None
+    words = [content_keys(c) for c, _ in clauses]
+    alone = [w - set().union(*(o for o in words if o is not w)) for w in words]
+    mine = [i for i, (_, found) in enumerate(clauses) if same_date(said[0], found[0])]
+    if len(mine) != 1 or (alone[mine[0]] - _dated(clauses[mine[0]][1])) & claim.keys:
+        return None
+    others = [i for i, keys in enumerate(alone) if i != mine[0] and (keys - _dated(clauses[i][1])) & claim.keys]
+    return (said[0].text, clauses[others[0]][1][0].text) if len(others) == 1 else None
+
+
+def _dated(dates: Sequence[Date]) -> set[str]:
+    return {t.key for d in dates for t in tokens_of(d.text)}
+
+
 _RATE = re.compile(
     r"\s?(?:[^\W\d_]+\s)?(?:(?:per\s|/\s?)([^\W\d_]+)"
     r"|(?:an?|each|every)\s(second|minute|hour|day|night|week|fortnight|month|quarter|year)\b)"
@@ -345,7 +411,7 @@ class _Placed(NamedTuple):
 def _by_value(sentence: Sentence) -> dict[float, _Placed]:
     """Map the values of the numbers that a sentence has once to them."""
     numbers = quantities_of(sentence.text)
-    content = [t for t in sentence.tokens if t.is_content]
+    content = [t for t in sentence.tokens if t.is_content and t.key != "compar"]  # either way round
     found: dict[float, _Placed] = {}
     for last, q, following in zip([None, *numbers], numbers, [*numbers[1:], None], strict=False):
         before = [t.key for t in content if (last.end if last else 0) <= t.start < q.start]

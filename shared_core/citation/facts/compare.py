@@ -14,6 +14,8 @@ from shared_core.citation.facts import names as naming
 from shared_core.citation.facts import opposites, scope
 from shared_core.citation.facts.arithmetic import (
     attached_otherwise,
+    changed_otherwise,
+    dated_otherwise,
     equal_quantity,
     exchanged,
     in_named_unit,
@@ -53,6 +55,7 @@ _SPLIT = re.compile(r"[,;:](?!\d)|[()–—]|\b(?:and|but|which|who|while|where|
 _ARTICLE = re.compile(r"[,(–—] ?(?:an?|the)\Z", re.IGNORECASE)
 _COMPARES = re.compile(r"er\Z|^(?:more|less|before)\Z", re.IGNORECASE)
 _CHANGE = re.compile(r"\b(?:by|difference of) (?:about |around |some |nearly |over )?\Z", re.IGNORECASE)
+_ONE_OF = re.compile(r"(?:one of|couple (?!of))", re.IGNORECASE)  # counts nothing
 _LIST_MARK = re.compile(r"^[^\S\n]*(?:\(?\d{1,2}[.)]|[-*•–])\s+", re.MULTILINE)
 _STRONGER = (
     scope.overstated,
@@ -63,8 +66,11 @@ _STRONGER = (
     scope.includes_exception,
     scope.unconditional,
     scope.presumed_cause,
+    scope.one_of_two,
     other_subject,
 )
+_LEFT_OUT = (scope.left_out, scope.without_exception, scope.short_of)
+_HALF = 0.5
 _ALIKE = 0.6  # of a claim's content words: a sentence that holds them speaks of the same matter
 _SAME = 0.75  # … says the same but for a word or two
 _WORDED_ALIKE = 0.5  # of all its words, in the same order: a word in another's place contradicts it
@@ -234,7 +240,7 @@ class _Scope:
         ordered, compared = (f(claim, nearest) for f in (opposites.order_turned, opposites.compared_otherwise))
         agreed = ordered is False or compared is False
         for words in (
-            opposites.opposed(claim, self.held, self.keys),
+            opposites.opposed(claim, self.held, self.keys) or opposites.opposed_beside(claim, self.held),
             opposites.other_side(claim, self.held, self.keys),
             opposites.in_place(claim, nearest),
             opposites.denied_by_prefix(claim, nearest),
@@ -242,13 +248,18 @@ class _Scope:
             yield "opposite", None if words and agreed and _COMPARES.search(words[0]) else words
         if close:
             yield "opposite", whole if ordered or compared else None
+            yield "opposite", None if agreed else opposites.degree_turned(claim, nearest)
             yield from (("opposite", find(claim, nearest)) for find in _STRONGER)
             yield from (("opposite", find(claim, nearest, self.held)) for find in (scope.done, scope.certain))
-            yield from (("exception", find(claim, nearest)) for find in (scope.left_out, scope.without_exception))
+            yield from (("exception", find(claim, nearest)) for find in _LEFT_OUT)
+            yield "date", dated_otherwise(claim, nearest)
         if alike >= _SAME:
             yield "addition", scope.only_added(claim, self.held)
             yield "addition", scope.other_reason(claim, self.keys)
-        yield "role", other_row(claim, self.held)
+        yield "negation", scope.presumed_effect(claim, nearest)
+        if alike >= _HALF:
+            yield "number", changed_otherwise(claim, nearest)
+        yield "role", other_row(claim, self.held) or naming.paired_otherwise(claim, self.held)
         swaps = (
             alike >= _SAME
             and ordered is None
@@ -258,7 +269,7 @@ class _Scope:
         )
         roles = naming.swapped(claim, nearest) if swaps else None
         if max(alike, worded) >= _ALIKE:  # where names are left out, the verb may be all that remains of a claim
-            for find in (opposites.conversed, opposites.exchanged_things, opposites.changed_voice):
+            for find in (opposites.conversed, opposites.exchanged_things, opposites.changed_voice, opposites.acted_on):
                 roles = roles or find(claim, nearest)
         yield "role", roles
 
@@ -281,7 +292,8 @@ class _Scope:
         left = [
             c for c in claimed if not any(equal_quantity(c, q) for q in near) and not any(c.end - 1 in r for r in iso)
         ]
-        unclaimed = [q for q in near if not any(equal_quantity(c, q) for c in claimed)]
+        counting = [q for q in near if not _ONE_OF.match(nearest.text, q.start)]
+        unclaimed = [q for q in counting if not any(equal_quantity(c, q) for c in claimed)]
         yield from self._attached(claim, claimed)
         swaps = _in_place(claim, nearest) if alike >= _SAME else frozenset()
         for quantity in left:
@@ -297,10 +309,10 @@ class _Scope:
             ):
                 continue
             spare = unclaimed if _is_dated(quantity, claim) else [q for q in unclaimed if not _is_dated(q, nearest)]
-            instead = next((q for q in spare if _crossed(swaps, claim, quantity, nearest, q)), None)
-            if instead is not None and not same_quantity(quantity, instead):
-                kind: Kind = "unit" if quantity.values & instead.values else "number"
-                yield Mismatch(kind, _shown(claim.text, quantity), _shown(nearest.text, instead))
+            instead = [q for q in spare if _crossed(swaps, claim, quantity, nearest, q)]
+            if instead and not any(same_quantity(quantity, q) for q in instead):
+                kind: Kind = "unit" if quantity.values & instead[0].values else "number"
+                yield Mismatch(kind, _shown(claim.text, quantity), _shown(nearest.text, instead[0]))
                 continue
             vague = quantity.values == {1.0} and not quantity.text[0].isdigit()  # "one", "first"
             if not (vague or same or self._follows(quantity, nearest)):
@@ -331,7 +343,9 @@ class _Scope:
         for other in spare:
             if other.values & quantity.values and other.unit and quantity.unit:
                 return Mismatch("unit", shown, _shown(nearest.text, other))
-        other_number = next((q for q in spare if _comparable(quantity, q) and (worded or q.unit)), None)
+        other_number = next(
+            (q for q in spare if _comparable(quantity, q) and (worded or _are_measures(quantity, q))), None
+        )
         return Mismatch("number", shown, _shown(nearest.text, other_number) if other_number else "")
 
     def _dates(self, claim: Sentence, nearest: Sentence, alike: float) -> Iterator[Mismatch]:
@@ -397,6 +411,11 @@ def _comparable(one: Quantity, other: Quantity) -> bool:
     """Whether one number may stand for the other: of one kind of unit, both ordinal or none, both years or none."""
     same_kind = one.dimension == other.dimension or not (one.dimension and other.dimension)
     return same_kind and one.ordinal == other.ordinal and one.is_year == other.is_year
+
+
+def _are_measures(one: Quantity, other: Quantity) -> bool:
+    """Whether both have a unit, of one kind."""
+    return bool(one.unit and other.unit) and one.dimension == other.dimension
 
 
 def _is_dated(quantity: Quantity, sentence: Sentence) -> bool:

@@ -274,6 +274,23 @@ def swapped(claim: Sentence, nearest: Sentence) -> Found:
     return None
 
 
+_PAIR = re.compile(
+    r"([A-Z][\w’'-]+(?: [A-Z][\w’'-]+)*) (in|of|from|for|at|with|to) (?:the )?([A-Z][\w’'-]+(?: [A-Z][\w’'-]+)*)"
+)
+
+
+def paired_otherwise(claim: Sentence, held: Sequence[Sentence]) -> Found:
+    """Find "Helm in Orm" where a sentence has "Helm in Skell and Arno in Orm"."""
+    for sentence in held:
+        pairs = [m.groups() for m in _PAIR.finditer(sentence.text)]
+        for own in _PAIR.finditer(claim.text):
+            one, way, other = own.groups()
+            instead = [b for a, w, b in pairs if (a, w) == (one, way)]
+            if instead and other not in instead and any(w == way and b == other and a != one for a, w, b in pairs):
+                return own.group(), f"{one} {way} {instead[0]}"
+    return None
+
+
 def _copula_turned(claim: Sentence, nearest: Sentence) -> bool | None:
     """Whether "A is the R of B" is turned round from "the R of A is B" (or says the same as "the R of B is A": False).
 
@@ -324,7 +341,8 @@ def _turned_round(claim: Sentence, nearest: Sentence) -> Found:
 
 
 def _is_passive(sentence: Sentence, at: int) -> bool:
-    return at > 0 and sentence.tokens[at - 1].text in BE
+    adverb = at > 1 and sentence.tokens[at - 1].text.endswith(("ly", "also", "not", "never", "now", "still"))
+    return at > 0 and sentence.tokens[at - 1 - adverb].text in BE
 
 
 def _is_of(sentence: Sentence, at: int) -> bool:

@@ -99,6 +99,34 @@ def opposed(claim: Sentence, held: Sequence[Sentence], known: Set[str]) -> Found
     return None
 
 
+def opposed_beside(claim: Sentence, held: Sequence[Sentence]) -> Found:
+    """Find "after it begins" where a sentence that says most of the rest has "after it ends", beside the same word."""
+    if claim.is_negated:
+        return None
+    for token in [t for t in claim.tokens if t.key in _OPPOSITES and not _is_name(t)]:
+        rest = [t.key for t in claim.tokens if t is not token and t.is_telling]
+        for sentence in held:
+            if sentence.is_negated or any(_is_same(token, t) for t in sentence.tokens):
+                continue
+            other = next((t for t in sentence.tokens if _is_opposite(token, t) and not _is_name(t)), None)
+            if other is None or not _neighbours(claim, token) & _neighbours(sentence, other):
+                continue
+            said = sum(key in sentence.keys for key in rest)
+            if said and said >= _MOSTLY * len(rest) and not _is_converse(claim, token, sentence, other):
+                return token.text, other.text
+    return None
+
+
+def _neighbours(sentence: Sentence, token: Token) -> set[tuple[int, str]]:
+    """Return the words with content right before and behind a token, each with its side."""
+    at = sentence.tokens.index(token)
+    beside = [(step, sentence.tokens[at + step]) for step in (-1, 1) if 0 <= at + step < len(sentence.tokens)]
+    return {(step, t.key) for step, t in beside if t.is_content}
+
+
+_MOSTLY = 0.7  # of the rest of a claim, by a whole sentence
+
+
 def _is_converse(claim: Sentence, token: Token, held: Sentence, other: Token) -> bool:
     """Whether "A is smaller than B" meets "B is larger than A", or "A after B" meets "B before A"."""
     (before, behind), (held_before, held_behind) = _content_around(claim, token), _content_around(held, other)
@@ -183,7 +211,8 @@ def _is_opposite(token: Token, other: Token, of: dict[str, tuple[int, int]] = _O
 
 def has_converse(claim: Sentence, nearest: Sentence) -> bool:
     """Whether the claim has "bought" where the evidence has "sold": then its names stand the other way round."""
-    return any(_is_opposite(one, other, _CONVERSES) for one in claim.tokens for other in nearest.tokens)
+    own, held = ({_CONVERSES[t.key] for t in s.tokens if t.key in _CONVERSES} for s in (claim, nearest))
+    return any(pair == other and side != there for pair, side in own for other, there in held)
 
 
 def conversed(claim: Sentence, nearest: Sentence) -> Found:
@@ -277,6 +306,23 @@ def changed_voice(claim: Sentence, nearest: Sentence) -> Found:
     return None
 
 
+def acted_on(claim: Sentence, nearest: Sentence) -> Found:
+    """Find "the Scots defeated the English" where the evidence has "the Scots were defeated", or the reverse."""
+    if is_denied(claim) != is_denied(nearest):
+        return None
+    for passive, active in ((claim, nearest), (nearest, claim)):
+        for i, token in enumerate(passive.tokens[2:], 2):
+            if fold(passive.tokens[i - 1].text) not in ("was", "were") or not token.text.endswith("ed"):
+                continue
+            subject = passive.tokens[i - 2]
+            for before, verb, behind in zip(active.tokens, active.tokens[1:], active.tokens[2:], strict=False):
+                takes = fold(behind.text) in _ARTICLES or behind.can_name
+                if subject.is_content and before.key == subject.key and verb.key == token.key and takes:
+                    said = passive.text[subject.start : token.end], active.text[before.start : behind.end]
+                    return said if passive is claim else said[::-1]
+    return None
+
+
 def _passive_at(sentence: Sentence) -> int | None:
     """Return the place of the participle in "was bought … by"; ``None`` if there is none."""
     words = [fold(t.text) for t in sentence.tokens]
@@ -341,6 +387,19 @@ def denied_by_prefix(claim: Sentence, nearest: Sentence) -> Found:
             said = content_keys(clause)
             if other and rest and len(rest & said) >= _ALIKE * len(rest) and not any(t.is_negation for t in clause):
                 return token.text, other.text
+    return None
+
+
+_DEGREE = re.compile(r"\b(?:(more)|less|fewer) ([^\W\d_]{3,})", re.IGNORECASE)
+
+
+def degree_turned(claim: Sentence, nearest: Sentence) -> Found:
+    """Find "more often" where the evidence has "less often", and not "more often" too."""
+    held = {(bool(m[1]), stem(m[2])): m.group() for m in _DEGREE.finditer(nearest.text)}
+    for own in _DEGREE.finditer(claim.text):
+        more, word = bool(own[1]), stem(own[2])
+        if (not more, word) in held and (more, word) not in held and is_denied(claim) == is_denied(nearest):
+            return own.group(), held[not more, word]
     return None
 
 

@@ -14,6 +14,7 @@ from shared_core.citation.facts.tokens import (
     clauses_of,
     content_keys,
     fold,
+    is_denied,
     stem,
     telling_keys,
     tokens_of,
@@ -26,7 +27,8 @@ _SHARE = re.compile(
     re.IGNORECASE,
 )
 _PART = re.compile(
-    rf"\b(?:of (?:them|these|those|which)|(?:\d[\d.,]*(?: ?%| percent)?|one|{_COUNT}) of (?:the|them|its|their))\b",
+    rf"\b(?:of (?:them|these|those|which)|(?:a|one) (?:portion|part|section|stretch) of"
+    rf"|(?:\d[\d.,]*(?: ?%| percent)?|one|{_COUNT}) of (?:the|them|its|their))\b",
     re.IGNORECASE,
 )
 _FEW, _SOME, _MANY, _MOST, _EVERY = range(1, 6)
@@ -35,7 +37,7 @@ _HOW_MANY = {
     **dict.fromkeys("some several partly sometimes occasionally half".split(), _SOME),
     **dict.fromkeys("many often frequently".split(), _MANY),
     **dict.fromkeys("most mostly majority usually generally normally typically mainly largely".split(), _MOST),
-    **dict.fromkeys("all every each entire entirely exclusively only always everyone everybody".split(), _EVERY),
+    **dict.fromkeys("all every each entire whole entirely exclusively only always everyone everybody".split(), _EVERY),
 }
 _OTHERWISE = {(_EVERY, n) for n in (_FEW, _SOME, _MANY, _MOST)} | {(_MOST, _FEW), (_MOST, _SOME), (_FEW, _MOST)}
 _OTHERWISE |= {(_MANY, _FEW), (_FEW, _MANY)}
@@ -86,7 +88,9 @@ def _amounts(tokens: Sequence[Token]) -> list[tuple[Token, int]]:
     return [
         (token, amount)
         for before, token in with_word_before(tokens)
-        if (amount := _HOW_MANY.get(fold(token.text))) and before not in idle and not _time_behind(tokens, token)
+        if (amount := _HOW_MANY.get(fold(token.text)))
+        and (before not in idle or fold(token.text) in ("whole", "entire"))
+        and not _time_behind(tokens, token)
     ]
 
 
@@ -104,6 +108,7 @@ _NARROW = re.compile(
     r"|, (?:except|if|provided))([^,;.]*)",
     re.IGNORECASE,
 )
+_FURTHER = re.compile(r"(?:\s[\w-]+){1,7}?\s(?:who|whose|weighing|provided)\b([^,;.]*)", re.IGNORECASE)
 _NARROWED = re.compile(r"^\W*(?:within|among|outside|during|under|inside)\s([^,]*),", re.IGNORECASE)
 _EXCEPT = re.compile(
     r"\b(?:except(?:ing|ions?)?|exclud\w*|other than|apart from|but not|save for)\b"
@@ -125,6 +130,11 @@ def widened(claim: Sentence, nearest: Sentence) -> Found:
         thing = next((t for t in claim.tokens if t.start > universal.start and t.is_content), None)
         held = next((t for t in nearest.tokens if thing is not None and t.key == thing.key), None)
         narrowed = _NARROW.match(nearest.text, held.end) if held is not None else None
+        if narrowed is None and held is not None and not re.search(r"\bwho(?:se)?\b|\bweigh", claim.text):
+            further = _FURTHER.match(nearest.text, held.end)
+            limits = {t.key for t in tokens_of(further[1]) if t.is_telling} if further else set()
+            if further and limits and not limits & claim.keys:
+                return universal.text, further.group().strip()
     if narrowed is None or _NARROW.search(claim.text) or _NARROWED.match(claim.text):
         return None
     limits = {t.key for t in [t for t in tokens_of(narrowed[1]) if t.is_telling][:1]}
@@ -176,6 +186,22 @@ _SOLELY = re.compile(
 )
 
 
+_ALONE = re.compile(r"\b(?:([^\W\d_]+) alone|(?:only|solely|exclusively)(?: \w{2,7})? ([^\W\d_]+))\b")
+
+
+def one_of_two(claim: Sentence, nearest: Sentence) -> Found:
+    """Find "by dividends alone" in the claim where the evidence has "by buying shares and dividends"."""
+    own = _ALONE.search(claim.text)
+    if own is None or _SOLELY.search(nearest.text) or _LIMITS.search(nearest.text) or is_denied(claim):
+        return None
+    alone = stem(own[1] or own[2])
+    for one, joint, other in zip(nearest.tokens, nearest.tokens[1:], nearest.tokens[2:], strict=False):
+        both = {one.key, other.key}
+        if joint.text == "and" and alone in both and one.is_content and other.is_content and not both <= claim.keys:
+            return own.group(), nearest.text[one.start : other.end]
+    return None
+
+
 # --- reasons ---------------------------------------------------------------------------------------------------------
 
 _BECAUSE = re.compile(
@@ -191,6 +217,34 @@ def presumed_cause(claim: Sentence, nearest: Sentence) -> Found:
     if causes and related and not re.search(r"\bcaus|\bdue\b|\bbecause\b", nearest.text, re.IGNORECASE):
         return causes.group(), related.group()
     return None
+
+
+_NO_EFFECT = re.compile(
+    r"\bno (?:[^\W\d_]+ly )?(?:significant |clear |measurable |marked |meaningful |further )?"
+    r"(?:effects?|differences?|changes?|improvements?|reductions?|associations?|correlations?|benefits?)\b",
+    re.IGNORECASE,
+)
+_EFFECT = re.compile(
+    r"\b(?:improv|reduc|rais|lower|increas|decreas|worsen|affect|rose|fell|boost|cut|declin|differ|influenc)(?:e[sd]?|s|ed|ing)?\b",
+    re.IGNORECASE,
+)
+
+
+def presumed_effect(claim: Sentence, nearest: Sentence) -> Found:
+    """Find "reduced the pain" in the claim where the clause of the evidence that says the rest has "no effect"."""
+    effect = _EFFECT.search(claim.text)
+    if effect is None or is_denied(claim) or re.search(r"\b(?:no|little|without|un\w+)\b", claim.text):
+        return None
+    said = telling_keys(t for t in claim.tokens if not effect.start() <= t.start < effect.end())
+    for clause in clauses_of(nearest):
+        text = nearest.text[clause[0].start : clause[-1].end]
+        none = _NO_EFFECT.search(text)
+        if none and len(said & telling_keys(clause)) >= max(2, _HALF * len(said)):
+            return effect.group(), none.group()
+    return None
+
+
+_HALF = 0.5
 
 
 def other_reason(claim: Sentence, known: Set[str]) -> Found:
@@ -257,6 +311,25 @@ def given_to_others(claim: Sentence, nearest: Sentence) -> Found:
 
 
 # --- may and must, plans and deeds, conditions -----------------------------------------------------------------------
+
+_NEARLY = re.compile(r"\b(almost|nearly|virtually|practically) ([^\W\d_]+)", re.IGNORECASE)
+_ROUGHLY = re.compile(
+    r"\b(?:almost|nearly|virtually|practically|about|around|roughly|close|near|approach\w*|just|narrowly)\b",
+    re.IGNORECASE,
+)
+
+
+def short_of(claim: Sentence, nearest: Sentence) -> Found:
+    """Find "doubled" or "all" in the claim where the evidence has "almost doubled", "nearly all"."""
+    if _ROUGHLY.search(claim.text):
+        return None
+    for nearly in _NEARLY.finditer(nearest.text):
+        word, key = nearly[2].lower(), stem(nearly[2])
+        full = _HOW_MANY.get(word) == _EVERY or word.endswith("ed")
+        if full and key in claim.keys and sum(t.key == key for t in nearest.tokens) == 1:
+            return nearly.group(), ""
+    return None
+
 
 _MAY = re.compile(r"\b(?:may|might|can|could)\b", re.IGNORECASE)
 _MUST = re.compile(r"\b(?:must|shall|(?:has|have|needs?|(?:is|are) (?:required|obliged)) to)\b", re.IGNORECASE)

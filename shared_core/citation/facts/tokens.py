@@ -230,7 +230,8 @@ _ALIGNED_AT_MOST = 1_000_000
 _LACK = frozenset(
     stem(word)
     for word in """fail lack lacks refuse refused deny denied absent absence hardly rarely seldom unable except instead
-    avoid prevent rather stop cease abandoned cancelled dropped removed discontinued ended unless""".split()
+    avoid prevent rather stop cease abandoned cancelled dropped removed discontinued ended unless fixed resolved
+    eliminated""".split()
 )
 _APART = ("un", "in", "im", "dis", "non", "ir", "il")
 _REACH = 5
@@ -254,7 +255,9 @@ def contradicts(claim: Sentence, nearest: Sentence) -> Found:
     if own and not other:
         negator, word = own[0]
         # "Not really, …", "No, …" speak to somebody
-        if (word.key in held or not negator.first) and not _says_no_otherwise(nearest, said, word):
+        if (word.key in held or not negator.first) and not (
+            _says_no_otherwise(nearest, said, word) or _is_supposed(nearest, word)
+        ):
             return f"{negator.text} {word.text}", _around(nearest, word) if word.key in held else ""
     if not own:
         for negator, word in other:
@@ -338,6 +341,12 @@ def _forbids_without(
     forbids = any(t.key in _FORBIDS for t in held.tokens) and len(other) == 1
     without = bool(other) and fold(other[0][0].text) in ("without", "unless")
     return forbids and without and (len(own) == 2 or (not own and any(t.key in _REQUIRES for t in claim.tokens)))
+
+
+def _is_supposed(sentence: Sentence, word: Token) -> bool:
+    """Whether a word stands only behind an "if" or "when": what is not so there may not be so."""
+    clauses = [c for c in clauses_of(sentence) if any(t.key == word.key for t in c)]
+    return bool(clauses) and all(fold(c[0].text) in ("if", "when", "unless", "whether") for c in clauses)
 
 
 def _needs(held: Sentence, other: Sequence[tuple[Token, Token]], claim: Sentence) -> bool:
