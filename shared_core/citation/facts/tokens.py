@@ -265,6 +265,7 @@ def contradicts(claim: Sentence, nearest: Sentence) -> Found:
                 word.key in said
                 and not _says_no_otherwise(claim, held, word)
                 and not _is_denied_elsewhere(nearest, negator, word, claim)
+                and not _tells_of_before(claim, nearest, negator)
             ):
                 return _around(claim, word), f"{negator.text} {word.text}"
     # "No volume and no definite shape" denies the volume too
@@ -344,9 +345,24 @@ def _forbids_without(
 
 
 def _is_supposed(sentence: Sentence, word: Token) -> bool:
-    """Whether a word stands only behind an "if" or "when": what is not so there may not be so."""
-    clauses = [c for c in clauses_of(sentence) if any(t.key == word.key for t in c)]
-    return bool(clauses) and all(fold(c[0].text) in ("if", "when", "unless", "whether") for c in clauses)
+    """Whether a word stands only shortly behind an "if" or "when": what is not so there may not be so."""
+    places = [(c, i) for c in clauses_of(sentence) for i, t in enumerate(c) if t.key == word.key]
+    return bool(places) and all(
+        i <= _REACH
+        and fold(c[0].text) in ("if", "when", "unless", "whether")
+        and "(" not in sentence.text[c[0].start : c[i].start]
+        for c, i in places
+    )
+
+
+def _tells_of_before(claim: Sentence, held: Sentence, negator: Token) -> bool:
+    """Whether the claim tells of what once was ("fixed a bug by which …") where the evidence has "no longer"."""
+    at = held.tokens.index(negator) + 1
+    ended = at < len(held.tokens) and fold(held.tokens[at].text) == "longer"
+    return ended and any(t.key in _ONCE for t in claim.tokens)
+
+
+_ONCE = frozenset(map(stem, "fixed fixes resolved bug problem previously formerly earlier before until used".split()))
 
 
 def _needs(held: Sentence, other: Sequence[tuple[Token, Token]], claim: Sentence) -> bool:
