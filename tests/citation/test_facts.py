@@ -227,7 +227,8 @@ def test_other_languages_by_words_and_numbers(true: str, changed: str, evidence:
         ("It fell by 8%.", "It fell from 82% to 74%."),
         ("The syrup does not contain milk.", "Take it if you are ill, unless you are old (the syrup contains milk)."),
         ("Old readers are supported.", "Old readers are no longer supported."),
-        ("They waited half a year.", "They waited 9 months."), ("Bake it at 160 °C.", "Bake it at 180C."),
+        ("They waited half a year.", "They waited 9 months."),
+        ("Bake it at 160 °C.", "Bake it at 180C."),
         ("Bake it for about 50 minutes.", "Bake it in the oven for 25–35 minutes."),
     ],
 )

@@ -346,7 +346,7 @@ def _is_passive(sentence: Sentence, at: int) -> bool:
 
 
 def _is_of(sentence: Sentence, at: int) -> bool:
-    """Whether "of", "from" or "by" follows, which turns round what stands beside: "FIFA president A"."""
+    """Whether "of", "from" or "by" follows, which turns round the words around it: "FIFA president A"."""
     return at + 1 < len(sentence.tokens) and sentence.tokens[at + 1].text in ("of", "from", "by")
 
 
