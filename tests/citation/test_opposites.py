@@ -285,3 +285,8 @@ _ANY = st.lists(st.sampled_from([
 @example("140", "The hall holds up to 140 guests.")  # an answer of one word
 def test_any_words_can_be_compared(claim: str, evidence: str) -> None:
     assert compare_claim(claim, evidence).cap(1.0) in (0.05, 0.35, 1.0)
+
+
+@pytest.mark.parametrize("claim", ["word " * 20_000, "Mira Dorn " * 500])
+def test_a_long_claim_without_an_end_is_compared_soon(claim: str) -> None:
+    assert compare_claim(claim, "The lamp was lit in 1871.") is not None  # quadratic or more: many minutes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence, Set
 from difflib import SequenceMatcher
-from itertools import islice, takewhile
+from itertools import groupby, islice, takewhile
 
 from shared_core.citation.facts.dates import dates_of
 from shared_core.citation.facts.quantities import measured
@@ -57,7 +57,7 @@ def compare_names(
     everywhere = all_tokens([*held, *context])
     keys = {t.key for t in everywhere}
     near, own = nearest.keys, claim.keys
-    names = names_of(claim, held, context)
+    names, runs = names_of(claim, held, context), _runs(claim)
     short = [t.text for t in claim.tokens if len(t.text) > 1 and t.text.isupper() and t.key not in near]
     participle = len(nearest.tokens) > 1 and fold(nearest.tokens[1].text) in ("as", "by", "in", "to", "with", "from")
     there = [t for t in _capitals(nearest) if not any(t.text[0] in initials for initials in short)]
@@ -66,7 +66,7 @@ def compare_names(
     by_pronoun = fold(nearest.tokens[0].text) in _PRONOUNS if nearest.tokens else False
     replaced = _replacements(claim, nearest) if alike and worded_alike else set()
     for token in [t for t in _capitals(claim) if t in names or (alike and not t.first)]:
-        if token.key in near or _is_spelling(token, near) or _has_initials(token, claim, everywhere):
+        if token.key in near or _is_spelling(token, near) or _has_initials(runs[token.start], everywhere):
             continue
         instead = next((t for t in there if (token.start, t.start) in replaced), None)
         if token in names:
@@ -80,7 +80,7 @@ def compare_names(
                 continue  # the subject, which "It" may stand for
             if instead is not None and alike and _by(claim) == _by(nearest):  # a passive voice moves everything
                 yield token.text, instead.text
-        elif token in names and (instead is not None or not _is_given(token, claim, keys, everywhere)):
+        elif token in names and (instead is not None or not _is_given(token, claim, runs[token.start], keys)):
             yield token.text, instead.text if instead is not None and alike else ""
 
 
@@ -101,9 +101,9 @@ def _is_spelling(token: Token, keys: Set[str]) -> bool:
     return any(SequenceMatcher(None, k, token.key).ratio() >= 0.85 for k in near)
 
 
-def _is_given(token: Token, claim: Sentence, keys: set[str], everywhere: Sequence[Token]) -> bool:
+def _is_given(token: Token, claim: Sentence, run: Sequence[Token], keys: set[str]) -> bool:
     """Whether the rest of the name is known: a first name added, initials written out, a title quoted."""
-    if any(t.key in keys for t in _run(token, claim) if t is not token):
+    if any(t.key in keys for t in run if t is not token):
         return True
     quoted = next((m for m in _QUOTED.finditer(claim.text) if m.start() <= token.start < m.end()), None)
     if quoted is None:
@@ -112,20 +112,14 @@ def _is_given(token: Token, claim: Sentence, keys: set[str], everywhere: Sequenc
     return 2 * sum(t.key in keys for t in words) >= len(words)
 
 
-def _run(token: Token, claim: Sentence) -> list[Token]:
-    """Capitalised words around the token, in order, itself among them."""
-    run = [token]
-    for step in (-1, 1):
-        beside = _beside(token, claim, step)
-        while beside is not None and beside.can_name:
-            run.append(beside)
-            beside = _beside(beside, claim, step)
-    return sorted(run, key=lambda t: t.start)
+def _runs(sentence: Sentence) -> dict[int, list[Token]]:
+    """Neighbouring words that can name, in order, by where each of them begins."""
+    runs = (list(words) for can_name, words in groupby(sentence.tokens, key=lambda t: t.can_name) if can_name)
+    return {t.start: run for run in runs for t in run}
 
 
-def _has_initials(token: Token, claim: Sentence, everywhere: Sequence[Token]) -> bool:
+def _has_initials(run: Sequence[Token], everywhere: Sequence[Token]) -> bool:
     """Whether the evidence has the name's initials: "UN" for "United Nations"."""
-    run = _run(token, claim)
     initials = "".join(t.text[0] for t in run)
     return len(run) > 1 and any(t.text.replace(".", "") == initials for t in everywhere)
 

@@ -360,32 +360,37 @@ def in_place(claim: Sentence, nearest: Sentence) -> Found:
         one, other = own[a1], held[b1]
         if other.key in claim.keys or one.key in nearest.keys:
             continue
-        if _is_opposite(one, other) or _denies(one, other) or _denies(other, one):
+        if _is_opposite(one, other) or other.key in _denied(one) or one.key in _denied(other):
             return one.text, other.text
     return None
 
 
-def _denies(one: Token, other: Token) -> bool:
-    """Whether the one word is the other with a prefix that denies it: "uncomfortable", "comfortable"."""
-    word = fold(one.text)
-    return any(
-        word.startswith(p) and stem(word[len(p) :]) == other.key and (p in ("un", "non") or _ADJECTIVE.search(word))
+def _denied(token: Token) -> set[str]:
+    """Keys of what the word denies by a prefix: that of "comfortable" for "uncomfortable"."""
+    word = fold(token.text)
+    return {
+        stem(word[len(p) :])
         for p in _PREFIXES
-    )
+        if word.startswith(p) and (p in ("un", "non") or _ADJECTIVE.search(word))
+    }
 
 
 def denied_by_prefix(claim: Sentence, nearest: Sentence) -> Found:
     """Find "is uncomfortable" where the clause that says the rest has "is comfortable", or the other way round."""
     if claim.is_negated:
         return None
+    held = nearest.keys
+    clauses = [[(t, _denied(t)) for t in clause] for clause in clauses_of(nearest)]
     for token in claim.tokens:
-        if not token.is_content or token.key in nearest.keys:
+        if token.key in held or not token.is_content:
             continue
-        rest = content_keys(t for t in claim.tokens if t is not token)
-        for clause in clauses_of(nearest):
-            other = next((t for t in clause if _denies(token, t) or _denies(t, token)), None)
-            said = content_keys(clause)
-            if other and rest and len(rest & said) >= _ALIKE * len(rest) and not any(t.is_negation for t in clause):
+        own = _denied(token)
+        for clause in clauses:
+            other = next((t for t, denied in clause if t.key in own or token.key in denied), None)
+            if other is None or any(t.is_negation for t, _ in clause):
+                continue
+            rest = content_keys(t for t in claim.tokens if t is not token)
+            if rest and len(rest & content_keys(t for t, _ in clause)) >= _ALIKE * len(rest):
                 return token.text, other.text
     return None
 
