@@ -264,7 +264,9 @@ def reconsider(question: str, answer: Answer, run: QuestionRun, *, search: bool 
         yield Report(Retrieved(question, found))
         yield run.note("retrieve", "the question itself", "for the embedded default's own quotes", k=k)
         passages = tuple({p.id: p for p in (*found, *passages)}.values())
-    rivals = yield from compete(question, answer.claims, (), passages, run)
+    # What an abstention does not show cannot win, however probable: it may stand in a sentence with improbable claims.
+    claims = _lower(answer.claims, run.settings.target_accuracy) if answer.abstained else answer.claims
+    rivals = yield from compete(question, claims, (), passages, run)
     known = answer.metadata["answerable"] if rivals.answerable is None else rivals.answerable
     if not rivals.own:
         metadata = {**answer.metadata, "answerable": known}

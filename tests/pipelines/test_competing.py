@@ -90,6 +90,20 @@ def test_what_the_model_quotes_gives_way_to_a_surer_quote_of_the_readers(pipelin
     assert "whale oil" in alone.answer(QUESTION).text
 
 
+def test_a_right_claim_that_is_not_shown_for_others_of_its_sentence_leaves_the_quote_of_it() -> None:
+    def reply(request: Any) -> str:
+        if "0 to 100" in request.prompt.text:
+            return "80"
+        splits = "Break the sentence" in request.prompt.text
+        return f"- {RIGHT}\n- The lamp sank in 1900." if splits else "The lamp was lit in 1871 and sank in 1900."
+
+    settings = SelfReflectSettings(pipeline="research")
+    reader = FirstSentenceReader(0.9, answerable=0.95)
+    answer = SelfReflectEngine(Shelf(), ScriptedLM(reply), settings, reader=reader, critic=Critic()).answer(QUESTION)
+    assert answer.text == f"{RIGHT} [1]"
+    assert answer.metadata["answered_by"] == "embedded default"
+
+
 def test_an_agreeing_claim_keeps_the_models_words() -> None:
     answer = ask(f"<reference>S1</reference><claim>{RIGHT}</claim>", reader=0.6)
     assert answer.text.startswith(RIGHT)
