@@ -118,20 +118,22 @@ def drive(flow: Any, reply: Callable[[Any], Any]) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("reply", "requests"), [("I cannot do that.", 1), ("{i}. Lamp {i} was lit by Ada, who left.", 3)]
+    ("reply", "requests"), [("I cannot do that.", 1), ("{i}. Lamp {n} was lit by Ada, who left.", 3)]
 )
 @pytest.mark.parametrize("here", [False, True])
 def test_a_model_elsewhere_that_cannot_split_is_asked_about_the_first_sentences_only(
     reply: str, requests: int, here: bool
 ) -> None:
     texts = [" ".join(f"Lamp {n} was lit by Ada, who left." for n in range(i, i + 10)) for i in (0, 10, 20)]
-    asked = 0
+    asked, size = 0, 2 if here else 10
 
     def model(together: Any) -> list[Generation]:
         nonlocal asked
-        asked += len(together.requests)
-        lines = "\n".join(reply.format(i=i) for i in range(1, 3 if here else 11))
-        return [Generation((Sample(lines, finish_reason="eos"),))] * len(together.requests)
+        lines = []
+        for _ in together.requests:
+            lines.append("\n".join(reply.format(i=i + 1, n=size * asked + i) for i in range(size)))
+            asked += 1
+        return [Generation((Sample(some, finish_reason="eos"),)) for some in lines]
 
     known = Capabilities(token_prompts=here)
     run: Any = SimpleNamespace(settings=SelfReflectSettings(), abilities=SimpleNamespace(model=lambda role: known))

@@ -67,6 +67,16 @@ def test_a_sentence_that_is_partly_supported_is_left_out_whole_or_marked_so() ->
     assert marked.text == f"{both} [1] (partly unsupported) The lamp burned whale oil. [2]"
 
 
+@pytest.mark.parametrize("left_out", ["and sank in 1900", "and was paid for by the king", "but it never gave light"])
+def test_a_sentence_of_which_the_splitter_leaves_out_a_part_is_judged_as_a_whole(left_out: str) -> None:
+    written = f"The lamp was lit in 1871, {left_out}."
+    answer = ask(Model([[written]], split=lambda request: f"- {LIT}"), judge=Judge({left_out: 0.1, "1871": 0.95}))
+    assert answer.abstained
+    assert [(c.text, c.support) for c in answer.claims] == [(written, 0.1)]
+    agreed = ask(Model([["The lamp was lit in 1871, it is said."]], split=lambda request: f"- {LIT}"))
+    assert [c.text for c in agreed.kept_claims] == [LIT]
+
+
 def test_a_sentence_that_leans_on_one_left_out_goes_with_it() -> None:
     answer = ask(
         Model([[f"{SANK} {OIL} The lamp was lit in 1871, of all years."]]), judge=Judge({"1871": 0.95, "oil": 0.9})

@@ -1,7 +1,8 @@
 """Candidates cut into claims: sentence by sentence, by any language model, or a sentence being a claim.
 
 A splitter is a model like any other: it refuses, rambles, invents, or stops half way. What it says of a sentence is
-used where it is a list of statements made of the answer's own words; elsewhere the sentence itself is the claim.
+used where it is a list of statements made of the answer's own words; elsewhere the sentence itself is the claim. So it
+is where passages judge the claims and these leave something out: a sentence is shown whole, with all that it says.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from functools import lru_cache
 
 from shared_core.abstention import claim_key, split_claims, unique_claims
 from shared_core.citation import split_sentences
+from shared_core.citation.facts import compare_claim
 from shared_core.lm.base import Generation, Sample, SamplingParams
 from shared_core.pipelines.decision.decide import leans
 from shared_core.pipelines.decision.question_run import QuestionRun, together
@@ -171,6 +173,11 @@ def _ask_groups(
         parts = [reply] if len(group) == 1 else _by_number(reply, len(group))
         for (key, (text, sentence)), part in zip(group, parts):
             claims, left_out = read_claims(part, sentence, f"{question}\n{text}", most)
+            if (
+                not run.settings.research.closed_book
+                and not compare_claim(sentence, "\n".join(claims), question).agrees
+            ):
+                claims = ()
             splits.asked += 1
             splits.fallbacks += not claims
             splits.left_out += left_out
