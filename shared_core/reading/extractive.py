@@ -32,7 +32,7 @@ from shared_core.reading.features import (
 from shared_core.reading.language import is_english
 from shared_core.reading.network import log_odds
 from shared_core.reading.prepared import Asked, Placed, Prepared, Window, overlaps, whole_words
-from shared_core.reading.questions import is_titled, only_refers, opens_in_english, repeats, words
+from shared_core.reading.questions import is_titled, names_nobody, only_refers, opens_in_english, repeats, words
 from shared_core.reading.rewording import reword
 from shared_core.reading.values import absent_values, gives_another, gives_date, values_of
 from shared_core.reading.weights import WEIGHTS, Weights, load_weights, version_of
@@ -237,7 +237,7 @@ class ExtractiveReader(Remade):
         lacks = dict(zip(prepared, lacking(asked.words, [p.stems for p in prepared.values()])))
 
         def sentences(i: int) -> list[Candidate]:
-            return self._sentences(asked, i, close[i], lacks[close[i].number])
+            return self._sentences(asked, passages[close[i].number].text, i, close[i], lacks[close[i].number])
 
         out = [c for found in each(sentences, range(len(close))) for c in found]
         titled = [(passages[number], p.title) for number, p in prepared.items()]
@@ -248,6 +248,7 @@ class ExtractiveReader(Remade):
             i
             for i, text in enumerate(texts)
             if not repeats(text, asked.text)
+            and not names_nobody(text, asked.text)
             and (not _is_heading(out[i], text, passages[out[i].passage]) or gives_date(asked.text, text))
         ]
         entries = [Entry(passages[out[i].passage], close[out[i].place].prepared, out[i]) for i in said]
@@ -342,8 +343,8 @@ class ExtractiveReader(Remade):
                 self._cache.popitem(last=False)
         return prepared
 
-    def _sentences(self, asked: Asked, place: int, beside: Placed, lacks: Lacking) -> list[Candidate]:
-        """The sentences of one window, read together with the question."""
+    def _sentences(self, asked: Asked, text: str, place: int, beside: Placed, lacks: Lacking) -> list[Candidate]:
+        """The sentences of one window of a passage with this text, read together with the question."""
         weights = self.loaded()
         window, prepared, seen = beside.window, beside.prepared, beside.seen
         logits = weights.network.together(asked.apart, window.apart, seen)
@@ -370,7 +371,7 @@ class ExtractiveReader(Remade):
                     coverage=seen.coverage[int(sentence)],
                     window_coverage=float(seen.tokens[0, -1]),
                     missing=missing,
-                    typed=is_of_kind(asked.kind, words, *answer),
+                    typed=is_of_kind(asked.kind, words, text, *answer),
                     place=place,
                     lacking=lacks,
                     sentence_rarest=float(rarity[~is_among(stems, here)].max(initial=0.0)),

@@ -35,11 +35,18 @@ _LINK = re.compile(
     r"\b(?:of|who|whom|whose|which|that|where|and|or|than|same|both|also|either|between)\b|['’]s\b", re.IGNORECASE
 )
 _MOST_LINKS = 6
+_NAME = 40  # characters of a name at most
 _ASKS_DATE = re.compile(r"\b(when|(what|which|in what|in which) (year|date|day|month|decade|century|season))\b")
 _ASKS_NUMBER = re.compile(
     r"\b(how (many|much|long|old|far|tall|high|large|big|fast|deep|wide|heavy|often)"
     r"|(what|which) (percent\w*|number|amount|age)"
     r"|what (is|was|are|were) the (number|percent\w*|population|amount|total))\b"
+)
+# A number that belongs to a name ("ubuntu-24.04", "HX-60"); years ("mid-2024") and days ("Jan-24") tell when.
+_NAMED_NUMBER = re.compile(
+    r"(?<![\w-])(?!(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*-)[a-z]{2,}-(?![12]\d{3}\b)"
+    r"\d+(?:\.\d+)*(?![\w-])",
+    re.IGNORECASE,
 )
 _ASKS_NAME = re.compile(r"\b(who|whom|whose|where|(what|which) (city|country|state|person|company|place|team|river))\b")
 
@@ -312,11 +319,20 @@ def asked_kind(question: str) -> str | None:
     return "name" if _ASKS_NAME.search(text) else None
 
 
-def is_of_kind(kind: str | None, words: Words, start: int, end: int) -> float:
-    """1 if the words within code points [start, end) hold one of that kind, 0 if not, 0.5 if no kind is asked for."""
+def is_of_kind(kind: str | None, words: Words, text: str, start: int, end: int) -> float:
+    """1 if the words within code points [start, end) hold one of that kind, 0 if not, 0.5 if no kind is asked for.
+
+    Args:
+        kind: as of ``asked_kind``.
+        words: of ``text``.
+    """
     if kind is None:
         return 0.5
-    inside = words.static[words.within(start, end)]
+    within = words.within(start, end)
+    if kind == "date":
+        for named in _NAMED_NUMBER.finditer(text, max(0, start - _NAME), end + _NAME):
+            within &= ~words.within(*named.span())
+    inside = words.static[within]
     columns = {"date": [NUMBER, DATE_WORD], "number": [NUMBER, NUMBER_WORD], "name": [CAPITAL]}[kind]
     return float(bool((inside[:, columns] > 0).any()))
 

@@ -27,6 +27,12 @@ _ASKS_WHERE = re.compile(
     r"|guide|readme|website|url|link)\b",
     re.IGNORECASE,
 )
+_ASKS_WHO = re.compile(r"\bwho(?:m|se)?\b", re.IGNORECASE)
+_NOBODY = re.compile(
+    r"\W*(?:[Ss]ome(?:one|body))(?: else)?(?:['’]s| (?:has|had|is|was|will|must|may|might|seems?|\w+ed))\b"
+    r"(?!.*[\w,;:] [A-Z]|.*@)",
+    re.DOTALL,
+)
 
 
 def words(text: str) -> list[str]:
@@ -96,3 +102,14 @@ def only_refers(sentence: str, question: str) -> bool:
     False
     """
     return _REFERS.fullmatch(sentence) is not None and not _ASKS_WHERE.search(question)
+
+
+def names_nobody(sentence: str, question: str) -> bool:
+    """Whether a question asks who did something, and a sentence says that someone did, but not who.
+
+    >>> names_nobody("Someone has dumped tyres.", "Who dumped the tyres?")
+    True
+    >>> names_nobody("Someone with a key may enter.", "Who may enter?")
+    False
+    """
+    return bool(_ASKS_WHO.search(question) and _NOBODY.match(sentence))

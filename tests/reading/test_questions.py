@@ -7,7 +7,7 @@ import pytest
 from shared_core import SelfReflectEngine
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.reading.base import NO_WORDS, OTHER_QUESTION, OTHER_TEXT
-from shared_core.reading.questions import asks_nothing, only_refers, opens_in_english, repeats
+from shared_core.reading.questions import asks_nothing, names_nobody, only_refers, opens_in_english, repeats
 from shared_core.types import Passage
 from tests.fakes import FirstSentenceReader, Shelf
 from tests.reading.asking import quotes, read
@@ -50,6 +50,22 @@ def test_a_greeting_is_not_looked_up_and_no_model_is_asked() -> None:
 ])  # fmt: skip
 def test_what_repeats_a_question(sentence: str, question: str, same: bool) -> None:
     assert repeats(sentence, question) == same
+
+
+@pytest.mark.parametrize(("sentence", "question", "nobody"), [
+    ("Someone has been dumping tyres by the gate.", "Who dumped the tyres?", True),
+    ("Somebody else's key was found.", "Whose key was found?", True),
+    ("Someone with a permit may park here.", "Who may park here?", False),
+    ("Someone named Bo Day dumped the tyres.", "Who dumped the tyres?", False),
+    ("Someone has been dumping tyres by the gate.", "What was dumped?", False),
+])  # fmt: skip
+def test_someone_is_nobody_in_particular(sentence: str, question: str, nobody: bool) -> None:
+    assert names_nobody(sentence, question) == nobody
+
+
+def test_someone_is_no_answer_to_who() -> None:
+    minutes = Passage("m", "Someone has been dumping tyres by the south gate. Colin will ask for help.")
+    assert not any("Someone" in quote for quote in quotes("Who dumped the tyres?", minutes))
 
 
 def test_the_question_itself_is_no_answer() -> None:

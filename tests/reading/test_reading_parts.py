@@ -164,7 +164,18 @@ def test_kinds_of_answers_that_are_asked_for(question: str, kind: str | None) ->
 def test_kinds_of_answers(kind: str | None, answer: str, typed: float) -> None:
     text = "In May 1999 Tom Hale sold two boats"
     start = text.index(answer)
-    assert is_of_kind(kind, words_of(text, RARITY), start, start + len(answer)) == typed
+    assert is_of_kind(kind, words_of(text, RARITY), text, start, start + len(answer)) == typed
+
+
+@pytest.mark.parametrize(("text", "answer", "typed"), [
+    ("runs-on: ubuntu-24.04", "ubuntu-24.04", 0), ("runs-on: ubuntu-24.04", "24.04", 0),
+    ("the HX-60 of May", "HX-60", 0),
+    ("the HX-60 of May", "HX-60 of May", 1), ("since mid-2024", "mid-2024", 1), ("from Jan-24 on", "Jan-24", 1),
+    ("since version 1.4", "1.4", 1), ("on 2024-05-14", "2024-05-14", 1),
+])  # fmt: skip
+def test_a_number_that_belongs_to_a_name_tells_no_date(text: str, answer: str, typed: float) -> None:
+    start = text.index(answer)
+    assert is_of_kind("date", words_of(text, RARITY), text, start, start + len(answer)) == typed
 
 
 @pytest.mark.parametrize(("text", "english"), [
