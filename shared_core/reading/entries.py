@@ -141,7 +141,7 @@ def _of_names(asked: Asked, entries: Sequence[Entry]) -> tuple[Sequence[int], bo
             first[passage.id, start] = min(first.get((passage.id, start), (c.start, i)), (c.start, i))
     if first:
         chosen = sorted(i for _, i in first.values())
-        headed = [i for i in chosen if not wanted.isdisjoint(find_variables(_label(entries[i].passage)))]
+        headed = [i for i in chosen if not wanted.isdisjoint(find_variables(innermost(entries[i].passage)))]
         return headed or chosen, True  # what its own section says before what a list of others says of it
     if not options:
         return (sorted(explained + named) if explained else every), False
@@ -153,14 +153,14 @@ def _of_terms(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> di
     """Return 1 for the first sentence below a heading that is all a question asks the meaning of."""
     first: dict[str, tuple[int, str]] = {}
     for i in sorted(kept, key=lambda i: (entries[i].passage.metadata.get("start", 0), entries[i].candidate.start)):
-        term = _label(entries[i].passage)
+        term = innermost(entries[i].passage)
         if not term.endswith("?") and _is_named(term, asked) and asks_meaning(asked.text, [term]):
             first.setdefault(_place(entries[i].passage), (i, term))
     longest = max((len(term) for _, term in first.values()), default=0)
     return {i: 1 for i, term in first.values() if len(term) == longest}
 
 
-def _label(passage: Passage) -> str:
+def innermost(passage: Passage) -> str:
     """Return the innermost heading above a passage."""
     return str(passage.metadata.get("section", "")).rpartition(" > ")[2]
 

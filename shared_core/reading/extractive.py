@@ -17,7 +17,7 @@ from shared_core.reading.base import NO_WORDS, OTHER_QUESTION, OTHER_TEXT, Read,
 from shared_core.reading.candidates import FIGURES, Candidate, best_span, distinct, figures, log_sum
 from shared_core.reading.confidence import add_log_odds, shift
 from shared_core.reading.conflicts import ABSENT, OPPOSITE, VALUE, find_conflicts
-from shared_core.reading.entries import DEFINES, Entry, above, lacks_options, of_entries_asked
+from shared_core.reading.entries import DEFINES, Entry, above, innermost, lacks_options, of_entries_asked
 from shared_core.reading.features import (
     Lacking,
     Shape,
@@ -32,7 +32,15 @@ from shared_core.reading.features import (
 from shared_core.reading.language import is_english
 from shared_core.reading.network import log_odds
 from shared_core.reading.prepared import Asked, Placed, Prepared, Window, overlaps, whole_words
-from shared_core.reading.questions import is_titled, names_nobody, only_refers, opens_in_english, repeats, words
+from shared_core.reading.questions import (
+    defines_links,
+    is_titled,
+    names_nobody,
+    only_refers,
+    opens_in_english,
+    repeats,
+    words,
+)
 from shared_core.reading.rewording import reword
 from shared_core.reading.values import absent_values, gives_another, gives_date, values_of
 from shared_core.reading.weights import WEIGHTS, Weights, load_weights, version_of
@@ -249,6 +257,7 @@ class ExtractiveReader(Remade):
             for i, text in enumerate(texts)
             if not repeats(text, asked.text)
             and not names_nobody(text, asked.text)
+            and not defines_links(text, asked.text)
             and (not _is_heading(out[i], text, passages[out[i].passage]) or gives_date(asked.text, text))
         ]
         entries = [Entry(passages[out[i].passage], close[out[i].place].prepared, out[i]) for i in said]
@@ -281,7 +290,7 @@ class ExtractiveReader(Remade):
             found = find_conflicts(question, text, places[c.passage])
             if of_another[c.passage]:  # "How heavy is the HX-60?" in the manual of the HX-40
                 found |= {VALUE}
-            lower = bool({VALUE, OPPOSITE} & found) or only_refers(text, question)
+            lower = bool({VALUE, OPPOSITE} & found) or only_refers(text, question, innermost(passage))
             out.append(replace(c, conflicts=found | absent, score=c.score + lost * lower))
         return out
 

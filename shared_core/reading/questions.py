@@ -27,6 +27,17 @@ _ASKS_WHERE = re.compile(
     r"|guide|readme|website|url|link)\b",
     re.IGNORECASE,
 )
+# Definitions of links, as Markdown and reStructuredText have them beside the text: "[docs]: ../docs.md", ".. _top:".
+_LINK_DEFINITIONS = re.compile(
+    r"(?:[ \t>]*(?:\[(?!\^)[^\]\n]+\]:[ \t]*<?[^\s<>]*[/.#][^\s<>]*>?(?:[ \t]+[\"'(][^\n]*)?"
+    r"|(?:\.\. )?_[^\n]{1,80}(?<!_):(?:[ \t]+(?:\S*[/.#]\S*|\S+_))?|(?:\.\. )?__:?[ \t]\S+)[ \t]*(?:\n|\Z))+"
+)
+_LISTS_LINKS = re.compile(
+    r"(?:further|additional|related|recommended|suggested) (?:reading|resources|information|links|articles|pages)"
+    r"|see also|references|(?:(?:external|useful|helpful) )?links|resources|(?:learn|read) more|more information",
+    re.IGNORECASE,
+)
+_LINK = re.compile(r"\]\(|\]\[|https?://|`_|:(?:ref|doc|pep|rfc):`")
 _ASKS_WHO = re.compile(r"\bwho(?:m|se)?\b", re.IGNORECASE)
 _NOBODY = re.compile(
     r"\W*(?:[Ss]ome(?:one|body))(?: else)?(?:['’]s| (?:has|had|is|was|will|must|may|might|seems?|\w+ed))\b"
@@ -93,15 +104,27 @@ def repeats(sentence: str, question: str) -> bool:
     return any(len(asked & clause) >= _ALIKE * len(asked | clause) > 0 for clause in clauses)
 
 
-def only_refers(sentence: str, question: str) -> bool:
+def only_refers(sentence: str, question: str, heading: str = "") -> bool:
     """Whether a sentence does no more than say where to read on, which the question does not ask for.
+
+    So does one with a link below a ``heading`` like "Further reading".
 
     >>> only_refers("For ways to turn it off, see [Settings](#settings) below.", "How do I turn it off?")
     True
     >>> only_refers("If it hurts, see a doctor.", "What if it hurts?")
     False
     """
-    return _REFERS.fullmatch(sentence) is not None and not _ASKS_WHERE.search(question)
+    listed = _LISTS_LINKS.fullmatch(heading.strip(" \t.:#0123456789")) is not None and _LINK.search(sentence)
+    return bool(listed or _REFERS.fullmatch(sentence)) and not _ASKS_WHERE.search(question)
+
+
+def defines_links(sentence: str, question: str) -> bool:
+    """Whether a sentence is nothing but where links of the text lead to, which the question does not ask for.
+
+    >>> defines_links("[docs]: ../docs.md", "Who writes the docs?"), defines_links("[1]: free", "What is free?")
+    (True, False)
+    """
+    return _LINK_DEFINITIONS.fullmatch(sentence) is not None and not _ASKS_WHERE.search(question)
 
 
 def names_nobody(sentence: str, question: str) -> bool:

@@ -7,7 +7,14 @@ import pytest
 from shared_core import SelfReflectEngine
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.reading.base import NO_WORDS, OTHER_QUESTION, OTHER_TEXT
-from shared_core.reading.questions import asks_nothing, names_nobody, only_refers, opens_in_english, repeats
+from shared_core.reading.questions import (
+    asks_nothing,
+    defines_links,
+    names_nobody,
+    only_refers,
+    opens_in_english,
+    repeats,
+)
 from shared_core.types import Passage
 from tests.fakes import FirstSentenceReader, Shelf
 from tests.reading.asking import quotes, read
@@ -66,6 +73,34 @@ def test_someone_is_nobody_in_particular(sentence: str, question: str, nobody: b
 def test_someone_is_no_answer_to_who() -> None:
     minutes = Passage("m", "Someone has been dumping tyres by the south gate. Colin will ask for help.")
     assert not any("Someone" in quote for quote in quotes("Who dumped the tyres?", minutes))
+
+
+@pytest.mark.parametrize(("sentence", "defines"), [
+    (".. _become-core-developer:\n.. _coredev:", True),
+    ("_blurb: https://github.com/python/blurb\n.. _bedevere: `blurb`_", True),  # a cut behind the two dots
+    ("[cdn]: /manual/cdn.html\n[purge]: /manual/purge-cache.html \"Purge\"", True),
+    ("[^1]: The cache is purged by hand.", False), ("[09:23]: hello", False), ("_Default_: 5.0", False),
+    ("The port is in [cdn]: /etc/cdn.conf", False),
+])  # fmt: skip
+def test_definitions_of_links_state_nothing_but_where_they_lead(sentence: str, defines: bool) -> None:
+    assert defines_links(sentence, "How do I purge the cache?") == defines
+    assert not defines_links(sentence, "What is the link to the cache?")
+
+
+def test_definitions_of_links_are_no_answers() -> None:
+    labels = ".. _become-core-developer:\n.. _join-core-team:\n\nHow to join\n===========\n\nA member asks you to join."
+    found = quotes("How do I become a core developer?", Passage("join", labels, "How to join the core team"))
+    assert "A member asks you to join." in found
+    assert not any(".." in quote for quote in found)
+
+
+def test_links_below_further_reading_only_refer() -> None:
+    talk = "* Talk: [Rate limiting in the app](https://example.org/talk)"
+    assert only_refers(talk, "What is the rate limit?", "Further reading")
+    assert only_refers(talk, "What is the rate limit?", "8. See also:")
+    assert not only_refers(talk, "What is the rate limit?", "Limits")
+    assert not only_refers(talk, "Where can I read more about it?", "Further reading")
+    assert not only_refers("The limit is 5 a minute.", "What is the rate limit?", "References")
 
 
 def test_the_question_itself_is_no_answer() -> None:
