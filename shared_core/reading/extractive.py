@@ -256,7 +256,6 @@ class ExtractiveReader(Remade):
             i
             for i, text in enumerate(texts)
             if not repeats(text, asked.text)
-            and not names_nobody(text, asked.text)
             and not defines_links(text, asked.text)
             and (not _is_heading(out[i], text, passages[out[i].passage]) or gives_date(asked.text, text))
         ]
@@ -264,7 +263,8 @@ class ExtractiveReader(Remade):
         kept, marks = of_entries_asked(asked, entries)
         marked = {said[i]: mark for i, mark in marks.items()}
         said = [said[i] for i in kept]
-        out = [replace(c, defines=marked.get(i, 0) - lost) for i, c in enumerate(out)]
+        lost_names = [lost or names_nobody(text, asked.text) for text in texts]
+        out = [replace(c, defines=marked.get(i, 0) - lost_names[i]) for i, c in enumerate(out)]
         ranked = distinct([out[i] for i in said], [texts[i] for i in said])
         judged = _candidates_at(spans, numbers, [out[i] for i in said], ranked, passages)
         scores = self._passage_scores(len(passages), out, order)

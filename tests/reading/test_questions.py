@@ -17,7 +17,7 @@ from shared_core.reading.questions import (
 )
 from shared_core.types import Passage
 from tests.fakes import FirstSentenceReader, Shelf
-from tests.reading.asking import quotes, read
+from tests.reading.asking import chance, quotes, read
 
 FAQ = Passage(
     "faq",
@@ -71,8 +71,9 @@ def test_someone_is_nobody_in_particular(sentence: str, question: str, nobody: b
 
 
 def test_someone_is_no_answer_to_who() -> None:
-    minutes = Passage("m", "Someone has been dumping tyres by the south gate. Colin will ask for help.")
-    assert not any("Someone" in quote for quote in quotes("Who dumped the tyres?", minutes))
+    minutes = Passage("m", "Someone has been dumping tyres by the south gate of the allotment site.")
+    named = Passage("m", minutes.text.replace("Someone", "Bo Day"))
+    assert chance("Who has dumped the tyres?", minutes) < 0.5 < chance("Who has dumped the tyres?", named)
 
 
 @pytest.mark.parametrize(("sentence", "defines"), [
