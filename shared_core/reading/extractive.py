@@ -139,7 +139,7 @@ class ExtractiveReader(Remade):
         """Read for each request; a failing one gives its error as the result.
 
         A request with an empty question gives QuestionError; one without passages no readings and ``answerable`` 0.
-        Readings are of distinct sentences, best first, at most ``limit``.
+        Readings are of distinct sentences, best first, surer definitions before them, at most ``limit``.
         """
         results: list[ReadResult | SelfReflectError] = []
         for request in requests:
@@ -183,7 +183,10 @@ class ExtractiveReader(Remade):
             )
             return _reading(request.passages, candidate, chances[i] if known else None)
 
-        readings = tuple(reading(i) for i in range(min(request.limit, len(found.candidates))))
+        # a surer definition comes before what the network thinks best
+        surer = {i for i, c in enumerate(found.candidates) if c.defines > 0 and (chances[i] or 0) > (chances[0] or 0)}
+        order = sorted(range(len(found.candidates)), key=lambda i: i not in surer)
+        readings = tuple(reading(i) for i in order[: request.limit])
         judged = tuple(None if i is None else reading(i) for i in found.judged)
         read_as = asked.text if asked.text != request.question else ""
         if readings[0].probability is None:
@@ -207,7 +210,7 @@ class ExtractiveReader(Remade):
         def moved(p: float, terms: Mapping[str, float], c: Candidate) -> float:
             return add_log_odds(p, weights.conflicts.total(terms, c.conflicts) + DEFINES * c.defines)
 
-        any_answer = moved(any_answer, weights.conflicts.answerable, candidates[0])
+        any_answer = moved(any_answer, weights.conflicts.answerable, max(candidates, key=lambda c: c.defines > 0))
         answerable = shift(any_answer, weights.expected, expected)
         right = weights.right.probability(rows, FIGURES)
         chances = [
@@ -328,7 +331,8 @@ class ExtractiveReader(Remade):
             seen = claim.beside(window.prepared, window.window)
             return log_odds(self.loaded().network.together(claim.apart, window.window.apart, seen, claim=True).support)
 
-        chosen = sorted({*range(min(VERIFIED, len(ranked))), *(i for i in judged if i is not None)})
+        defining = (i for i, c in enumerate(ranked) if c.defines > 0)
+        chosen = sorted({*range(min(VERIFIED, len(ranked))), *(i for i in judged if i is not None), *defining})
         verified = dict(zip(chosen, each(verify, chosen)))
         return [replace(c, verified=verified.get(i)) for i, c in enumerate(ranked)]
 

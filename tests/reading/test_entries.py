@@ -128,6 +128,14 @@ def test_what_a_heading_means_is_told_by_the_first_sentence_below_it() -> None:
     assert chance("What is depfile?", depfile) > chance("How large is depfile?", depfile)
 
 
+def manual(*sections: tuple[str, str]) -> list[Passage]:
+    texts = [f"{heading}\n\n{text}" for heading, text in sections]
+    return [
+        Passage(heading, text, "Manual", {"section": heading, "source": f"{heading}.md", "start": 0})
+        for (heading, _), text in zip(sections, texts, strict=True)
+    ]
+
+
 def test_terms_that_signs_alone_tell_apart_are_apart() -> None:
     names = {"!expr": "0", "expr && expr": "both", "-expr": "the negation"}
     passages = [
@@ -309,3 +317,16 @@ def test_a_line_of_usage_does_not_tell_what_an_option_does() -> None:
 def test_an_option_that_the_command_does_not_have_is_not_explained_by_its_name() -> None:
     name = page("gather beta lists - list the lists that were gathered", "gather_beta_lists(1)", "NAME")
     assert chance("What does gather_beta_lists -q do?", name) < 0.3 < chance("What does gather_beta_lists do?", name)
+
+
+def test_a_surer_definition_comes_first() -> None:
+    depth = manual(
+        (
+            "Depth",
+            "How far a hull reaches below water.",
+        )
+    )
+    others = manual(*((name, f"Depth is what the {name.lower()} of a hull adds to.") for name in ("Draught", "Keel")))
+    found = read("What is depth?", *others, *depth).readings
+    assert found[0].quote.text == "How far a hull reaches below water."
+    assert (found[0].probability or 0) > max(0.5, *(other.probability or 0 for other in found[1:]))
