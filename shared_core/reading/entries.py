@@ -36,6 +36,11 @@ _BETWEEN = re.compile(r" > |\.(?=\w)")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _GENERIC = "used set setting value configured specified given allowed many much"
 """Words of questions about any setting."""
+_PROSE = re.compile(r"\b[a-z]+,? [a-z]+\b")
+_SIGNS = re.compile(r"[(){};=<>\[\]]")
+_MARKUP = re.compile(r"[ \t]*(?:\.\. [\w:-]+::|`{3}|\$ )")
+_ABOUT_CODES = "error code number message warning policy"
+"""Words of headings of codes."""
 _WORDS_ONLY = re.compile(r"[\w' -]+")
 _NO_STEMS = np.zeros(0, np.int64)
 _IN_BRACKETS = re.compile(r"\[-{1,2}\w")
@@ -105,7 +110,8 @@ def lacks_options(question: str, words: Words, passages: Sequence[tuple[Passage,
     wanted = {*find_options(question)}
     if not wanted:
         return False
-    about = _fullest({i: is_among(words.content, title) for i, (_, title) in enumerate(passages)})
+    others = words.content[~is_among(words.content, _stems(" ".join(wanted)))]
+    about = _fullest({i: is_among(others, title) for i, (_, title) in enumerate(passages)})
     return not any(wanted & {*find_options(f"{above(p)}\n{p.text}")} for p, _ in (passages[i] for i in about))
 
 
@@ -127,7 +133,7 @@ def _of_names(asked: Asked, entries: Sequence[Entry]) -> tuple[Sequence[int], bo
         return every, False
     every = [i for i in every if not (_is_usage(entries[i]) and _asks_meaning(asked, wanted, entries[i]))]
     explained, named = [], []
-    first: dict[tuple[str, int], tuple[int, int]] = {}  # of each entry, where the first candidate begins; its number
+    first: dict[tuple[str, int], tuple[bool, int, int]] = {}  # of each entry: is it code, where it begins, its number
     for i in every:
         passage, c = entries[i].passage, entries[i].candidate
         start, names = entry_at(passage.text, c.start)
@@ -138,9 +144,10 @@ def _of_names(asked: Asked, entries: Sequence[Entry]) -> tuple[Sequence[int], bo
         elif not wanted.isdisjoint(find_options(sentence) + find_variables(sentence)):
             named.append(i)
         if not wanted.isdisjoint(names) and _asks_meaning(asked, wanted, entries[i]):
-            first[passage.id, start] = min(first.get((passage.id, start), (c.start, i)), (c.start, i))
+            this = _is_code(entries[i]), c.start, i
+            first[passage.id, start] = min(first.get((passage.id, start), this), this)
     if first:
-        chosen = sorted(i for _, i in first.values())
+        chosen = sorted(i for *_, i in first.values())
         headed = [i for i in chosen if not wanted.isdisjoint(find_variables(innermost(entries[i].passage)))]
         return headed or chosen, True  # what its own section says before what a list of others says of it
     if not options:
@@ -152,12 +159,22 @@ def _of_names(asked: Asked, entries: Sequence[Entry]) -> tuple[Sequence[int], bo
 def _of_terms(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> dict[int, int]:
     """Return 1 for the first sentence below a heading that is all a question asks the meaning of."""
     first: dict[str, tuple[int, str]] = {}
+    names = [_ABOUT_CODES] if find_codes(asked.text) else []
     for i in sorted(kept, key=lambda i: (entries[i].passage.metadata.get("start", 0), entries[i].candidate.start)):
         term = innermost(entries[i].passage)
-        if not term.endswith("?") and _is_named(term, asked) and asks_meaning(asked.text, [term]):
-            first.setdefault(_place(entries[i].passage), (i, term))
+        if term.endswith("?") or not _is_named(term, asked) or not asks_meaning(asked.text, [term, *names]):
+            continue
+        found = first.setdefault(_place(entries[i].passage), (i, term))
+        if _is_code(entries[found[0]]) and not _is_code(entries[i]):
+            first[_place(entries[i].passage)] = i, term
     longest = max((len(term) for _, term in first.values()), default=0)
     return {i: 1 for i, term in first.values() if len(term) == longest}
+
+
+def _is_code(entry: Entry) -> bool:
+    """Return whether a candidate is a line of code or a directive, which defines nothing by itself."""
+    text = entry.passage.text[entry.candidate.start : entry.candidate.end]
+    return bool(_MARKUP.match(text) or (_SIGNS.search(text) and not _PROSE.search(text)))
 
 
 def innermost(passage: Passage) -> str:
@@ -170,7 +187,12 @@ def _place(passage: Passage) -> str:
 
 
 def _is_named(term: str, asked: Asked) -> bool:
-    """Whether a question names a term: its words, or all of it where signs tell it from others ("!expr")."""
+    """Whether a question names a term: its words, or all of it where signs tell it from others ("!expr").
+
+    A code is enough: "E4" names "Error code E4".
+    """
+    if (codes := {*find_codes(term)}) and codes <= {*find_codes(asked.text)}:
+        return bool(is_among(_stems(term), np.union1d(asked.words.content, _stems(_ABOUT_CODES))).all())
     if not _WORDS_ONLY.fullmatch(term):
         return bool(term) and term.casefold() in asked.text.casefold()
     named = _stems(term)

@@ -55,6 +55,8 @@ _COMMENTED = re.compile(
     r"|(?:\A|/)(?:make|docker|gem|rake)file)\Z",
     re.IGNORECASE,
 )
+# A directive of reStructuredText that states nothing, or the two dots of a comment.
+_DIRECTIVE = re.compile(r"\.\.(?:[ \t]+(?!version|deprecated)[\w:+-]+::(?:[ \t]+\S+)?)?")
 _NUMBER = re.compile(r"[\W_]*(?:\d{1,3}\.)*\d{1,3}[.)][\W_]*")  # of an item: "2.1.", "* **3)**"
 _ASKED_LINE = re.compile(
     r"[ \t>*_#]*(?:Q|Question(?:[ \t]\d{1,3})?)[*_]*[:.](?!.*\bA(?:nswer)?[*_]*[:.])", re.IGNORECASE
@@ -424,7 +426,7 @@ def _is_heading(candidate: Candidate, text: str, passage: Passage) -> bool:
         return True
     if is_titled(text) and not _COMMENTED.search(str(passage.metadata.get("source", ""))):
         return True
-    if _ELSEWHERE.fullmatch(text) or (len(text) < 30 and _NUMBER.fullmatch(text)):
+    if _ELSEWHERE.fullmatch(text) or _DIRECTIVE.fullmatch(text) or (len(text) < 30 and _NUMBER.fullmatch(text)):
         return True
     line = passage.text[passage.text.rfind("\n", 0, candidate.start) + 1 : candidate.end]
     if _ASKED_LINE.match(line):
@@ -439,8 +441,8 @@ def _is_heading(candidate: Candidate, text: str, passage: Passage) -> bool:
 
 
 def _names(passage: Passage, question: str) -> bool:
-    """Whether ``passage`` contains all words of ``question``: names and key words, in any language."""
-    return set(words(question)) <= set(words(f"{passage.title} {passage.text}"))
+    """Whether ``passage`` and its headings hold all words of ``question``: names and key words, in any language."""
+    return set(words(question)) <= set(words(f"{above(passage)} {passage.text}"))
 
 
 def _candidates_at(

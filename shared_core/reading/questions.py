@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from shared_core.reading.features import stem
 from shared_core.reading.word_lists import word_list
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)*")
@@ -68,8 +69,11 @@ def asks_meaning(question: str, names: Iterable[str]) -> bool:
 
     >>> asks_meaning("What does -s do in sort?", ["-s", "sort(1)"]), asks_meaning("Is -s stable?", ["-s", "sort(1)"])
     (True, False)
+    >>> asks_meaning("What is an object library?", ["Object Libraries"])
+    True
     """
-    return set(words(question)) - set(words(" ".join(names))) <= _ASKING_MEANING
+    named = {stem(word) for word in words(" ".join(names))}
+    return {word for word in words(question) if stem(word) not in named} <= _ASKING_MEANING
 
 
 def asks_wording(question: str, names: Iterable[str]) -> bool:

@@ -136,6 +136,44 @@ def manual(*sections: tuple[str, str]) -> list[Passage]:
     ]
 
 
+CODES = manual(
+    ("Error code E0382", "A variable was used after it was moved elsewhere.\n\nlet y = x;"),
+    ("Error code E0383", "Something was moved in part. It replaces E0382 in old reports."),
+)
+LIBRARIES = manual(
+    ("Object Libraries", "add_library(<name> OBJECT [<source>...])\n\nIt compiles source files but links nothing."),
+    ("Shared Libraries", "It is linked and loaded at runtime, unlike an object library."),
+)
+LEVEL = manual(
+    ("MAX_LEVEL", ".. versionadded:: 3.1\n\nThe level up to which messages are written to the log."),
+    ("MIN_LEVEL", "Messages below it are left out, as MAX_LEVEL tells."),
+)
+DOCTESTS = manual(
+    ("Error numbers", "```no_run,E0044\nextern { fn f<T>(x: T); }\n```"),
+    ("Attributes", "no_run compiles your code but does not run it."),
+)
+
+
+@pytest.mark.parametrize(("passages", "question", "quote"), [
+    (CODES, "What is E0382?", "A variable was used after it was moved elsewhere."),
+    (CODES, "E0382", "A variable was used after it was moved elsewhere."),
+    (CODES, "What does error E0382 mean?", "A variable was used after it was moved elsewhere."),
+    (LIBRARIES, "What is an object library?", "It compiles source files but links nothing."),
+    (LEVEL, "What is MAX_LEVEL?", "The level up to which messages are written to the log."),
+    (DOCTESTS, "What is no_run?", "no_run compiles your code but does not run it."),
+])  # fmt: skip
+def test_definitions_are_no_code(passages: list[Passage], question: str, quote: str) -> None:
+    assert quotes(question, *passages)[0] == quote
+    assert chance(question, *passages) > 0.5
+
+
+def test_the_words_of_an_option_are_no_title() -> None:
+    tests = Passage("t", "They run unless an attribute says otherwise.", "Documentation tests")
+    arguments = Passage("a", "--document-private-items: Show items\n\nIt includes all non-public items.", "Arguments")
+    asked = "What does --document-private-items do?"
+    assert chance(asked, tests, arguments) > 0.9 * chance(asked, arguments)
+
+
 def test_terms_that_signs_alone_tell_apart_are_apart() -> None:
     names = {"!expr": "0", "expr && expr": "both", "-expr": "the negation"}
     passages = [
