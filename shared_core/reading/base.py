@@ -58,8 +58,8 @@ class ReadResult:
     Attributes:
         readings: best first.
         answerable: calibrated probability that the passages answer the question at all; ``None`` if unknown.
-        passage_scores: score of the best sentence of each passage of the request; passages that were not read closely
-            score below all others. Comparable within one result only; empty if the reader has none.
+        passage_scores: score of the best quote of each passage of the request; passages in which none was found score
+            below all others. Comparable within one result only; empty if the reader has none.
         expected: the prior that the probabilities assume; ``None`` if unknown.
         judged: reading of the best sentence that each of the request's spans overlaps; ``None`` if it overlaps none.
             Empty if the reader judges no spans.

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from shared_core.reading.candidates import Candidate
 from shared_core.reading.features import RARITY_BUCKETS, Words, is_among, words_of
 from shared_core.reading.prepared import Asked, Prepared
-from shared_core.reading.questions import asks_meaning, asks_wording
+from shared_core.reading.questions import asks_meaning, asks_wording, words
 from shared_core.support.options import entry_at, find_codes, find_options, find_variables, is_of_another, setting_at
 from shared_core.types import Passage
 
@@ -36,7 +36,8 @@ _BETWEEN = re.compile(r" > |\.(?=\w)")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _GENERIC = "used set setting value configured specified given allowed many much"
 """Words of questions about any setting."""
-_PROSE = re.compile(r"\b[a-z]+,? [a-z]+\b")
+_PROSE = re.compile(r"(?<![\w.])[a-z]+,? [a-z]+(?![\w.(])")
+_BULLET = re.compile(r"[*+•-][ \t]")
 _SIGNS = re.compile(r"[(){};=<>\[\]]")
 _MARKUP = re.compile(r"[ \t]*(?:\.\. [\w:-]+::|`{3}|\$ )")
 _ABOUT_CODES = "error code number message warning policy"
@@ -164,6 +165,8 @@ def _of_terms(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> di
         term = innermost(entries[i].passage)
         if term.endswith("?") or not _is_named(term, asked) or not asks_meaning(asked.text, [term, *names]):
             continue
+        if _lists(entries[i]) and not {*words(term)} <= {*words(asked.text)}:
+            continue  # "Libraries" heads a list of news; "What is a library?" asks for another section
         found = first.setdefault(_place(entries[i].passage), (i, term))
         if _is_code(entries[found[0]]) and not _is_code(entries[i]):
             first[_place(entries[i].passage)] = i, term
@@ -175,6 +178,11 @@ def _is_code(entry: Entry) -> bool:
     """Return whether a candidate is a line of code or a directive, which defines nothing by itself."""
     text = entry.passage.text[entry.candidate.start : entry.candidate.end]
     return bool(_MARKUP.match(text) or (_SIGNS.search(text) and not _PROSE.search(text)))
+
+
+def _lists(entry: Entry) -> bool:
+    """Return whether a candidate is code or the item of a list."""
+    return _is_code(entry) or _BULLET.match(entry.passage.text, entry.candidate.start) is not None
 
 
 def innermost(passage: Passage) -> str:

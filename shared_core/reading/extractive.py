@@ -63,7 +63,7 @@ _ASKED_LINE = re.compile(
 )
 _BARE = re.compile(r"(?:A: )?(?:yes(?: and yes)?|no(?:, sorry)?|sure|of course|certainly)[.!]", re.IGNORECASE)
 _LEADS_IN = re.compile(r"[^:]{1,300}:[ \t*_`\"”)]*|(?:(?:or|then|and) )?(?:use|run|type|enter|try)[.,]?", re.IGNORECASE)
-_UNDERLINE = re.compile(r"(?<=\S)[ \t]*\r?\n[ \t]*(?:={3,}|-{3,}|~{3,})$")
+_UNDERLINE = re.compile(r"(?<=\S)[ \t]*\r?\n[ \t]*([=~^\"'`+*#-])\1{2,}$")
 _ELSEWHERE = re.compile(  # "os: ${{ matrix.os }}": the value of a setting is given in another place
     r"(?:[^\n:]*:\s*\n\s*)*+[^\n:]+:\s*[\"']?(?:\$\{\{\s*(?:matrix|inputs|env|vars|needs|steps)\.|\{\{-?\s*\.Values\.)[^{}\n]*\}\}[\"']?"
 )
@@ -272,7 +272,7 @@ class ExtractiveReader(Remade):
         out = [replace(c, defines=marked.get(i, 0) - lost_names[i]) for i, c in enumerate(out)]
         ranked = distinct([out[i] for i in said], [texts[i] for i in said])
         judged = _candidates_at(spans, numbers, [out[i] for i in said], ranked, passages)
-        scores = self._passage_scores(len(passages), out, order)
+        scores = self._passage_scores(len(passages), [out[i] for i in said], order)
         return Found(self._verify(asked, passages, ranked, close, judged), scores, judged)
 
     def _note_conflicts(
@@ -306,7 +306,7 @@ class ExtractiveReader(Remade):
         )
 
     def _passage_scores(self, count: int, candidates: list[Candidate], order: list[Placed]) -> tuple[float, ...]:
-        """For each passage its best sentence's score; below these, in the cheap score's order, what was not read."""
+        """For each passage its best quote's score; below these, in the cheap score's order, those without one."""
         best: dict[int, float] = {}
         for c in candidates:
             best[c.passage] = max(c.score, best.get(c.passage, c.score))

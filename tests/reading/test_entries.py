@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -144,6 +146,10 @@ LIBRARIES = manual(
     ("Object Libraries", "add_library(<name> OBJECT [<source>...])\n\nIt compiles source files but links nothing."),
     ("Shared Libraries", "It is linked and loaded at runtime, unlike an object library."),
 )
+NEWS = [
+    replace(news, id="news", metadata={**news.metadata, "section": "Release Notes > Object Libraries"})
+    for news in manual(("Object Libraries", "* The object library of a project may now be linked to another one."))
+]
 LEVEL = manual(
     ("MAX_LEVEL", ".. versionadded:: 3.1\n\nThe level up to which messages are written to the log."),
     ("MIN_LEVEL", "Messages below it are left out, as MAX_LEVEL tells."),
@@ -159,12 +165,19 @@ DOCTESTS = manual(
     (CODES, "E0382", "A variable was used after it was moved elsewhere."),
     (CODES, "What does error E0382 mean?", "A variable was used after it was moved elsewhere."),
     (LIBRARIES, "What is an object library?", "It compiles source files but links nothing."),
+    ([*NEWS, *LIBRARIES], "What is an object library?", "It compiles source files but links nothing."),
     (LEVEL, "What is MAX_LEVEL?", "The level up to which messages are written to the log."),
     (DOCTESTS, "What is no_run?", "no_run compiles your code but does not run it."),
 ])  # fmt: skip
 def test_definitions_are_no_code(passages: list[Passage], question: str, quote: str) -> None:
     assert quotes(question, *passages)[0] == quote
     assert chance(question, *passages) > 0.5
+
+
+def test_a_list_of_codes_is_not_ranked_before_what_explains_one() -> None:
+    codes = [Passage(f"c{i}", "\n".join(f"E0{n}" for n in range(380 + i, 400)), "Error codes") for i in range(3)]
+    scores = read("E0382", *codes, *CODES).passage_scores
+    assert scores[3] == max(scores)
 
 
 def test_the_words_of_an_option_are_no_title() -> None:

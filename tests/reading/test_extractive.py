@@ -145,7 +145,7 @@ def test_a_heading_is_no_answer_whatever_marks_it(mark: str) -> None:
     assert quotes("What improved the performance of the winch?", passage) == ["The drum turns twice as fast."]
 
 
-@pytest.mark.parametrize("rule", ["===========", "-----------", "~~~~~~~~~~~"])
+@pytest.mark.parametrize("rule", ["===========", "-----------", "~~~~~~~~~~~", "^^^^^^^^^^^", '"""""""""""'])
 def test_the_rule_below_a_title_is_not_quoted(rule: str) -> None:
     notes = Passage("p", f"Winch 2.1.0 (2024-05-14)\n{rule}\n\nThe drum turns twice as fast.", "Notes")
     assert quotes("When was 2.1.0 released?", notes)[0] == "Winch 2.1.0 (2024-05-14)"
