@@ -54,6 +54,23 @@ def test_a_page_that_is_all_links_is_kept() -> None:
     assert "Home" in text("<nav><a href='/'>Home</a> is where the heart is.</nav>")
 
 
+def test_a_page_that_only_leads_on_to_another_one_has_no_passages() -> None:
+    head = "<title>Redirecting...</title><meta http-equiv='Refresh' content='0; URL=../clock.html'>"
+    moved = read(f"{head}<p>Redirecting to... <a href='../clock.html'>../clock.html</a>.</p>", "old.html")
+    assert moved.text.startswith("Redirecting")
+    assert not chunk_document(moved)
+    assert chunk_document(read(f"{head}<h1>The clock</h1>{ARTICLE}", "a.html"))  # has a text of its own
+    assert chunk_document(read("<meta http-equiv='refresh' content='60'><p>Tide: 3 m, rising.</p>", "tide.html"))
+
+
+def test_a_list_of_chapters_that_no_search_engine_is_to_read_has_no_passages() -> None:
+    chapters = "<ol>" + "".join(f"<li><a href='{i}.html'>{i}. Winding the clock</a></li>" for i in range(9)) + "</ol>"
+    unlisted = "<meta name='robots' content='noindex'>"
+    assert not chunk_document(read(f"{unlisted}{chapters}", "toc.html"))
+    assert chunk_document(read(chapters, "toc.html"))
+    assert chunk_document(read(f"{unlisted}{chapters}{ARTICLE}", "a.html"))
+
+
 def test_headers_with_the_title_and_notes_within_the_content_are_kept() -> None:
     page = f"<header><h1>The clock</h1></header>{ARTICLE}<aside class='note'><p>Never oil the chain.</p></aside>"
     assert text(page).startswith("The clock\n\n")

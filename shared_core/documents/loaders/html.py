@@ -18,6 +18,7 @@ from shared_core.documents.loaders.extracted import (
     RAISED,
     TERM_LEVEL,
     Extracted,
+    Segment,
     decode,
     one_line,
     without_surrogates,
@@ -74,6 +75,10 @@ _RAISED_NUMBER = re.compile(r"[-+−–,.\s]*\d[-+−–,.\s\d]*", re.ASCII)
 _LABEL = re.compile(r"[^\W\d_][^\n\t:=.?()\[\]<>]{1,39}:?")
 _VALUE = re.compile(r"[^\n\t]{1,59}[^\s.;:!?]")
 _LEAST_LABELS = 2
+# A page that only sends its readers to another one: what it says on the way tells nothing.
+_LEADS_ON = re.compile(r"\s*\d{1,2}(?:\.\d+)?\s*[;,]\s*url\s*=", re.IGNORECASE)
+_LEADING_ON = 400  # letters of such a page at most
+_ALL_LINKS = 0.85  # of a page's letters
 _NO_END = frozenset("area base br col embed hr img input link meta source wbr".split())
 
 
@@ -215,6 +220,8 @@ class _PageReader:
         self._zones = Zones()
         self._unseen, self._hiding = unseen, hiding
         self.has_hidden = False  # whether attributes hid something
+        self._leads_on = False  # whether it sends its readers to another page
+        self._unlisted = False  # whether search engines are told to leave it out
         self._spaces = spaces
         self._open: list[_Element] = []
         self._elements = 0
@@ -258,7 +265,16 @@ class _PageReader:
         elif tag == "title":
             self._titles += 1
         else:
+            if tag == "meta":
+                self._see_meta(attributes)
             self._begin(element, attributes)
+
+    def _see_meta(self, attributes: Mapping[str, str]) -> None:
+        content = (attributes.get("content") or "").lower()
+        if (attributes.get("http-equiv") or "").lower() == "refresh":
+            self._leads_on |= _LEADS_ON.match(content) is not None
+        elif (attributes.get("name") or "").lower() == "robots":
+            self._unlisted |= "noindex" in content
 
     def end(self, tag: str) -> None:
         """Handle the end of an element; the parser ends every one, even if the page does not."""
@@ -428,7 +444,14 @@ class _PageReader:
         return SPACE_GAP if starts and text[0].isalnum() and _ITEM.fullmatch(last.text) else 0
 
     def result(self) -> Extracted:
-        """Return the page's text without its navigation."""
+        """Return the page's text without its navigation; no segment of it if it only leads on to other pages.
+
+        Such are the lists of chapters that generators make for frames and tell search engines to leave out.
+        """
         text, headings = join_runs(self.runs, self._zones.kept(self.runs))
         title = one_line("".join(self._title)) or next((h.label for h in headings if 0 < h.level < TERM_LEVEL), "")
-        return Extracted(text, title, tuple(headings))
+        leads_on = self._leads_on and len(text) <= _LEADING_ON
+        if self._unlisted:
+            linked = sum(len(run.text) for run in self.runs if run.link)
+            leads_on |= linked >= _ALL_LINKS * sum(len(run.text.strip()) for run in self.runs)
+        return Extracted(text, title, tuple(headings), (Segment(0, 0),) if leads_on else ())
