@@ -121,6 +121,11 @@ def test_a_first_row_that_tells_no_columns_apart_names_none(header: str) -> None
     assert table("<tr><td>-v</td><td>loud</td></tr>", header).endswith("-v\tloud")
 
 
+def test_labels_below_the_title_of_a_table_have_their_values_beside_them() -> None:
+    rows = "<tr><td>RFC</td><td>#3501</td></tr><tr><td>Release version</td><td>1.85.0</td></tr>"
+    assert table(rows, "<tr><th>Info</th><th></th></tr>") == "Info\nRFC: #3501\nRelease version: 1.85.0"
+
+
 HEADED = [["Mill", "Built", "Miller"], ["North", "1871", "Ila Venn"], ["South", "1902", "Tom Hale"]]
 
 

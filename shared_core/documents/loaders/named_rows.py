@@ -95,7 +95,7 @@ class Table:
         """Return the table's runs with the names of the columns in its rows; none if nothing is to change.
 
         If the rows hold prose, the first cell of each heads a section of this level, as a term does; headings are
-        numbered from ``number`` on.
+        numbered from ``number`` on. Of two columns of which only the first has a name, the rows are labels and values.
         """
         rows = [] if self.holds_tables else _with_spanning(self.rows, runs)
         rows = [row for row in rows if any(cell.end > cell.first and not cell.repeated for cell in row)]
@@ -108,6 +108,9 @@ class Table:
         prefixes: dict[int, str] = {}
         blank: set[int] = set()  # runs of cells with nothing but spaces that do not break
         prose = all(row[0].end > row[0].first and any(map(_SENTENCE.search, _texts(row[1:], runs))) for row in body)
+        # "Info" above labels, and nothing above their values, is the table's title.
+        labels = not prose and len(names) == _LEAST_COLUMNS and not names[1]
+        names, joint = (["", ""], ": ") if labels else (names, "; ")
         for row in (row for row, fit in zip(body, fits) if fit):
             texts = _texts(row, runs)
             filled = [(f"{name}: " * bool(name), cell) for name, cell, text in zip(names, row, texts) if text]
@@ -116,12 +119,12 @@ class Table:
                 _strip_end(runs[cell.first : cell.end])
             above = "".join(f"{name}{_texts([cell], runs)[0]}; " for name, cell in filled if cell.repeated)
             own = [(name, cell.first) for name, cell in filled if not cell.repeated]
-            prefixes |= {at: ("; " if i else above) + name for i, (name, at) in enumerate(own)}
+            prefixes |= {at: (joint if i else above) + name for i, (name, at) in enumerate(own)}
             for run in runs[row[0].first : row[0].end] if prose and not row[0].repeated else ():
                 run.level, run.heading = level, number + len(prefixes)
         start, stop = head[0][0].first, max(cell.end for row in head for cell in row)
         # If some row could not take the names, the rows of names stay, so that nothing is lost.
-        dropped = range(start, stop) if all(fits) else range(0)
+        dropped = range(start, stop) if all(fits) and not labels else range(0)
         if dropped and stop < len(runs):
             runs[stop].gap = max(runs[stop].gap, runs[start].gap)
         out = []
@@ -133,7 +136,7 @@ class Table:
                 continue
             run.gap, due = max(run.gap, due), 0
             if text := prefixes.get(i):
-                gap = 0 if text.startswith("; ") else run.gap
+                gap = 0 if text.startswith(joint) else run.gap
                 out.append(TextRun(gap, text, run.zone, level=run.level, heading=run.heading))
                 run.gap = 0
             if i not in dropped:
