@@ -167,10 +167,12 @@ class DocumentIndex(Remade):
             manifest.store(_READING, None)
             _, passages, _ = manifest.counts()
             if not passages:
-                shown = "; ".join(_sentence(failure) for failure in report.failed[:3])
-                raise InputError(
-                    f"None of the {len(found.files)} files can be indexed: {shown}", hint=report.failed[0].hint
+                nothing = Failure(
+                    "", "They hold nothing that could be quoted.", "Name files that hold text of their own."
                 )
+                failed = report.failed or (nothing,)
+                shown = "; ".join(_sentence(failure) for failure in failed[:3])
+                raise InputError(f"None of the {len(found.files)} files can be indexed: {shown}", hint=failed[0].hint)
             manifest.tidy_words()
             self._synchronise(manifest, progress)
             self._places.clear_others(manifest, settings.vectors, before)

@@ -199,6 +199,16 @@ def test_nothing_to_index_is_an_error_and_removes_nothing(case: Case, docs: Path
         DocumentIndex(None, dense=False).update(empty)
 
 
+@pytest.mark.parametrize(("name", "text"), [
+    ("a.md", "---\ntitle: Cargo\n---\n"),
+    ("a.html", "<meta http-equiv='refresh' content='0; url=../b.html'><p>Moved to <a href='../b.html'>b</a>.</p>"),
+])  # fmt: skip
+def test_files_that_hold_nothing_to_quote_are_refused_with_the_reason(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(InputError, match="nothing that could be quoted"):
+        DocumentIndex(None, dense=False).update([tmp_path])
+
+
 def test_documents_of_the_same_name_are_told_apart(case: Case, tmp_path: Path) -> None:
     for folder in ("one", "two", "x/two"):
         (tmp_path / folder).mkdir(parents=True)
