@@ -221,7 +221,7 @@ class _PageReader:
         self._unseen, self._hiding = unseen, hiding
         self.has_hidden = False  # whether attributes hid something
         self._leads_on = False  # whether it sends its readers to another page
-        self._unlisted = False  # whether search engines are told to leave it out
+        self._unlisted = False  # whether it asks search engines to leave it out
         self._spaces = spaces
         self._open: list[_Element] = []
         self._elements = 0
@@ -446,7 +446,7 @@ class _PageReader:
     def result(self) -> Extracted:
         """Return the page's text without its navigation; no segment of it if it only leads on to other pages.
 
-        Such are the lists of chapters that generators make for frames and tell search engines to leave out.
+        Such are the lists of chapters that generators make for frames and mark for search engines to leave out.
         """
         text, headings = join_runs(self.runs, self._zones.kept(self.runs))
         title = one_line("".join(self._title)) or next((h.label for h in headings if 0 < h.level < TERM_LEVEL), "")
