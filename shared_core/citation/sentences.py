@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Protocol
@@ -77,6 +78,7 @@ _TERM = re.compile(r"[^\t\n]{1,60}\t")  # of a definition behind a tab, or the f
 _FIELD_OF_RST = re.compile(r":[^\W\d_][^:\n]{0,79}:(?=\s)")  # ":Author: …", ":param speed: …"
 _UNIT = re.compile(r"\d[\s\u202f][a-z]\Z")  # "3.40 m": a measure, no initial
 _FIELD = re.compile(r"[^\W\d_][^:;\n]{0,39}: ")
+_FURTHER_FIELD = re.compile(r"; ([^:;\n]{1,80}+): ")
 _STAMP = re.compile(  # with which an entry of a log or a message of a chat begins: when, how serious, or by whom
     r"""[\[(]{0,2}(?:
       (?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,?[ ])?
@@ -96,6 +98,7 @@ _KEY = re.compile(  # of YAML, JSON, INI or a mail's head
 )
 _SECTION = re.compile(r"\[{1,2}[^\W\d_][\w .:/\"-]*\]{1,2}\s*\Z")  # of settings
 _LONG, _SHORTEST = 400, 60
+_LONGEST_ROW, _LEAST_CELLS = 900, 3  # characters, as long as a passage may be; named cells behind the first
 _SEMICOLON = re.compile(r";(?=\s)|；")
 _UNDERLINE = re.compile(r"(?:={3,}|-{3,}|~{3,})\s*\Z")
 _INLINE_HEADING = re.compile(r"(?<=\s)#{2,6}[ \t]")
@@ -117,7 +120,7 @@ def split_sentences(text: str) -> list[tuple[int, int]]:
     """
     found = []
     for start, end in _whole_sentences(text):
-        if end - start > _LONG:
+        if end - start > _LONG and not _is_row(text, start, end):
             ends = _clause_ends(text, start, end)
             found += _trimmed(text, ends, start, end) if ends else [(start, end)]
         else:
@@ -127,6 +130,14 @@ def split_sentences(text: str) -> list[tuple[int, int]]:
 
 def _whole_sentences(text: str) -> list[tuple[int, int]]:
     return _trimmed(text, sorted({*_line_cuts(text), *_terminator_cuts(text)}), 0, len(text))
+
+
+def _is_row(text: str, start: int, end: int) -> bool:
+    """Whether a range is one line of named cells: "Name: Ida Berg; Role: captain; Phone: 55 12; …"."""
+    if end - start > _LONGEST_ROW or _BREAK.search(text, start, end):
+        return False
+    cells = len(_FURTHER_FIELD.findall(text, start, end))
+    return cells >= _LEAST_CELLS and 2 * cells > text.count("; ", start, end)
 
 
 def _clause_ends(text: str, start: int, end: int) -> list[int]:
@@ -291,6 +302,16 @@ def _same_field(text: str, start: int, next_start: int) -> bool:
     return one is not None and other is not None and one[0] == other[0]
 
 
+def _rows(text: str, lines: list[tuple[int, int]]) -> set[int]:
+    """Starts of the lines that are rows of a table with named cells, of which other lines have some, too.
+
+    What names the row may have no name itself: "Adults; 2020: 598; 2021: 641".
+    """
+    named = {start: {*_FURTHER_FIELD.findall(text, start, end)} for start, end in lines}
+    counts = Counter(itertools.chain.from_iterable(named.values()))
+    return {start for start, names in named.items() if any(counts[name] > 1 for name in names)}
+
+
 def _block_cuts(text: str, lines: list[tuple[int, int]]) -> Iterator[int]:
     """Cuts between the lines of one block: at list items, around headings, and where a line was ended on purpose."""
     if len(lines) < 2:
@@ -298,6 +319,7 @@ def _block_cuts(text: str, lines: list[tuple[int, int]]) -> Iterator[int]:
     width = max(60, *(end - start for start, end in lines))
     begins, names = _entries(text, [line for line in lines if line[0] < line[1]])
     listed = not begins and not names and _is_list(text, lines, width)
+    rows = _rows(text, lines)
     single = sum(bool(_PARENTHESISED.match(text, start)) for start, _ in lines) == 1  # "…, version\n(7) and above"
     field = -1  # indent of the field that the line is of
     for (start, end), (next_start, next_end) in itertools.pairwise(lines):
@@ -311,6 +333,8 @@ def _block_cuts(text: str, lines: list[tuple[int, int]]) -> Iterator[int]:
         field = -1
         if (
             next_start in begins
+            or start in rows
+            or next_start in rows
             or (
                 _BLOCK_START.match(text, next_start, min(next_end, next_start + 12))
                 and not (single and _PARENTHESISED.match(text, next_start))

@@ -157,6 +157,25 @@ def test_a_sentence_as_long_as_a_page_is_cut_at_its_semicolons() -> None:
     assert " ".join(found) == text
 
 
+def test_a_long_row_of_named_cells_is_one_quote_and_its_part_would_not_say_of_what_it_is() -> None:
+    names = "Employee,Department,Job title,Location,Manager,Telephone,Mobile,Contract,Weekly hours,Annual leave,Locker"
+    row = "; ".join(f"{name}: {'value ' * 6}{i}" for i, name in enumerate(names.split(",")))
+    assert len(row) > 400
+    assert split_sentences(row) == [(0, len(row))]
+    too_long = "; ".join([row, row.replace("Employee", "Deputy")])
+    assert len(split_sentences(too_long)) > 5
+
+
+def test_rows_whose_first_cell_has_no_name_are_one_sentence_each() -> None:
+    rows = [
+        "Hot lunch; Primary: £2.60; Secondary: £3.10",
+        "Sandwich; Primary: £1.90; Secondary: £2.20",
+        "Evenings are dearer, but for staff of the school",
+        "Breakfast club; Secondary: £1.50",
+    ]
+    assert pieces("\n".join(rows)) == rows
+
+
 def test_short_sentences_and_stumps_are_not_cut_at_semicolons() -> None:
     short = "The lamp was lit; the ship came in; nobody slept."
     assert split_sentences(short) == [(0, len(short))]
