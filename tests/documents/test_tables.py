@@ -231,6 +231,28 @@ def test_lines_above_the_header_are_text(above: str, text: str) -> None:
     assert hammer[2]["row"] == 1
 
 
+@pytest.mark.parametrize("above", ["", "Sales of the group;;;;\n;;;;\n"])
+@pytest.mark.parametrize("years", [";2022;;2023;", ";Year 2022;;Year 2023;"])
+def test_names_that_span_columns_may_stand_above_the_name_of_the_rows(above: str, years: str) -> None:
+    document = read(
+        f"{above}{years}\nRegion;Units;Revenue;Units;Revenue\nNorth;12;3.5;13;3.8\nSouth;9;2.5;;\n", "a.csv"
+    )
+    first, second = years.split(";")[1::2]
+    north, south = rows(document)[-2:]
+    assert (
+        north[0] == f"Region: North; {first} Units: 12; {first} Revenue: 3.5; {second} Units: 13; {second} Revenue: 3.8"
+    )
+    assert south[0] == f"Region: South; {first} Units: 9; {first} Revenue: 2.5"
+    assert north[2]["row"] == 1
+
+
+def test_a_row_below_a_header_without_some_names_is_not_one_of_names() -> None:
+    document = read("name,,place\nHammer,light,\nSaw,heavy,Ellum\n", "a.csv")
+    assert rows(document)[0][0] == "name: Hammer; column 2: light"
+    document = read(",opens,\nHall,nine,noon\nBar,ten,late\n", "b.csv")
+    assert rows(document)[0][0] == "column 1: Hall; opens: nine; column 3: noon"
+
+
 @pytest.mark.parametrize("header", ["text\n\n", "quote\n", "A quote\n", "a,b,c\n"])
 def test_a_header_that_is_narrower_than_the_rows_stays_the_header(header: str) -> None:
     document = read(f"{header}hello, you\nbye, you\n", "a.csv")

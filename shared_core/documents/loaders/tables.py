@@ -46,6 +46,7 @@ _REREAD = 3  # times its length that a file may be read over because of quotes t
 _INTEGER = re.compile(r"-?(0|[1-9]\d{0,17})$")
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})(\.\d+)?([eE][-+]?\d{1,3})?$")
 _OFTEN_A_CELL = frozenset(("article", "document", "description", "abstract", "summary", "answer"))
+_DIGIT = re.compile(r"\d")
 _SHORT = 80  # characters: if the median value of a column is shorter, its values are cells rather than texts
 _JSON_BREAK = re.compile(  # strings and lists of numbers stay whole
     r'"(?:[^"\\]|\\.)*+"|\[[^\[\]{}"]*+\]|\{\s*+\}|(?P<at>(?P<open>[{\[,])[ \t]*|(?P<close>[}\]]))'
@@ -258,9 +259,8 @@ def _named_columns(
         filled = filled[1:]  # a data frame's index
     names: list[str | None] = [name if name or i not in filled else None for i, name in enumerate(header)]
     below = [*map(one_line, records[0][1]), *[""] * len(header)][: len(header)] if len(records) > 1 else []
-    # Below a cell that spans several columns stand their names; the column of the rows' names has none.
     spanned = [i for i, name in enumerate(names) if name is None]
-    if spanned and below and header[0] and not below[0] and all(below[i] and below[i - 1] for i in spanned):
+    if spanned and below and _is_second_head(header, below, spanned, [record for _, record in records[1:]]):
         upper = ""
         for i, above in enumerate(header):
             upper = above or upper
@@ -271,6 +271,24 @@ def _named_columns(
         earlier = names[:i].count(name) if name else 0
         named.append(f"column {i + 1}" if name is None else f"{name} ({earlier + 1})" if earlier else name)
     return named, records
+
+
+def _is_second_head(
+    header: Sequence[str], below: Sequence[str], spanned: Sequence[int], rows: Sequence[Sequence[str]]
+) -> bool:
+    """Return whether the first row has the names of columns that the header's cells span.
+
+    The column of the rows' names has one of its own in the header, or else below it: then all columns have one there,
+    none of them a number, and the rows below have numbers in a column that is spanned.
+    """
+    if header[0]:
+        return not below[0] and all(below[i] and below[i - 1] for i in spanned)
+    if not any(header) or not all(name or not above for name, above in zip(below, header)):
+        return False
+    if not all(below[i] for i in spanned) or any(_DIGIT.search(name) for name in below):
+        return False
+    values = [[row[i] for row in rows if i < len(row) and row[i].strip()] for i in spanned[1:]]
+    return any(cells and all(map(_DIGIT.search, cells)) for cells in values)
 
 
 def _typed_columns(header: Sequence[str], records: Sequence[Sequence[str]]) -> dict[str, list[MetadataValue]]:
@@ -320,11 +338,17 @@ def _above_header(text: str, text_column: str | None, delimiters: Sequence[str])
         for above in range(1, min(_MAX_ABOVE, len(rows) - 2) + 1):
             line, apart = lines[above - 1]
             apart |= not filled[above - 1] or (" " in line.strip() and f"{delimiter} " not in lines[above][0])
-            width = len(filled[above])
+            width = len(filled[above + _spans(rows[above])])
             short = all(2 * len(cells) <= width and names.isdisjoint(cells) for cells in filled[:above])
+            short &= not any(map(_spans, rows[:above]))
             if width > 1 and apart and short and all(len(row) == width for row in rows[above:]):
                 return above, delimiter
     return None
+
+
+def _spans(row: Sequence[str]) -> bool:
+    """Return whether a row has names that span columns, whose own names stand below: the rows' names have none."""
+    return not row[0].strip() and sum(bool(cell.strip()) for cell in row) > 1
 
 
 def _fields(line: str, delimiter: str) -> list[str]:
