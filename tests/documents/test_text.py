@@ -101,3 +101,11 @@ def test_work_grows_with_the_length_only(name: str, part: str) -> None:
 )
 def test_blocks_of_one_thing_stay_together(text: str) -> None:
     assert read(text, "a.yml").headings == ()
+
+
+@pytest.mark.parametrize("quote", ["", "'", '"'])
+def test_a_path_with_a_parameter_names_its_block(quote: str) -> None:
+    paths = ("/boats", "/boats/{id}", "/boats/{id}/crew")
+    blocks = (f"  {quote}{path}{quote}:\n    get:\n      summary: Of {path}\n" for path in paths)
+    document = read(f"openapi: 3.1.0\npaths:\n{''.join(blocks)}", "a.yml")
+    assert {f"paths.{path}" for path in paths} <= {heading.label for heading in document.headings}

@@ -11,7 +11,7 @@ from shared_core.documents.loaders.extracted import TERM_LEVEL, Extracted, Headi
 
 # A line of YAML or JSON with nothing but the name of a block, and what opens it.
 _OPENER = re.compile(
-    r"""(?:["']?(?P<name>[^\s"':{}\[\]#-][^"':{}\[\]#]{0,59})["']?[ ]*:(?:[ ]+|(?=[{\[])|\Z))?
+    r"""(?:["']?(?P<name>/[^\s"':\[\]#]{0,119}|[^\s"':{}\[\]#-][^"':{}\[\]#]{0,59})["']?[ ]*:(?:[ ]+|(?=[{\[])|\Z))?
         (?:[{\[]|&[\w-]+)?[ ]*(?:\#.*)?""",
     re.VERBOSE,
 )
