@@ -29,7 +29,7 @@ from shared_core.reading.features import (
     shape_of,
     words_of,
 )
-from shared_core.reading.language import is_english
+from shared_core.reading.language import is_english, is_named_in_english
 from shared_core.reading.network import log_odds
 from shared_core.reading.prepared import Asked, Placed, Prepared, Window, overlaps, whole_words
 from shared_core.reading.questions import (
@@ -441,8 +441,12 @@ def _is_heading(candidate: Candidate, text: str, passage: Passage) -> bool:
 
 
 def _names(passage: Passage, question: str) -> bool:
-    """Whether ``passage`` and its headings hold all words of ``question``: names and key words, in any language."""
-    return set(words(question)) <= set(words(f"{above(passage)} {passage.text}"))
+    """Whether ``passage`` and its headings hold all words of ``question``: names and key words, in any language.
+
+    Or all but one, beside function words of English: "Has Ada Moreno paid?".
+    """
+    text = f"{above(passage)} {passage.text}"
+    return set(words(question)) <= set(words(text)) or is_named_in_english(question, text)
 
 
 def _candidates_at(

@@ -58,6 +58,20 @@ def is_english(text: str, beside: str = "") -> bool:
     return language in _ENGLISH or float(probability) < (_LATIN if language == "la" else _OTHER_LANGUAGE)
 
 
+def is_named_in_english(question: str, text: str) -> bool:
+    """Decide whether a question has, besides function words of English, only words of a text, and at most one other.
+
+    Its names would deceive the classifier.
+
+    >>> is_named_in_english("Has Ada Moreno paid?", "customer: Ada Moreno; paid: true")
+    True
+    """
+    words = {word.replace("’", "'").lower() for word in _WORD.findall(question)}
+    named = words - _COMMON_WORDS
+    held = named & {word.lower() for word in _WORD.findall(text)}
+    return words.isdisjoint(_OTHER_WORDS) and len(named) - len(held) <= 1 and 2 * len(held) > len(named)
+
+
 def _has_english_words(text: str) -> bool:
     words = [word.replace("’", "'").lower() for word in _WORD.findall(text)]
     only = sum(word in _ONLY_ENGLISH for word in words)

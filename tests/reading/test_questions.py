@@ -145,6 +145,21 @@ def test_names_and_short_questions_are_not_taken_for_another_language(question: 
     assert all(r.probability is not None for r in result.readings)
 
 
+ORDER = "order: 418; customer: Ada Moreno; seller: Petra Nowak; article: pipe, copper; min. quantity: 20; paid: yes"
+
+
+@pytest.mark.parametrize(
+    "question", ["Has Ada Moreno paid?", "minimum quantity for copper pipe", "copper pipe minimum quantity"]
+)
+def test_names_and_key_words_of_a_passage_do_not_make_a_question_foreign(question: str) -> None:
+    assert read(question, ORDER).readings[0].probability is not None
+
+
+@pytest.mark.parametrize("question", ["Dónde vive Ada Moreno?", "Wer ist Petra Nowak?"])
+def test_a_foreign_question_about_a_name_of_a_passage_stays_foreign(question: str) -> None:
+    assert read(question, ORDER).unknown == OTHER_QUESTION
+
+
 def test_why_it_cannot_tell_is_true() -> None:
     german = Passage("de", "Die Bibliothek wurde 1903 gegründet und hat montags geschlossen.")
     for question in ("???", "What?", "a", "Who is it?"):
