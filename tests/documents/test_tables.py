@@ -246,6 +246,18 @@ def test_names_that_span_columns_may_stand_above_the_name_of_the_rows(above: str
     assert north[2]["row"] == 1
 
 
+def test_a_row_of_units_belongs_to_the_header() -> None:
+    document = read("Sample,Mass,Speed,Note\n,g,m/s,\nA-01,12.4,3.1,old\nA-02,,3.0,\n", "a.csv")
+    (first, _, values), (second, *_) = rows(document)
+    assert (first, second) == (
+        "Sample: A-01; Mass (g): 12.4; Speed (m/s): 3.1; Note: old",
+        "Sample: A-02; Speed (m/s): 3.0",
+    )
+    assert (values["row"], values["Mass (g)"]) == (1, 12.4)
+    unknown = read("Name,Age,Size\n,unknown,unknown\nIda,5,110\nTom,6,120\n", "b.csv")
+    assert rows(unknown)[0][0] == "Age: unknown; Size: unknown"
+
+
 def test_a_row_below_a_header_without_some_names_is_not_one_of_names() -> None:
     document = read("name,,place\nHammer,light,\nSaw,heavy,Ellum\n", "a.csv")
     assert rows(document)[0][0] == "name: Hammer; column 2: light"

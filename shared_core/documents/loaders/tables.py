@@ -47,6 +47,8 @@ _INTEGER = re.compile(r"-?(0|[1-9]\d{0,17})$")
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})(\.\d+)?([eE][-+]?\d{1,3})?$")
 _OFTEN_A_CELL = frozenset(("article", "document", "description", "abstract", "summary", "answer"))
 _DIGIT = re.compile(r"\d")
+_BEGINS_NUMBER = re.compile(r"[<>~≈±+−-]?[ ]?[.,]?\d")
+_LONGEST_UNIT = 12  # characters
 _SHORT = 80  # characters: if the median value of a column is shorter, its values are cells rather than texts
 _JSON_BREAK = re.compile(  # strings and lists of numbers stay whole
     r'"(?:[^"\\]|\\.)*+"|\[[^\[\]{}"]*+\]|\{\s*+\}|(?P<at>(?P<open>[{\[,])[ \t]*|(?P<close>[}\]]))'
@@ -253,7 +255,10 @@ def _json(text: str) -> tuple[object, str]:
 def _named_columns(
     header: list[str], records: list[tuple[int, list[str]]]
 ) -> tuple[list[str], list[tuple[int, list[str]]]]:
-    """Give every column with values a name of its own: a header of two rows is one, repeated names are numbered."""
+    """Give every column with values a name of its own: a header of two rows is one, repeated names are numbered.
+
+    The second one may have the units of the first: "Mass", "g".
+    """
     filled = [i for i in range(len(header)) if any(i < len(record) and record[i].strip() for _, record in records)]
     if filled[:1] == [0] and [record[0] for _, record in records] == [str(i) for i in range(len(records))]:
         filled = filled[1:]  # a data frame's index
@@ -265,6 +270,9 @@ def _named_columns(
         for i, above in enumerate(header):
             upper = above or upper
             names[i] = f"{upper} {below[i]}".strip()
+        records = [(number - 1, record) for number, record in records[1:]]
+    elif below and _are_units(below, [record for _, record in records[1:]]):
+        names = [f"{name} ({unit})" if unit else name for name, unit in zip(names, below)]
         records = [(number - 1, record) for number, record in records[1:]]
     named: list[str] = []
     for i, name in enumerate(names):
@@ -289,6 +297,17 @@ def _is_second_head(
         return False
     values = [[row[i] for row in rows if i < len(row) and row[i].strip()] for i in spanned[1:]]
     return any(cells and all(map(_DIGIT.search, cells)) for cells in values)
+
+
+def _are_units(below: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether the first row has units: short words, none for the rows' names, above nothing but numbers."""
+    units = [(i, unit) for i, unit in enumerate(below) if unit]
+    if below[0] or len({unit for _, unit in units}) < 2 or any(len(unit) > _LONGEST_UNIT for _, unit in units):
+        return False
+    if any(_DIGIT.match(unit) for _, unit in units):
+        return False
+    values = [[row[i].strip() for row in rows if i < len(row) and row[i].strip()] for i, _ in units]
+    return all(cells and all(map(_BEGINS_NUMBER.match, cells)) for cells in values)
 
 
 def _typed_columns(header: Sequence[str], records: Sequence[Sequence[str]]) -> dict[str, list[MetadataValue]]:
