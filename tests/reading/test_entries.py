@@ -40,6 +40,18 @@ FARES = (
 DIVER = "- Meeting point: the pier\n- Depth: 40 m\n- Dogs: 2 at most"
 STATIONS = "Table 1: Stations\nStation\tPassengers\tStaff\nEllum\t1,240\t6\nDorby\t310\t2\nUpper Dorby\t95\t0"
 MOORING = "Application\n\nName:\tGerda Lohm\nName of boat:\tSilver Wren\nLength:\t9.4 m"
+MEALS = "Meals\n\nHot lunch; Pupils: £2.60; Staff: £3.10\nSandwich; Pupils: £1.90; Staff: £2.20"
+STOCK = (
+    "Article: Anchor; Store: North; Count: 34; Last counted: 12 January\nArticle: Anchor; Store: South; Count: 12\n"
+    "Article: Buoy; Store: South; Count: 3; Last counted: 9 May"
+)
+BILLS = "Average bill\n\nFixed rate; 2022: 598; 2023: 641\nNight rate; 2022: 612; 2023: –"
+TARIFFS = (
+    "Tariff: Standard; Rate: 24.50 p; Exit fee: none; Contract: rolling\n"
+    "Tariff: Fixed; Rate: 22.95 p; Exit fee: £75; Contract: 12 months\n"
+    "Tariff: Night; Rate: 13.20 p; Exit fee: £50; Contract: 24 months"
+)
+BUDGET = "Item: Salaries; Budget 2023: $240,000; Share of total: 76%\nItem: Travel; Budget 2023: $75,000"
 CRATES = "Prices\n\nItem             Small    Large\nCrate            14.00    22.00\nCrate of pine     9.50    15.00"
 
 
@@ -63,6 +75,9 @@ CRATES = "Prices\n\nItem             Small    Large\nCrate            14.00    2
         (STATIONS, "How many staff does Upper Dorby have?", "Upper Dorby"),
         (MOORING, "What is the name of the boat?", "Name of boat"),
         (CRATES, "What is the large price of a crate of pine?", "Crate of pine"),
+        (MEALS, "price of a sandwich for staff", "Sandwich;"),
+        (STOCK, "How many anchors are in the south store?", "Article: Anchor; Store: South;"),
+        (STOCK, "When was the anchor last counted in the south store?", "Article: Anchor; Store: South;"),
     ],
 )
 def test_the_row_or_entry_asked_about_is_quoted(text: str, question: str, quote: str) -> None:
@@ -211,6 +226,25 @@ def test_values_that_are_no_numbers_are_not_left_out_for_a_label() -> None:
     assert "- Depth: 40 m" not in found
 
 
+@pytest.mark.parametrize(
+    ("text", "empty", "filled"),
+    [
+        (
+            STOCK,
+            "When was the anchor last counted in the south store?",
+            "When was the anchor last counted in the north store?",
+        ),
+        (
+            BILLS,
+            "What was the average bill in 2023 at the night rate?",
+            "What was the average bill in 2023 at a fixed rate?",
+        ),
+    ],
+)
+def test_an_empty_cell_is_no_answer(text: str, empty: str, filled: str) -> None:
+    assert max(reading.probability or 0 for reading in read(empty, text).readings) < 0.5 < chance(filled, text)
+
+
 def test_a_table_cut_into_passages_is_one_table() -> None:
     rows = ["Operator: Gemm; Note: If input B is not constant, transB should be 1."]
     rows += [
@@ -219,6 +253,59 @@ def test_a_table_cut_into_passages_is_one_table() -> None:
     passages = [Passage(row[10:20], row, "Operators", {"source": "a.md"}) for row in rows]
     (quote,) = quotes("What is the note on the Gemm operator?", *passages)
     assert quote.startswith("Operator: Gemm;")
+
+
+OPTIONS = [
+    page("Type: integer\nDefault: 5\nRange: 0 to 20\nSince: 1.2", "Options", "max_retries"),
+    page("Type: duration\nDefault: 30s\nSince: 1.0\n\nTime between two queries of the server.", "Options", "interval"),
+]
+
+
+@pytest.mark.parametrize(
+    ("question", "quote"),
+    [
+        ("What is the default of max_retries?", "Default: 5"),
+        ("What type is max_retries?", "Type: integer"),
+        ("range of max_retries", "Range: 0 to 20"),
+        ("Since which version is there max_retries?", "Since: 1.2"),
+    ],
+)
+def test_what_asks_for_the_value_of_a_label_is_answered_by_its_line(question: str, quote: str) -> None:
+    first, *others = quotes(question, OPTIONS[0])
+    assert first == quote
+    assert not any(":" in other for other in others)
+
+
+def test_the_value_of_a_label_that_a_list_lacks_is_not_that_of_another_label() -> None:
+    found = quotes("What is the range of the interval?", *OPTIONS)
+    assert not any(line in found for line in ("Type: duration", "Default: 30s", "Since: 1.0"))
+
+
+def test_a_row_of_another_name_than_any_passage_has_is_no_answer() -> None:
+    assert chance("What is the exit fee of the Night tariff?", TARIFFS) > 0.5
+    assert chance("What is the exit fee of the Solar Plus tariff?", TARIFFS) < 0.1
+
+
+def test_a_total_that_no_row_gives_is_not_one_row() -> None:
+    assert chance("What is the total budget for 2023?", BUDGET) < 0.2
+    assert chance("What is the travel budget for 2023?", BUDGET) > 0.5
+    total = f"{BUDGET}\nItem: Total; Budget 2023: $315,000; Share of total: 100%"
+    assert quotes("What is the total budget for 2023?", total)[0].startswith("Item: Total;")
+
+
+def test_the_row_that_is_named_comes_before_one_with_the_number_asked_for() -> None:
+    towns = "Town: Ellum; Inhabitants: 232; Opened: 1999\nTown: Dorby; Inhabitants: 74; Opened: 2010"
+    assert not any("Dorby" in quote for quote in quotes("How many inhabitants did Ellum have in 2010?", towns))
+
+
+def test_prose_behind_a_label_does_not_stand_for_what_other_labels_name() -> None:
+    form = "Hire period\t1 May to 30 September\nDeposit\t£1,200, returned within 14 days of the end of the hire"
+    assert any(quote.startswith("Hire period") for quote in quotes("When does the hire end?", form))
+
+
+def test_a_label_that_only_names_the_subject_leaves_the_other_lines() -> None:
+    assert "- Depth: 40 m" in quotes("How deep can we go below the meeting point?", DIVER)
+    assert "- Dogs: 2 at most" in quotes("Where is the meeting point for dogs?", DIVER)
 
 
 LEASE = page(
