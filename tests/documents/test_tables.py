@@ -231,6 +231,12 @@ def test_lines_above_the_header_are_text(above: str, text: str) -> None:
     assert hammer[2]["row"] == 1
 
 
+def test_rows_of_json_say_true_and_false_as_the_file_does() -> None:
+    document = read('{"order": "A-1", "paid": true}\n{"order": "A-2", "paid": false}\n', "a.jsonl")
+    assert [text for text, *_ in rows(document)] == ["order: A-1; paid: true", "order: A-2; paid: false"]
+    assert [values["paid"] for *_, values in rows(document)] == [True, False]
+
+
 @pytest.mark.parametrize("above", ["", "Sales of the group;;;;\n;;;;\n"])
 @pytest.mark.parametrize("years", [";2022;;2023;", ";Year 2022;;Year 2023;"])
 def test_names_that_span_columns_may_stand_above_the_name_of_the_rows(above: str, years: str) -> None:

@@ -466,7 +466,8 @@ def _find_text_column(columns: Sequence[str], wanted: str | None) -> str:
 
 def _row_text(cells: Mapping[str, Any]) -> str:
     flat = {name: _flat(value) for name, value in cells.items() if name}
-    shown = {name: one_line(str(value)) for name, value in flat.items() if value is not None}
+    told = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in flat.items()}
+    shown = {name: one_line(value) for name, value in told.items() if flat[name] is not None}
     return "; ".join(f"{without_surrogates(name)}: {value}" for name, value in shown.items() if value)
 
 
