@@ -365,6 +365,8 @@ class _PageReader:
             has_rows = bool(self._tables) and self._tables[-1].inner >= element.first
             if not has_rows and flatten_cell(self.runs, element.first, element.gap):
                 self._gap = min(self._gap, CELL_GAP)
+            elif not has_rows and element.first == len(self.runs):  # an empty paragraph in it parts no rows
+                self._gap = element.gap
             if self._tables:
                 self._tables[-1].end_cell(len(self.runs))
         elif tag == "table" and self._tables:
