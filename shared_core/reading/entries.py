@@ -38,6 +38,7 @@ _ITEM = re.compile(r"[ \t]*(?:([-*•+])[ \t]+|(?=[^\W_]))([^\n:|]{2,60}):[ \t]+
 _NUMBER = re.compile(r"\d|\bfree\b", re.IGNORECASE)
 _CELLS = re.compile(r"[^\t\n]*?\S(?:\t+| {3,})(?=\S)([^\n]*)")
 _GAP = re.compile(r"\S(?:\t| {3,})\S")
+_KEY = re.compile(r"(?<![\w.-])[A-Za-z][\w-]*(?:\.[A-Za-z][\w-]*)+(?![\w-])")
 _BETWEEN = re.compile(r" > |\.(?=[\w/])")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _ASKS_WHICH = re.compile(r"what\b|which\b|tell me\b", re.IGNORECASE)
@@ -121,7 +122,7 @@ def of_entries_asked(asked: Asked, entries: Sequence[Entry]) -> tuple[list[int],
     and the setting that is asked for; -1 for settings of blocks that lack it, and rows whose cell is empty.
     """
     kept, defines = _of_names(asked, entries)
-    kept = _of_codes(asked.text, entries, kept)
+    kept = _of_codes(asked.text, entries, _of_keys(asked.text, entries, kept))
     kept, says = _of_clauses(asked, entries, kept)
     kept, marks = _of_settings(asked.words, entries, kept)
     kept = _of_labels(asked, entries, kept)
@@ -185,6 +186,15 @@ def _of_names(asked: Asked, entries: Sequence[Entry]) -> tuple[Sequence[int], bo
         return (sorted(explained + named) if explained else every), False
     titles = {i: is_among(asked.words.content, entries[i].prepared.title) for i in explained or named}
     return _fullest(titles) or every, False
+
+
+def _of_keys(question: str, entries: Sequence[Entry], kept: Sequence[int]) -> Sequence[int]:
+    """Leave out what stands below other keys with dots (``build.target-dir``), if the question's heads a section."""
+    wanted = {key.casefold() for key in _KEY.findall(question)}
+    labels = {i: _label(entries[i].passage).strip("`'\"").casefold() for i in kept} if wanted else {}
+    if wanted.isdisjoint(labels.values()):
+        return kept
+    return [i for i in kept if labels[i] in wanted or not _KEY.fullmatch(labels[i])]
 
 
 def _of_terms(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> dict[int, int]:

@@ -276,6 +276,23 @@ def test_what_asks_for_the_value_of_a_label_is_answered_by_its_line(question: st
     assert not any(":" in other for other in others)
 
 
+def test_what_stands_below_another_key_is_not_said_of_the_one_asked_for() -> None:
+    keys = [
+        page("Type: string\nDefault: the host\n\nWhat to build for.", "Reference", "Keys > build.target"),
+        page(
+            "Type: path\nDefault: none\n\nThe default if none is given is a directory named target.",
+            "Reference",
+            "Keys > build.target-dir",
+        ),
+        page("The default of build.target is taken from the tool.", "Reference", "Overview"),
+    ]
+    found = quotes("What is the default of build.target?", *keys)
+    assert "Default: the host" in found
+    assert "The default of build.target is taken from the tool." in found
+    assert not any(quote in keys[1].text for quote in found)
+    assert any(quote in keys[1].text for quote in quotes("What is the default of build.target-dir?", *keys))
+
+
 def test_the_value_of_a_label_that_a_list_lacks_is_not_that_of_another_label() -> None:
     found = quotes("What is the range of the interval?", *OPTIONS)
     assert not any(line in found for line in ("Type: duration", "Default: 30s", "Since: 1.0"))
