@@ -33,7 +33,7 @@ _BRACKETS = re.compile(r"\([^()]*\)")
 _LETTERS = re.compile(r"[^\W\d_]{2}")
 _OF_TOTAL = re.compile(r"(?:\bof|%)[ ](?:the[ ])?total\b", re.IGNORECASE)
 _TOTALS = "total sum altogether overall combined average"
-_EMPTY = re.compile(r"[-–—?]+|n/?a", re.IGNORECASE)
+_EMPTY = re.compile(r"[-–—?]*|n/?a", re.IGNORECASE)
 _ITEM = re.compile(r"[ \t]*(?:([-*•+])[ \t]+|(?=[^\W_]))([^\n:|]{2,60}):[ \t]+([^\n:|]{1,60})$", re.MULTILINE)
 _NUMBER = re.compile(r"\d|\bfree\b", re.IGNORECASE)
 _CELLS = re.compile(r"[^\t\n]*?\S(?:\t+| {3,})(?=\S)([^\n]*)")
@@ -407,10 +407,10 @@ def _of_table(question: Words, rows: Mapping[int, _Row], entries: Sequence[Entry
 
 def _row_of(entry: Entry, question: Words) -> _Row | None:
     """Return a candidate as a row of named cells; ``None`` if it is none, or holds prose."""
-    text = entry.passage.text
-    start = text.rfind("\n", 0, entry.candidate.start) + 1
-    end = (text + "\n").index("\n", entry.candidate.start)
+    text, start, end = entry.passage.text, entry.candidate.start, entry.candidate.end
     names = list(_NAME.finditer(text, start, end))
+    if "\n" in text[start:end] and (end - start < len(text.strip()) or "row" not in entry.passage.metadata):
+        return None
     if not names or names[-1].start() == start:  # there is a name behind the first cell
         return None
     ends = [*(name.start() for name in names[1:]), end]
@@ -463,7 +463,7 @@ def _of_rows(question: Words, entries: Sequence[Entry], kept: Sequence[int]) -> 
             tables[(*place, "a row")][i] = is_among(question.content, words.stem[words.within(start, row.end())])
         elif (cells := _cells_at(passage.text, start)) is not None:
             tables[(*place, "cells")][i] = is_among(question.content, words.stem[words.within(*cells)])
-        elif item is not None:
+        elif item is not None and entries[i].candidate.end <= item.end():
             held = is_among(question.content, words.stem[words.within(*item.span(2))])
             if held.any():
                 tables[(*place, "a label")][i] = held
@@ -482,7 +482,8 @@ def _of_labels(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> l
     items: dict[int, re.Match[str]] = {}
     for i in kept:
         text = entries[i].passage.text
-        if (item := _item_at(text, text.rfind("\n", 0, entries[i].candidate.start) + 1)) is not None:
+        item = _item_at(text, text.rfind("\n", 0, entries[i].candidate.start) + 1)
+        if item is not None and entries[i].candidate.end <= item.end():
             items[i] = item
     lists: dict[object, set[frozenset[str]]] = defaultdict(set)
     for passage in (entry.passage for entry in entries if items):

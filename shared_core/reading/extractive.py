@@ -67,6 +67,8 @@ _UNDERLINE = re.compile(r"(?<=\S)[ \t]*\r?\n[ \t]*([=~^\"'`+*#-])\1{2,}$")
 _ELSEWHERE = re.compile(  # "os: ${{ matrix.os }}": the value of a setting is given in another place
     r"(?:[^\n:]*:\s*\n\s*)*+[^\n:]+:\s*[\"']?(?:\$\{\{\s*(?:matrix|inputs|env|vars|needs|steps)\.|\{\{-?\s*\.Values\.)[^{}\n]*\}\}[\"']?"
 )
+_RECORD = re.compile(r"(?:[^\n:]{1,80}+:(?:[ \t][^\n]*)?(?:\n|\Z)){3,}")
+_LONGEST_RECORD = 900
 _CELL = r":?-+:?[ \t]*"
 _RULE = rf"(?=[^\n|]*\|)[ \t]*(?:\|[ \t]*)?{_CELL}(?:\|[ \t]*{_CELL})*(?:\|[ \t]*)?"
 _TABLE_RULE = re.compile(rf"[ \t]*\n{_RULE}$", re.MULTILINE)
@@ -128,7 +130,7 @@ class ExtractiveReader(Remade):
         self._path = weights or WEIGHTS
         self._splitter = splitter
         self._room = cache_passages
-        self._cache: OrderedDict[tuple[str, str], Prepared] = OrderedDict()
+        self._cache: OrderedDict[tuple[str, str, bool], Prepared] = OrderedDict()
         self._lock = threading.Lock()
         self._weights: Weights | None = None
 
@@ -345,12 +347,15 @@ class ExtractiveReader(Remade):
         return Asked.of(self.loaded(), text)
 
     def _prepared(self, passage: Passage) -> Prepared:
-        key = passage.title, passage.text
+        is_record = _is_record(passage)
+        key = passage.title, passage.text, is_record
         with self._lock:
             if key in self._cache:
                 self._cache.move_to_end(key)
                 return self._cache[key]
         sentences = _quotable(passage.text, self._splitter(passage.text))
+        if is_record:  # a line of it would not say of what it is
+            sentences = [(sentences[0][0], sentences[-1][1])]
         prepared = Prepared.of(self.loaded(), passage.text, passage.title, sentences)
         with self._lock:
             self._cache[key] = prepared
@@ -415,6 +420,12 @@ def _quotable(text: str, sentences: Sequence[tuple[int, int]]) -> list[tuple[int
         rule = _UNDERLINE.search(text, start, end)  # below a title
         out.append((start, rule.start() if rule else end))
     return out
+
+
+def _is_record(passage: Passage) -> bool:
+    """Whether a passage is a row of a table with a line for each cell, as LangChain's CSVLoader writes it."""
+    text = passage.text
+    return "row" in passage.metadata and len(text) <= _LONGEST_RECORD and _RECORD.fullmatch(text.strip()) is not None
 
 
 def _is_heading(candidate: Candidate, text: str, passage: Passage) -> bool:

@@ -276,6 +276,18 @@ def test_what_asks_for_the_value_of_a_label_is_answered_by_its_line(question: st
     assert not any(":" in other for other in others)
 
 
+def test_a_row_with_a_line_for_each_cell_is_one_quote() -> None:
+    """As LangChain's CSVLoader writes it."""
+    stock = STOCK.replace("South; Count: 12", "South; Count: 12; Last counted: ")
+    lines = [row.replace("; ", "\n") for row in stock.split("\n")]
+    records = [Passage(str(i), text, "", {"source": "stock.csv", "row": i}) for i, text in enumerate(lines)]
+    assert quotes("How many anchors are in the south store?", *records)[0] == lines[1].strip()
+    assert chance("When was the anchor last counted in the north store?", *records) > 0.5
+    assert chance("When was the anchor last counted in the south store?", *records) < 0.2
+    listed = Passage("a", lines[0], "", {"source": "stock.txt"})
+    assert quotes("How many anchors are in the north store?", listed)[0] != lines[0]
+
+
 def test_what_stands_below_another_key_is_not_said_of_the_one_asked_for() -> None:
     keys = [
         page("Type: string\nDefault: the host\n\nWhat to build for.", "Reference", "Keys > build.target"),
