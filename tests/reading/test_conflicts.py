@@ -29,6 +29,7 @@ CLUB = Passage(
         ("Who was his mother?", "His father was a smith."),
         ("How much leave do part-time staff get?", "Full-time staff have 28 days of leave."),
         ("What is the monthly fee?", "The annual fee is 50 euros."),
+        ("What is the daily rate for the boat?", "Item: boat; Weekly rate: £185"),
         ("When does it open at the weekend?", "On weekdays it opens at 9."),
     ],
 )
