@@ -124,6 +124,8 @@ def test_a_first_row_that_tells_no_columns_apart_names_none(header: str) -> None
 def test_labels_below_the_title_of_a_table_have_their_values_beside_them() -> None:
     rows = "<tr><td>RFC</td><td>#3501</td></tr><tr><td>Release version</td><td>1.85.0</td></tr>"
     assert table(rows, "<tr><th>Info</th><th></th></tr>") == "Info\nRFC: #3501\nRelease version: 1.85.0"
+
+
 def test_an_empty_paragraph_in_a_cell_parts_no_rows() -> None:
     cells = [["North", "1871", ""], ["", "1902", "Tom"], ["East", "", "Ida"]]
     rows = "".join(f"<tr>{''.join(f'<td><p>{cell}</p></td>' for cell in row)}</tr>" for row in cells)
