@@ -262,7 +262,10 @@ def is_about(answer: Answer, topics: Sequence[frozenset[str]]) -> bool:
 def _speaks_of(claim: Claim, by_id: Mapping[str, Passage], topic: frozenset[str]) -> bool:
     spans = [s for citation in claim.citations for s in citation.primary]
     cited = [(by_id[s.passage_id], s) for s in spans if s.passage_id in by_id]
-    texts = [f"{p.title} {p.text} {p.metadata.get('source', '')}" for p, _ in cited]
+    # what is named only behind a quote is another topic: "Renewal in May. Excess 250." says nothing of the excess's
+    texts = [
+        f"{p.title} {p.metadata.get('section', '')} {p.metadata.get('source', '')} {p.text[: s.end]}" for p, s in cited
+    ]
     if not topic <= {_form(w) for w in words_of(" ".join([claim.text, *texts]))}:
         return False
     before = [_sentence_before(p.text, s.start) for p, s in cited] if _PRONOUN.match(claim.text) else []

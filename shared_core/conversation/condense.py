@@ -52,7 +52,7 @@ def transcript(exchanges: Sequence[Exchange]) -> str:
     """Write the last exchanges down, a line for each message."""
     lines = []
     for exchange in exchanges[-_EXCHANGES:]:
-        lines.append(f"User: {_line(exchange.question)}")
+        lines.append(f"User: {_line(exchange.question or exchange.said)}")
         lines += [f"Assistant: {_line(exchange.reply)}"] * bool(exchange.reply)
     return "\n".join(lines)
 
@@ -97,7 +97,7 @@ def refusal(rewritten: str, question: str, exchanges: Sequence[Exchange]) -> str
         return "it is too long"
     if recognise(rewritten).needs_history or (question.rstrip().endswith("?") and not _asks(rewritten)):
         return "it is not a full question"
-    history = " ".join(f"{e.question} {MARKERS.sub('', e.reply)}" for e in exchanges)
+    history = " ".join(f"{e.question} {e.said} {MARKERS.sub('', e.reply)}" for e in exchanges)
     known = {_root(w) for w in words_of(f"{history} {question}")}
     if added := [w for w in _names(rewritten) if _root(w.lower()) not in known]:
         return f"it adds {', '.join(added)}, which was not spoken of"

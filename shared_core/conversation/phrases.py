@@ -114,6 +114,53 @@ def thing_in_small(text: str) -> Phrase | None:
     return None
 
 
+_OF_WHICH = frozenset("the a an our my your which".split())
+_DOING = frozenset("do does did can could will would shall should may might must has have had".split())
+_PARTICIPLE = re.compile(r"(?:ed|ing)\Z")
+_LONGEST = 3  # words of a thing, before and behind its "of"
+
+
+def thing_asked(question: str) -> Phrase | None:
+    """Return the first thing of a question that has an article, in small letters: what it is about, without its verb.
+
+    >>> thing_asked("When is the launch of the booking portal?").text, thing_asked("Which hoster did we choose?").text
+    ('launch of the booking portal', 'hoster')
+    >>> thing_asked("Where does the offsite take place?").text, thing_asked("Why was the launch moved?").text
+    ('offsite', 'launch')
+    """
+    tokens = list(WORD.finditer(question))
+    words = [token.group() for token in tokens]
+    for i, word in enumerate(words[:-1]):
+        if word.lower() not in _OF_WHICH or words[i + 1][:1].isupper():
+            continue
+        if word.lower() == "which" and words[i + 1].lower() in _NO_NOUNS:
+            continue
+        end = _thing_end(question, tokens, i + 1)
+        if end < len(words) and words[end].lower() in ("of", "for"):
+            behind = end + 1 + (end + 1 < len(words) and words[end + 1].lower() in _OF_WHICH)
+            end = max(end, _thing_end(question, tokens, behind)) if behind < len(words) else end
+        # "Where does the coffee machine stand?": behind "does" a verb must follow
+        asks_of = i > 0 and words[i - 1].lower() in _DOING
+        end -= asks_of and end == len(words) and end - i > 2
+        start, stop = tokens[i + 1].start(), tokens[end - 1].end()
+        return Phrase(question[start:stop], start, stop, True)
+    return None
+
+
+def _thing_end(text: str, tokens: list[re.Match[str]], i: int) -> int:
+    """Return the end of the noun with its words before it that begins at token ``i``."""
+    end = i + 1
+    while end < min(len(tokens), i + _LONGEST) and not _parted(text, tokens, end):
+        word = tokens[end].group().lower()
+        if word in _NO_NOUNS | _OF_WHICH | WORDS["forms"] or _PARTICIPLE.search(word):
+            break
+        end += 1
+    return end
+
+
+_NO_NOUNS = WORDS["not nouns"] | _DATES
+
+
 def _run(text: str, tokens: list[re.Match[str]], i: int) -> int:
     """Return the end of the name that begins at token ``i``; ``i`` if none does."""
     if not _begins(text, tokens, i):

@@ -50,7 +50,8 @@ _OBJECT = (
 _TALK = r"(?:the|this|our) (?:whole )?(?:conversation|chat|discussion)"
 _SAID = rf"(?:what (?:you|we|i) (?:just )?(?:said|wrote|told me|discussed|talked about)|{_TALK}|{_OBJECT})"
 _MANNER = (
-    r"(?: (?:up|again|briefly|please|for me|(?:in)?to \w+|as (?:a )?\w+(?: \w+)?|in (?:\w+ ){0,2}(?:words?|sentences?|"
+    r"(?:,?(?: but)? (?:up|again|(?:more )?briefly|short(?:er)?|simpl(?:er|y)|(?:more )?(?:slowly|clearly)|"
+    r"please|for me|(?:in)?to \w+|as (?:a )?\w+(?: \w+)?|in (?:\w+ ){0,2}(?:words?|sentences?|"
     r"terms|detail|english|german|french|spanish|italian|chinese)))*"
 )
 _POLITE = (
@@ -68,7 +69,7 @@ _ABOUT_ANSWER = re.compile(
             rf"(?:summari[sz]e|sum up|recap|repeat|rephrase|paraphrase|reword|shorten|simplify|translate|clarify|"
             rf"elaborate(?: on)?|expand on|explain)(?: (?:briefly|again|to me))*(?: {_SAID})?{_MANNER}",
             rf"(?:give|write|make)(?: me)? (?:a|the) (?:\w+ )?(?:summary|recap)(?: of {_SAID})?",
-            rf"say {_OBJECT}{_MANNER}",
+            rf"(?:say|make|keep|put) {_OBJECT}{_MANNER}",
             r"what do you mean(?: by (?:that|this|it)| exactly)?",
             r"what (?:did (?:you|i) (?:just )?(?:say|ask|tell me|mean)|was (?:my|your)(?: \w+)? (?:question|answer))",
             r"(?:from )?where (?:did|do|have) you (?:get|find|read|got|found|have|take) (?:that|this|it)(?: from)?",
@@ -139,7 +140,8 @@ _WHAT_ABOUT = re.compile(
     re.I,
 )
 _BARE = re.compile(
-    r"^(?:(?:and|but|or|so)\s+)?(?:who|whom|by whom|why|when|where|how|what|which|since when|until when|from where|"
+    r"^(?:(?:and|but|or|so)\s+)?(?:who|(?:by |for |from |to |with )?whom|why|(?:by |from |since |until )?when|"
+    r"where|how|what|which|from where|"
     r"why not|how (?:many|much|long|old|big|high|tall|far|deep|wide|thick|heavy|fast|large|hot|cold|often|so|come|late|"
     r"early)|(?:what|who|where) else|"
     r"what for|(?:what|and) then|what next|then what|what happened(?: then| next| afterwards| after that)?|which ones?)"

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from shared_core.conversation.phrases import WORDS, Phrase, new_in, phrases_of, thing_in_small, words_of
+from shared_core.conversation.phrases import (
+    WORD,
+    WORDS,
+    Phrase,
+    new_in,
+    phrases_of,
+    thing_asked,
+    thing_in_small,
+    words_of,
+)
 from shared_core.conversation.recognise import FollowUp, names_only, recognise
 from shared_core.conversation.turns import Turn
 
@@ -46,14 +55,26 @@ _KIND_OF = {
 }
 _NOT_NOUNS = WORDS["not nouns"]
 _ORDINALS = {"first": 0, "former": 0, "second": 1, "latter": -1, "third": 2, "fourth": 3, "fifth": 4, "last": -1}
+_KIND = re.compile(
+    r"^(?:(?:and|but|or|so|what about|how about)\s+)+((?:an?|the)\s+(?!second|third)\w+)\s+ones?\W*$", re.I
+)
+"""A thing of another kind: "and a small one?"."""
+_NOUN = re.compile(r"\b(?:the|an?)\s+([a-z][\w-]*)")
+_ARTICLE = re.compile(r"\b(?:the|an?|our|my|your)\s+$", re.I)
+_DOES = re.compile(r"\b(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|should|may|must)\s+$", re.I)
 _ORDINAL = re.compile(rf"\b(?:{'|'.join(_ORDINALS)})\b", re.I)
 _SUBJECT = re.compile(
-    r"^(.*?\b(?:is|are|was|were|do|does|did|has|have|had)\s+)((?:the |an? )?[a-z][\w-]*)(?=[\s?.]|$)", re.I
+    r"^(.*?\b(?:is|are|was|were|do|does|did|has|have|had)\s+)(?!(?:in|on|at|of|to|for|from|by|with|about)\b)"
+    r"((?:the |an? )?[a-z][\w-]*)(?=[\s?.]|$)",
+    re.I,
 )
 _WHOLE = re.compile(r"\bthe\s+(?P<of>(?:[a-z-]+\s+){1,3}(?:of|at|for|to|from)\s+(?:the\s+)?)$")
 _ASKS_FOR_IT = re.compile(r"^\W*(?:what|which|who|whose)\s+(?:is|are|was|were)\s+the\b", re.I)
+_GOES = re.compile(r"\b(?:get|go|travel|drive|walk|fly|come|sail|send|move|brought|bring)\s+$", re.I)
+_PASSIVE = re.compile(r"\b(?:is|are|was|were|been|be)\s+$", re.I)
 _TIME = re.compile(r"\b(?:then|time|year)$")
 _DEFINITE = re.compile(r"\bthe\s+([a-z][\w-]+)\b")
+_DEFINITE_PHRASE = re.compile(r"\b(?:the|an?)\s+((?:[a-z][\w-]*\s+){0,2}[a-z][\w-]*)")
 _NOUN_PHRASE = re.compile(
     r"(?<!\bin )(?<!\bat )(?<!\bon )\bthe\s+([a-z-]+\s+[a-z-]+)(?=\s+(?:in|at|on|of|by|to|for)\b)"
 )
@@ -63,10 +84,14 @@ _STOP = WORDS["stop"]
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A question of the user, made full, and what was replied; empty for a reply that answered nothing."""
+    """A question of the user, made full, and what was replied; empty for a reply that answered nothing.
+
+    ``said`` are the words that an elliptic follow-up named something new by: "the boiler" of "What about the boiler?".
+    """
 
     question: str
     reply: str = ""
+    said: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +121,12 @@ def exchanges_of(history: Sequence[Turn]) -> list[Exchange]:
                 continue
             full = rewrite(text, kind, found)
             if full or not kind.needs_history:
-                found.append(Exchange(full[0].question if full and kind.needs_history else text))
+                said = kind.word if kind.kind == "ellipsis" else ""
+                found.append(Exchange(full[0].question if full and kind.needs_history else text, said=said))
+            elif kind.kind == "ellipsis" and thing_asked(kind.word):
+                found.append(Exchange("", said=kind.word))  # what it asks is not clear, but "it" is this thing now
         elif turn.role == "assistant" and text and found and not found[-1].reply and not turn.abstained:
-            found[-1] = Exchange(found[-1].question, text)
+            found[-1] = replace(found[-1], reply=text)
     return found[-EXCHANGES:]
 
 
@@ -130,7 +158,8 @@ def _refer(question: str, found: FollowUp, exchanges: Sequence[Exchange]) -> lis
     if bare in ("that", "this", "these", "those"):
         return _demonstrative(before, after, exchanges)
     if bare == "there":
-        return [_made(f"{before}in {n.with_article}{after}", n) for n in candidates("place", exchanges)]
+        preposition = "to" if _GOES.search(before) else "in"
+        return [_made(f"{before}{preposition} {n.with_article}{after}", n) for n in candidates("place", exchanges)]
     if _TIME.search(bare):
         return []
     if " " in word or bare in ("one", "ones", "both", "either", "neither", "else", "others"):
@@ -148,7 +177,8 @@ def _refer(question: str, found: FollowUp, exchanges: Sequence[Exchange]) -> lis
 
 def _demonstrative(before: str, after: str, exchanges: Sequence[Exchange]) -> list[Rewriting]:
     noun = re.match(r"\s+([a-z][\w-]*)", after)
-    if noun is None or noun[1] in _NOT_NOUNS:
+    done = noun is not None and noun[1].endswith("ed") and _PASSIVE.search(before)  # "When was that decided?"
+    if noun is None or noun[1] in _NOT_NOUNS or done:
         return [_made(f"{before}{n.with_article}{after}", n) for n in candidates("thing", exchanges)]
     rest = after[noun.end() :]
     if named := _name_with(noun[1], exchanges):
@@ -163,6 +193,9 @@ def _of_several(question: str, found: FollowUp, exchanges: Sequence[Exchange]) -
     names = new_in(phrases_of(last.reply), asked)
     names = names if len(names) > 1 else [p for p in asked if not p.place]
     word = found.word.lower()
+    if kind := _KIND.search(question):
+        before, noun, after = _split_at_thing(last.question)
+        return [_finish(f"{before}{kind[1]} {noun}{after}", [frozenset(words_of(kind[1]))])] if noun else []
     if word == "one" or word == "ones":
         return [_put(question, found, n) for n in candidates("thing", exchanges)]
     place = next((w for w in words_of(word) if w in _ORDINALS), None)
@@ -185,6 +218,15 @@ def _of_several(question: str, found: FollowUp, exchanges: Sequence[Exchange]) -
     return []
 
 
+def _split_at_thing(question: str) -> tuple[str, str, str]:
+    """Return what stands before the article of the thing that a question asks of, the thing, and what stands behind."""
+    if thing := thing_asked(question):
+        return _ARTICLE.sub("", question[: thing.start]), thing.text, question[thing.end :]
+    if noun := _NOUN.search(question):
+        return question[: noun.start()], noun[1], question[noun.end() :]
+    return question, "", ""
+
+
 def _put(question: str, found: FollowUp, name: Phrase) -> Rewriting:
     """Put a name in place of the words found."""
     return _made(question[: found.start] + name.with_article + question[found.end :], name)
@@ -194,7 +236,7 @@ def _put(question: str, found: FollowUp, name: Phrase) -> Rewriting:
 
 
 def _complete(question: str, found: FollowUp, exchanges: Sequence[Exchange]) -> list[Rewriting]:
-    last = _LEAD.sub("", exchanges[-1].question)
+    last = _LEAD.sub("", next((e.question for e in reversed(exchanges) if e.question), ""))
     topics = [p.words for p in phrases_of(last) if not p.place]
     said = found.word
     opener = _QUESTION_WORD.match(said)
@@ -231,26 +273,37 @@ def _instead(said: str, last: str) -> list[Rewriting]:
         if not phrases_of(said) or not named:
             same = list(re.finditer(rf"\b{re.escape(preposition)}\s", stem, re.I))
             kept = stem[: same[-1].start()].rstrip() if same and not named else stem
-            return [_finish(f"{kept} {said}", [p.words for p in phrases_of(said)])]
+            wanted = [p.words for p in phrases_of(said)] or [frozenset(words_of(rest)) - WORDS["vague"]]
+            return [_finish(f"{kept or stem} {said}", wanted)]
         start = named[-1].start - 4 * named[-1].article
         return [_finish(last[:start] + rest + last[named[-1].end :], [p.words for p in phrases_of(said)])]
     new = phrases_of(f"of {said}")
     small, other = thing_in_small(last), thing_in_small(said) or (new[0] if new else None)
     if small and other and not phrases_of(last):
         return [_finish(last[: small.start] + other.text + last[small.end :], [other.words])]
+    wanted = [frozenset(words_of(said)) - _STOP] if not new else [p.words for p in new]
+    for thing in _DEFINITE_PHRASE.finditer(last) if not new else ():  # "the budget": "I meant the budget for the flat"
+        shared = [m.end() for m in WORD.finditer(thing[1]) if m.group().lower() in wanted[0]]
+        if shared:
+            return [_finish(last[: thing.start()] + said + last[thing.start(1) + shared[-1] :], wanted)]
+    before, noun, after = _split_at_thing(last)
+    if noun and not phrases_of(last) and _DOES.search(before):
+        by_place = [_finish(f"{stem} ({said})", wanted)] if new else []
+        return [_finish(before + said + after, wanted), *by_place]
     if not new and (subject := _SUBJECT.match(last)) and not phrases_of(f"of {subject[2]}"):
         full = f"{subject[1]}{said}{last[subject.end() :]}"  # "When did television come?", "and radio?"
-        return [_finish(full, [frozenset(words_of(said)) - _STOP])]
-    wanted = [frozenset(words_of(said)) - _STOP] if not new else [p.words for p in new]
+        return [_finish(full, wanted)]
     old_names = [p for p in phrases_of(last) if not p.place] or phrases_of(last)
     persons = bool(new) and new[0].is_person
-    alike = [p for p in old_names if p.is_person == persons] or old_names
+    definite = list(_DEFINITE.finditer(last)) if said.lower().startswith("the ") else []
+    alike = [p for p in old_names if p.is_person == persons] or ([] if definite and not new else old_names)
     if alike:
         target = alike[-1]
         start = target.start - (4 if target.article and said.lower().startswith("the ") else 0)
         return [_finish(last[:start] + said + last[target.end :], wanted)]
-    if (definite := list(_DEFINITE.finditer(last))) and said.lower().startswith("the "):
-        return [_finish(last[: definite[-1].start()] + said + last[definite[-1].end() :], wanted)]
+    if definite:
+        before, _, after = _split_at_thing(last[definite[-1].start() :])
+        return [_finish(last[: definite[-1].start()] + before + said + after, wanted)]
     return [_finish(f"{stem} ({said})", wanted)] if new else []
 
 
@@ -286,21 +339,34 @@ def candidates(kind: str, exchanges: Sequence[Exchange]) -> list[Phrase]:
     """List what a word may refer to, at most two, the likelier first.
 
     The names of the last question come first; where it asks for a name ("Who …?", "Which …?"), that of the reply does.
-    Without any name it is the last question's own words.
+    Without any name it is the thing that the last question asks of, before names that were spoken of earlier.
 
     Args:
         kind: ``person``, ``man``, ``woman`` (or a ship), ``thing``, ``place``, ``any``, or ``topic`` (the question's
             names rather than the reply's).
         exchanges: the conversation.
     """
+    own: list[Phrase] = []
     for exchange in reversed(exchanges[-_LOOK_BACK:]):
         names = _with_heads(exchange.question) if kind in ("thing", "any") else phrases_of(exchange.question)
         asked = sorted(names, key=lambda p: p.place)
         said = new_in(phrases_of(exchange.reply), asked)
         said = _of_gender(kind, said, exchange.reply)
-        if found := _in_order(exchange.question, kind, asked, said):
-            return found[:2]
-    return _own_words(exchanges[-1].question) if exchanges and kind not in ("person", "man", "woman") else []
+        thing = None if asked or kind in _PERSONS else thing_asked(exchange.said) or thing_asked(exchange.question)
+        if thing and said and _ASKS_WHICH.match(exchange.question) and kind != "topic":
+            return [said[0], thing]
+        own = own or ([thing] if thing else [])
+        found = _in_order(exchange.question, kind, asked, said)
+        if not found and kind in _PERSONS and exchange is exchanges[-1]:  # "What did Priya say?", "Why did she say so?"
+            found = [p for p in asked if not (p.article or p.place or p.words & WORDS["things"])]
+        if found:
+            return [*own, *found][:2]
+    if own:
+        return own
+    return _own_words(exchanges[-1].question) if exchanges and kind not in _PERSONS else []
+
+
+_PERSONS = ("person", "man", "woman")
 
 
 def _of_gender(kind: str, names: list[Phrase], reply: str) -> list[Phrase]:
@@ -309,13 +375,17 @@ def _of_gender(kind: str, names: list[Phrase], reply: str) -> list[Phrase]:
     "Lavinia Hathe, daughter of Corwin Hathe": of these two, "he" is Corwin Hathe.
     """
     unfit = {"man": _WOMEN, "woman": _MEN}.get(kind)
-    if unfit is None or len(names) < 2:
+    if unfit is None:
+        return names
+    names = [n for n in names if not re.match(rf"(?:{_TITLES[kind]})\b", n.text)]
+    if len(names) < 2:
         return names
     fit = [n for n in names if not re.match(rf"\s*,\s+(?:[a-z]+\s+){{0,3}}(?:{unfit})\b", reply[n.end :])]
     fit = [n for n in fit if not re.search(rf"\b(?:{unfit})\s*,?\s*$", reply[: n.start])]
     return fit or names
 
 
+_TITLES = {"man": "Mrs|Ms|Miss|Lady|Frau|Madame", "woman": "Mr|Sir|Lord|Herr|Monsieur"}
 _WOMEN = "daughter|wife|mother|sister|widow|niece|aunt|grandmother|granddaughter|queen"
 _MEN = "son|husband|father|brother|widower|nephew|uncle|grandfather|grandson|king"
 
@@ -346,7 +416,7 @@ def _in_order(question: str, kind: str, asked: list[Phrase], said: list[Phrase])
     asks_who = bool(_ASKS_WHO.search(question))
     if kind == "topic":
         return [p for p in asked if not p.place] or said[:1] or asked
-    if kind in ("person", "man", "woman"):
+    if kind in _PERSONS:
         fits = [p for p in asked if p.is_person] or [p for p in asked if not p.article and not p.place and asks_who]
         others = [p for p in said if p.is_person] or (said[:1] if asks_who else [])
         ships = [p for p in asked if p.can_be_ship] if kind == "woman" and not asks_who else []

@@ -116,6 +116,13 @@ def test_a_claim_that_begins_with_a_pronoun_is_read_with_the_sentence_before_it(
     assert not is_about(cited("It is old.", passage=river), about)
 
 
+def test_what_is_named_only_behind_a_claim_is_another_topic() -> None:
+    policy = "Home insurance with Albion. Renewal every 1 October. Excess 250 pounds."
+    renewal = cited("Renewal every 1 October.", passage=policy)
+    assert is_about(renewal, [frozenset({"insurance"})])
+    assert not is_about(renewal, [frozenset({"excess"})])
+
+
 def test_nothing_is_shown_that_does_not_say_what_is_asked() -> None:
     answer = ask("Who runs it?")
     assert (answer.abstained, answer.metadata["condensed_question"]) == (True, "Who runs the Tide Museum?")

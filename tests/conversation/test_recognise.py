@@ -16,11 +16,12 @@ KINDS = {
         "What did it cost to build?",
     ],
     "ellipsis": ["Why?", "And in 1904?", "What about the Gut Bridge?", "tell me more", "and the ferry?", "By whom?",
-                 "and its length?", "In winter?"],
+                 "and its length?", "In winter?", "by when?", "And with whom?"],
     "about_answer": [
         "Are you sure?", "summarise what you said", "Can you summarise that in German?", "that's wrong", "Really?",
         "Explain it in simple words", "What are your sources?", "You said 1902. Are you sure?", "How do you know that?",
-        "what do you mean?", "Can you repeat that?", "Is that right?",
+        "what do you mean?", "Can you repeat that?", "Is that right?", "Say that again shorter",
+        "say it again, but shorter please", "Make it shorter.",
     ],
     "nothing": ["yes", "yes please", "ok", "I see.", "thank you, that was helpful", "never mind", "Hello!"],
     "full": [

@@ -78,6 +78,26 @@ FULL: dict[Exchange, dict[str, str]] = {
     Exchange("How many died of the grey fever in the islands?"): {"What caused it?": "What caused the grey fever?"},
     Exchange("When was the tower of Lowen built?"): {"Who lives there?": "Who lives in Lowen?"},
     PLAN: {"How can I create one?": "How can I create the lite plan?"},
+    Exchange("When is the launch of the portal?", "On 13 May, says Mollie."): {
+        "Why was it moved?": "Why was the launch of the portal moved?",
+        "And the translations?": "When is the translations?",
+        "By when?": "By when is the launch of the portal?",
+    },
+    Exchange("Which hoster did we choose?"): {"How much does it cost?": "How much does the hoster cost?"},
+    Exchange("How much does the hoster cost?"): {"And Kuub?": "How much does Kuub cost?"},
+    Exchange("Where does the offsite take place?", "In Domburg."): {
+        "Who organises it?": "Who organises the offsite?",
+        "How do we get there?": "How do we get to the offsite?",
+    },
+    Exchange("How many approvals does a change need?"): {
+        "and a small one?": "How many approvals does a small change need?",
+    },
+    Exchange("Who proposed the change?"): {"When was that decided?": "When was the change decided?"},
+    Exchange("What did Priya say about the budget?"): {
+        "Did she approve it?": "Did Priya approve it?",
+        "No, I meant the budget for the offsite": "What did Priya say about the budget for the offsite?",
+    },
+    Exchange("Which pump is in the key box?"): {"What about the boiler?": "Which pump is in the boiler?"},
 }  # fmt: skip
 
 
@@ -131,3 +151,22 @@ def test_the_words_of_kinship_tell_whom_he_and_she_mean() -> None:
 ])  # fmt: skip
 def test_a_topic_in_small_letters_is_taken_up_and_corrected(question: str, full: str) -> None:
     assert read(question, Exchange("when was the gut bridge built?", "In 1904.")) == [full]
+
+
+def test_what_an_unclear_question_names_is_the_topic_of_the_next_one() -> None:
+    history = [Turn("user", "Who cooks?"), Turn("assistant", "Elena."), Turn("user", "And the coffee machine?")]
+    assert read("Is it repaired?", *exchanges_of(history))[0] == "Is the coffee machine repaired?"
+
+
+def test_a_title_tells_whom_she_does_not_mean() -> None:
+    assert read("How old is she?", Exchange("Who lives there?", "Mr Abernathy lives there.")) == []
+
+
+def test_a_case_without_a_name_is_a_topic_of_its_own() -> None:
+    (full,) = rewrite(
+        "for the staff network?", recognise("for the staff network?"), [Exchange("What is the password?")]
+    )
+    assert (full.question, full.topics) == (
+        "What is the password for the staff network?",
+        (frozenset({"staff", "network"}),),
+    )
