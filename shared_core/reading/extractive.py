@@ -36,6 +36,7 @@ from shared_core.reading.questions import (
     defines_links,
     is_titled,
     names_nobody,
+    only_asks,
     only_refers,
     opens_in_english,
     repeats,
@@ -262,8 +263,7 @@ class ExtractiveReader(Remade):
         said = [
             i
             for i, text in enumerate(texts)
-            if not repeats(text, asked.text)
-            and not defines_links(text, asked.text)
+            if not (repeats(text, asked.text) or defines_links(text, asked.text) or only_asks(text, asked.text))
             and (not _is_heading(out[i], text, passages[out[i].passage]) or gives_date(asked.text, text))
         ]
         entries = [Entry(passages[out[i].passage], close[out[i].place].prepared, out[i]) for i in said]

@@ -17,6 +17,17 @@ _COMMENT = re.compile(r"#[ \t]+(?:\S+[ \t]+){4,}\S*[a-z\d]\.")  # of source code
 _BEFORE_IT = re.compile(r"\A(?s:.*)[.!:;](?=\s)")
 _ENDS_ASKING = re.compile(r"\?[\W_]*\Z")
 _ALIKE = 0.6
+_ASKING = re.compile(
+    r"[\W_]*(?:(?:and|but|so|or|also|ok|okay|oh|hey|hi|sorry|please|well|then)\b[\s,]*)*+"
+    r"(?:who|whom|whose|what|which|when|where|why|how|is|are|am|was|were|do|does|can|could|shall|should|will|would"
+    r"|has|have|may|might|must|anyone|anybody|any|did(?! you know\b))\b",
+    re.IGNORECASE,
+)
+_ASKS_WHAT_WAS_SAID = re.compile(
+    r"\b(?:ask|question|quer[iy]|enquir|inquir|wonder|doubt|whether|sa(?:y|id)|t(?:ell|old)|mention|writ|wrote|discuss|talk"
+    r"|suggest|propos|offer|invit|request|call(?:ed)?\b|entitled|title|nam|slogan|motto|song|headline|subject|quot|word)",
+    re.IGNORECASE,
+)
 _REFERS = re.compile(
     r"[\s>*_(-]*(?:(?:for|to|if|as)\b[^.;\n]{1,120},\s+)?(?:please\s+)?(?:see|refer to)\s"
     r"(?=[^;]*(?:\]\(|https?:|\w\(\d\w?\)"
@@ -106,6 +117,19 @@ def repeats(sentence: str, question: str) -> bool:
         return len(said) == 1 and said <= asked and "or" not in asked
     clauses = said, set(words(_BEFORE_IT.sub("", sentence)))
     return any(len(asked & clause) >= _ALIKE * len(asked | clause) > 0 for clause in clauses)
+
+
+def only_asks(sentence: str, question: str) -> bool:
+    """Whether a sentence of a document is a question itself, and what was asked or said there is not what is asked.
+
+    >>> only_asks("Sofia: is the call at 9:30 or 10?", "When is the call?"), only_asks("Is it at 9?", "What did she ask?")
+    (True, False)
+    >>> only_asks("Did you know that it has 300 steps?", "How many steps has it?")
+    False
+    """
+    if not _ENDS_ASKING.search(sentence) or _ASKS_WHAT_WAS_SAID.search(question):
+        return False
+    return _ASKING.match(_BEFORE_IT.sub("", sentence)) is not None
 
 
 def only_refers(sentence: str, question: str, heading: str = "") -> bool:

@@ -11,6 +11,7 @@ from shared_core.reading.questions import (
     asks_nothing,
     defines_links,
     names_nobody,
+    only_asks,
     only_refers,
     opens_in_english,
     repeats,
@@ -102,6 +103,23 @@ def test_links_below_further_reading_only_refer() -> None:
     assert not only_refers(talk, "What is the rate limit?", "Limits")
     assert not only_refers(talk, "Where can I read more about it?", "Further reading")
     assert not only_refers("The limit is 5 a minute.", "What is the rate limit?", "References")
+
+
+@pytest.mark.parametrize(("sentence", "question", "asks"), [
+    ("[2024-05-14 15:12] Sofia: is the standup tomorrow at 9:30 or 10?", "When is the standup?", True),
+    ("> And can someone pick me up from the station?", "Who picks up Oscar?", True),
+    ("Shall I bring the dog?", "What did Rosie ask?", False),
+    ("Is the tower high?", "What is the title of the poem?", False),
+    ("It is 40 m high, isn't it?", "How high is it?", False),
+    ("Did you know that it has 300 steps?", "How many steps has it?", False),
+])  # fmt: skip
+def test_what_a_document_asks_itself_is_no_answer(sentence: str, question: str, asks: bool) -> None:
+    assert only_asks(sentence, question) == asks
+
+
+def test_the_answer_in_a_chat_comes_before_the_question() -> None:
+    chat = "[15:12] Sofia: is the standup tomorrow at 9:30 or 10?\n[15:20] Priya: The standup is at 10:00."
+    assert quotes("When is the standup?", chat)[0] == "[15:20] Priya: The standup is at 10:00."
 
 
 def test_the_question_itself_is_no_answer() -> None:
