@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import json
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from email.message import EmailMessage
 from email.parser import BytesParser
 from email.policy import default as mail_policy
 from html import unescape
-from itertools import pairwise, zip_longest
+from itertools import accumulate, pairwise, zip_longest
 from typing import Any
 
 from shared_core.documents.loaders.extracted import (
@@ -33,15 +34,14 @@ from shared_core.errors import DocumentError
 
 _MAIL_HEAD = re.compile(rb"(?:From [^\n]*\n)?(?:[!-9;-~]+:[^\n]*\n(?:[ \t][^\n]*\n)*)+\r?\n")
 _MAIL_NAME = re.compile(rb"^([!-9;-~]+):", re.MULTILINE)
-# What a mail says above the text of an older one, and that text where its lines are marked.
+# What a mail says above the text of an older one.
 _OLDER = re.compile(
-    r"^[> ]*(On\b[^\n]{6,150}(?:\n[> ]*[^\n]{0,80})?\bwrote:|-{3,} ?(?:Original|Forwarded) [Mm]essage ?-{3,}"
-    r"|\*?From:[^\n]+\n[> ]*\*?(?:Sent|Date):[^\n]+(?=\n(?:[> ]*\*?(?:To|Cc):[^\n]*\n){1,2}[> ]*\*?Subject:))"
-    r"[ \t]*(?:\n|\Z)"
-    r"(?P<marked>(?:[ \t]*\n)*(?:>[^\n]*(?:\n|\Z)(?:[ \t]*\n)*)+)?",
+    r"^(On\b(?:[^\n]{6,150}?|[^\n]{6,150}\n[^\n]{0,80}?)\bwrote:|-{3,} ?(?:Original|Forwarded) [Mm]essage ?-{3,}"
+    r"|\*?From:[^\n]+\n\*?(?:Sent|Date):[^\n]+(?=\n(?:\*?(?:To|Cc):[^\n]*\n){1,2}\*?Subject:))[ \t]*(?:\n|\Z)",
     re.MULTILINE,
 )
-_QUOTED = re.compile(r"\n[> ]*")
+_MARKS = re.compile(r"(?:(?:[ \t]*>)+[ \t]?)?")  # before each line of an older mail, once more for each mail between
+_SHORT_QUOTE = 200  # characters of what a reply between the lines of an older mail is headed by
 _QUESTION = re.compile(
     r"(?:\A|\n[ \t]*\r?\n)([ \t]*)(\d{1,3}[.)][ \t][^\n]*\S|(?:Q\d*[:.][ \t]+)?[A-Z][^\n]*\?)[ \t]*(?=\r?\n)"
 )
@@ -159,13 +159,51 @@ def _mail_parts(mail: EmailMessage, fallback: str | None, budget: Budget) -> Ite
 
 
 def _with_older(body: Extracted) -> Extracted:
-    """Return a mail's text with sections for the older mails that it repeats: they are of another day and sender."""
-    found: list[Heading] = []
-    for match in _OLDER.finditer(body.text):
-        found.append(Heading(match.start(), match.end(1), TERM_LEVEL, one_line(_QUOTED.sub("\n", match[1]))))
-        if match["marked"]:
-            found.append(Heading(match.end(), match.end(), TERM_LEVEL, ""))
-    return replace(body, headings=tuple(sorted([*body.headings, *found])))
+    """Return a mail's text with sections for the older mails that it repeats: they are of another day and sender.
+
+    Where it names them, the marks before their lines are left out.
+    """
+    marked = body.text.split("\n")
+    lines = [_MARKS.sub("", line, count=1) for line in marked]
+    depths = [line[: len(line) - len(plain)].count(">") for line, plain in zip(marked, lines, strict=True)]
+    text = "\n".join(lines)
+    older = list(_OLDER.finditer(text))
+    if not older or body.headings or not any(depths):
+        found = [Heading(m.start(), m.end(1), TERM_LEVEL, one_line(m[1])) for m in _OLDER.finditer(body.text)]
+        return replace(body, headings=tuple(sorted([*body.headings, *found])))
+    return replace(body, text=text, headings=tuple(_repeated(lines, depths, older)))
+
+
+def _repeated(lines: Sequence[str], depths: Sequence[int], older: Sequence[re.Match[str]]) -> Iterator[Heading]:
+    """Yield the headings of a mail's parts, by how many marks stood before their lines.
+
+    A reply between the lines of an older mail is headed by the last of those above it.
+    """
+    starts = [0, *accumulate(len(line) + 1 for line in lines)]
+    named = {bisect_right(starts, m.start()) - 1: m for m in older}
+    between = (
+        sum(a > 0 and b == 0 for a, b in pairwise(d for line, d in zip(lines, depths, strict=True) if line.strip())) > 1
+    )
+    people: dict[int, str] = {}
+    depth, behind = 0, -1
+    for i, line in enumerate(lines):
+        if match := named.get(i):
+            behind = bisect_right(starts, match.end(1)) - 1
+            depth = next((d for d, below in zip(depths[behind + 1 :], lines[behind + 1 :]) if below.strip()), depths[i])
+            people[depth] = one_line(match[1])
+            yield Heading(match.start(), match.end(1), TERM_LEVEL, people[depth])
+        elif i > behind and line.strip() and depths[i] != depth:
+            depth = depths[i]
+            answered = _above(lines, depths, i) if between and not depth else ""
+            yield Heading(starts[i], starts[i], TERM_LEVEL, people.get(depth, answered))
+
+
+def _above(lines: Sequence[str], depths: Sequence[int], i: int) -> str:
+    """Return the last paragraph of an older mail above a line; nothing of a long one, or of one that ends a mail."""
+    end = next(k for k in range(i, 0, -1) if lines[k - 1].strip())
+    start = next((k for k in range(end, 0, -1) if not (depths[k - 1] and lines[k - 1].strip())), 0)
+    said = one_line(" ".join(lines[start:end]))
+    return said if len(said) <= _SHORT_QUOTE and said.endswith((".", "?", "!")) else ""
 
 
 def _said_in(mail: EmailMessage, name: str) -> str:
