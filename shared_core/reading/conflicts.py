@@ -47,6 +47,16 @@ _WISHED = re.compile(
     r"|want(?:ed|s) to|hope[ds]? to|would like)\b",
     re.IGNORECASE,
 )
+_PERSON = r"[A-Z][\w'’.-]*\w(?: [A-Z][\w'’.-]*\w){0,3}"
+_NAME_WORD = re.compile(r"[A-Z]\w+")
+_WHOSE_WORDS = re.compile(
+    rf"\b(?:do|does|did) (?P<who>{_PERSON}) (?:(?:really|also|not|actually) )?(?:say|think|want|like|suggest|propose"
+    rf"|ask|write|mention|report|answer|reply|believe|feel|hope|promise|offer|object|complain|recommend|prefer|expect)\b"
+    rf"|\b(?P<of>{_PERSON})['’]s? (?:opinion|view|suggestion|proposal|answer|reply|question|idea|complaint)\b"
+    rf"|\b(?i:according to) (?P<by>{_PERSON})"
+)
+# "[2024-05-14 15:12] Sofia Lindqvist: " before an entry of a chat; in a transcript without the time.
+_SPEAKER = re.compile(rf"^(?P<stamp>[^\w\n]*\d[\d\W]{{2,30}}(?:[AP]M\W{{1,4}})?)?(?P<name>{_PERSON}): ", re.MULTILINE)
 _FIELD = re.compile(r"(?:^|[;|\n])[ \t]*([^;:|\n]{1,40}): ([^;|\n]*)")
 _TIME_ASKED = re.compile(r"\bwhen\b|\b(?:what|which) (?:time|date|day|year)\b", re.IGNORECASE)
 _STATE = 2  # words at most of a field that names a state
@@ -181,6 +191,25 @@ def tells_wish(question: str, quote: str) -> bool:
     if not _DECISION_ASKED.search(question) or _WISH_ASKED.search(question):
         return False
     return bool(_WISHED.search(quote) and not _DECIDED.search(quote))
+
+
+def is_said_by_another(question: str, text: str, start: int, end: int) -> bool:
+    """Return whether a question asks what a person said, and a sentence of a chat or transcript is another's.
+
+    >>> chat = "[09:00] Ann Lee: It is ugly.\\n[09:01] Bo Day: I like it."
+    >>> [is_said_by_another(f"What does {name} think of it?", chat, 0, 28) for name in ("Ann", "Bo", "Cy")]
+    [False, True, True]
+    """
+    if not (asked := _WHOSE_WORDS.search(question)):
+        return False
+    person = set(_NAME_WORD.findall(asked["who"] or asked["of"] or asked["by"]))
+    entries = list(_SPEAKER.finditer(text))
+    before = [entry for entry in entries if entry.start() <= start]
+    if not before or "\n\n" in text[before[-1].end() : start] or person & set(_NAME_WORD.findall(text[start:end])):
+        return False
+    speakers = set(_NAME_WORD.findall(before[-1]["name"]))
+    known = before[-1]["stamp"] or any(person & set(_NAME_WORD.findall(entry["name"])) for entry in entries)
+    return bool(known) and not person & speakers
 
 
 def lacks_negation(question: str, quote: str) -> bool:

@@ -16,7 +16,7 @@ from shared_core.errors import InputError, QuestionError, SelfReflectError
 from shared_core.reading.base import NO_WORDS, OTHER_QUESTION, OTHER_TEXT, Read, Reading, ReadResult
 from shared_core.reading.candidates import FIGURES, Candidate, best_span, distinct, figures, log_sum
 from shared_core.reading.confidence import add_log_odds, shift
-from shared_core.reading.conflicts import ABSENT, OPPOSITE, VALUE, find_conflicts
+from shared_core.reading.conflicts import ABSENT, OPPOSITE, VALUE, find_conflicts, is_said_by_another
 from shared_core.reading.entries import DEFINES, Entry, above, innermost, lacks_options, of_entries_asked
 from shared_core.reading.features import (
     Lacking,
@@ -295,7 +295,8 @@ class ExtractiveReader(Remade):
             passage = passages[c.passage]
             text = passage.text[c.start : c.end]
             found = find_conflicts(question, text, places[c.passage])
-            if of_another[c.passage]:  # "How heavy is the HX-60?" in the manual of the HX-40
+            # "How heavy is the HX-60?" in the manual of the HX-40; "What did Ann say?" and an entry of Bo
+            if of_another[c.passage] or is_said_by_another(question, passage.text, c.start, c.end):
                 found |= {VALUE}
             lower = bool({VALUE, OPPOSITE} & found) or only_refers(text, question, innermost(passage))
             out.append(replace(c, conflicts=found | absent, score=c.score + lost * lower))

@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared_core import Passage
-from shared_core.reading.conflicts import OPPOSITE, can_conflict, find_conflicts, gives_opposite, lacks_negation
+from shared_core.reading.conflicts import (
+    OPPOSITE,
+    can_conflict,
+    find_conflicts,
+    gives_opposite,
+    is_said_by_another,
+    lacks_negation,
+)
 from shared_core.reading.disagreements import Said
 from tests.reading.asking import chance
 
@@ -162,3 +169,24 @@ def test_the_opposite_is_less_probable(asked: str, instead: str) -> None:
 def test_an_answer_that_stands_otherwise_in_its_sentence_has_no_place() -> None:
     assert list(Said("The lamp was lit in 1871.", "lit  in 1871").place) == []
     assert Said("The lamp was lit in 1871.", "1871").place == range(20, 24)
+
+
+CHAT = "[13:40] Jonas Weber: I think the new map is ugly.\n[13:41] Sofia Lindqvist: I like it. Elena dislikes it."
+
+
+@pytest.mark.parametrize(("question", "sentence", "another"), [
+    ("What does Elena think of the new map?", "[13:40] Jonas Weber: I think the new map is ugly.", True),
+    ("What does Jonas think of the new map?", "[13:40] Jonas Weber: I think the new map is ugly.", False),
+    ("What does Jonas think of the new map?", "Elena dislikes it.", True),
+    ("What does Elena think of the new map?", "Elena dislikes it.", False),
+    ("What is Elena's opinion of the map?", "[13:40] Jonas Weber: I think the new map is ugly.", True),
+    ("Who thinks that the new map is ugly?", "[13:40] Jonas Weber: I think the new map is ugly.", False),
+])  # fmt: skip
+def test_what_somebody_said_is_no_other_persons_entry_in_a_chat(question: str, sentence: str, another: bool) -> None:
+    start = CHAT.index(sentence)
+    assert is_said_by_another(question, CHAT, start, start + len(sentence)) == another
+
+
+def test_labels_of_fields_are_no_speakers() -> None:
+    text = "Name: Elena\nOpinion: It is ugly."
+    assert not is_said_by_another("What is Elena's opinion?", text, text.index("Opinion"), len(text))
