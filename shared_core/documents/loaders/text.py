@@ -166,6 +166,10 @@ def _with_older(body: Extracted) -> Extracted:
     marked = body.text.split("\n")
     lines = [_MARKS.sub("", line, count=1) for line in marked]
     depths = [line[: len(line) - len(plain)].count(">") for line, plain in zip(marked, lines, strict=True)]
+    for match in reversed(list(_OLDER.finditer("\n".join(lines)))):
+        below = match.string.count("\n", 0, match.end(1)) + 1
+        lines.insert(below, "")  # who wrote it is no part of its first sentence
+        depths.insert(below, 0)
     text = "\n".join(lines)
     older = list(_OLDER.finditer(text))
     if not older or body.headings or not any(depths):
