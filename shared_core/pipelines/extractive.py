@@ -3,7 +3,7 @@
 Two passages may both answer a question, each otherwise: "The dam was completed in 1911." and "… in 1921." Whichever is
 shown, the reader of the answer has to know of the other. Sentences contradict each other if they say the same but for
 one fact, or but for their answers; if both say all that the question names, with other years or amounts for answers; or
-if one denies the other's answer.
+if one denies the other's answer. What says that something was changed comes before what it was.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from shared_core.reading.disagreements import (
     narrowed_apart,
     only_one_holds,
     tells_another,
+    tells_change,
 )
 from shared_core.runtime.flow import Flow, Read, Report
 from shared_core.types import Answer, Citation, Claim, ClaimSealed, Passage, Signals, Span
@@ -274,7 +275,8 @@ def add_contradiction(
     Returns:
         The claims, with one or two quotes more where documents contradict each other, and the numbers of the two that
         do, neighbours, the surer first; ``None`` if none do. At most one of the two can be right, which lowers both;
-        but what a mail says comes before what the older mail below it said, and is as sure as that was.
+        but what a mail says comes before what the older mail below it said, and what was changed before what it was,
+        and is as sure as that was.
     """
     pair = find_contradiction(quotes, passages, question)
     if pair is None:
@@ -290,17 +292,17 @@ def add_contradiction(
     first, second = sorted(numbers, key=lambda i: -(out[i].support or 0.0))
     if first == second:  # one claim that cites both
         return list(claims), None
-    one, other = _weighed(out[first], out[second], {p.id: p for p in passages})
+    one, other = _weighed(out[first], out[second], {p.id: p for p in passages}, question)
     out[first] = one
     del out[second]
     first -= second < first  # the deletion before it moves it up by one
     return [*out[: first + 1], other, *out[first + 1 :]], (first, first + 1)
 
 
-def _weighed(one: Claim, other: Claim, passages: Mapping[str, Passage]) -> tuple[Claim, Claim]:
+def _weighed(one: Claim, other: Claim, passages: Mapping[str, Passage], question: str) -> tuple[Claim, Claim]:
     """Return two claims of which at most one is right, the one that holds first, with their supports."""
     for old, new in ((one, other), (other, one)):
-        if _is_superseded(old, new, passages):
+        if _is_superseded(old, new, passages) or tells_change(question, _said(new), _said(old)):
             sure, less = one.support or 0.0, other.support or 0.0
             return dataclasses.replace(new, support=sure), dataclasses.replace(old, support=less * (1 - sure))
     return _exclusive(one, other)
@@ -315,6 +317,11 @@ def _exclusive(one: Claim, other: Claim) -> tuple[Claim, Claim]:
         return dataclasses.replace(one, support=0.5), dataclasses.replace(other, support=0.5)
     lowered = a * (1 - b) / either, b * (1 - a) / either
     return dataclasses.replace(one, support=lowered[0]), dataclasses.replace(other, support=lowered[1])
+
+
+def _said(claim: Claim, titles: Mapping[str, str] | None = None) -> Said:
+    above = " ".join((titles or {}).get(place[0], "") for place in quoted_places(claim))
+    return Said(claim.text, claim.short_answer or "", above)
 
 
 def _is_superseded(one: Claim, other: Claim, passages: Mapping[str, Passage]) -> bool:
@@ -364,16 +371,15 @@ def _about_another(one: Passage, other: Passage, question: str) -> bool:
 
 def _disagree(one: Claim, other: Claim, question: str, titles: dict[str, str]) -> bool:
     """Return whether one of two quotes refutes the other, or both answer otherwise in words of their own."""
-    sides = [
-        Said(c.text, c.short_answer or "", " ".join(titles.get(s[0], "") for s in quoted_places(c)))
-        for c in (one, other)
-    ]
+    sides = [_said(one, titles), _said(other, titles)]
     if agree_where_asked(question, *sides) or only_one_holds(question, *sides):
         return False
     narrowed = narrowed_apart(question, *sides)
     if any(_refutes(a, b, question, titles, narrowed) for a, b in ((one, other), (other, one))):
         return True
-    return (other.support or 0.0) >= _LIKELY * (one.support or 0.0) and answer_otherwise(question, *sides)
+    likely = (other.support or 0.0) >= _LIKELY * (one.support or 0.0)
+    changed = tells_change(question, *sides) or tells_change(question, *reversed(sides))
+    return likely and (changed or answer_otherwise(question, *sides))
 
 
 def _refutes(one: Claim, other: Claim, question: str, titles: dict[str, str], narrowed: bool) -> bool:

@@ -20,6 +20,14 @@ _ANOTHER = re.compile(
     re.IGNORECASE,
 )
 """Words that tell one of several things or times of a kind from another: "a second lamp was lit in 1899"."""
+_CHANGES = re.compile(
+    r"\b(?:now|no longer|mov(?:e|es|ed|ing)|postpon\w+|delay\w+|reschedul\w+|brought forward|put off|chang(?:e|es|ed)"
+    r"|rais(?:e|es|ed)|rise[sn]?|rose|lower(?:s|ed)|increas(?:e|es|ed)|reduc(?:e|es|ed)|extend(?:s|ed)|corrected|revised|updated)\b",
+    re.IGNORECASE,
+)
+"""Words that a sentence says by that something is otherwise than it was."""
+_PAST_ASKED = re.compile(r"\b(?:was|were|did|had|originally|initially|previously|formerly)\b", re.IGNORECASE)
+_FOR_OTHERS = re.compile(r"\bfor (?:the |an? |our |all )?([^\W\d_]{3,})")
 _RANGE = re.compile(
     r"(?<!\d)(\d[\d.:,]{0,9})(?: ?[ap]\.?m\.?)?(?: (?:to|until|till|through) | ?[-–—] ?)(\d[\d.:,]{0,8}\d|\d)"
 )
@@ -149,6 +157,27 @@ def answer_otherwise(question: str, one: Said, other: Said) -> bool:
     return _says_only(question, one, other) and _says_only(question, other, one)
 
 
+def tells_change(question: str, new: Said, old: Said) -> bool:
+    """Return whether both sentences speak of all that the question names, and one says that it was changed.
+
+    Not where the change is for some only, of whom neither the question nor the other sentence speaks, nor where it is
+    asked how something was.
+
+    >>> old, new = Said("We launch on 15 April.", "15 April"), Said("The launch was moved to 13 May.", "13 May")
+    >>> tells_change("When is the launch?", new, old), tells_change("When is the launch?", old, new)
+    (True, False)
+    """
+    if not new.answer or not old.answer or _PAST_ASKED.search(question):
+        return False
+    if not _CHANGES.search(new.text) or _CHANGES.search(old.text):
+        return False
+    asked = {t.key for t in tokens_of(question) if t.is_content and t.key not in _SAYS_KIND}
+    if not asked or not asked <= new.sentence.keys & old.sentence.keys or not _differ(new, old):
+        return False
+    known = {t.key for t in tokens_of(question)} | old.sentence.keys
+    return all(stem(fold(word)) in known for word in _FOR_OTHERS.findall(new.text))
+
+
 def narrowed_apart(question: str, one: Said, other: Said) -> bool:
     """Return whether one sentence speaks of a part or a case of which neither the other nor the question speaks.
 
@@ -185,11 +214,13 @@ def _differ(one: Said, other: Said) -> bool:
     """Return whether two short answers are one value each, of the same kind, and cannot both be right."""
     numbers = one.amounts, other.amounts
     years = [[q for q in row if q.is_year] for row in numbers]
+    dates = [[d for d in dates_of(s.answer) if d.month] for s in (one, other)]
+    if all(len(row) == 1 for row in dates):  # of one year, maybe
+        return not same_date(dates[0][0], dates[1][0])
     if all(len(row) == 1 for row in years):
         return not same_quantity(years[0][0], years[1][0])
-    dates = [[d for d in dates_of(s.answer) if d.month] for s in (one, other)]
     if any(years) or any(dates):
-        return all(len(row) == 1 for row in dates) and not same_date(dates[0][0], dates[1][0])
+        return False
     if any(len(row) != 1 for row in numbers):
         return False
     a, b = numbers[0][0], numbers[1][0]

@@ -142,3 +142,35 @@ def test_what_a_mail_says_comes_before_the_older_mail_that_it_repeats(heading: s
     elsewhere = Passage("new", new.text, metadata={"source": "b.eml"})  # no mail that repeats it
     claims, _ = add_contradiction(quotes, quotes, [old, elsewhere], asked)
     assert [c.text for c in claims] == [old.text, new.text]
+
+
+def test_what_was_changed_comes_before_what_it_was() -> None:
+    old = Passage("old", "After talking to marketing we will launch the portal on 15 April 2024.")
+    new = Passage("new", "Because of a review we have to move the launch of the portal to 13 May 2024.")
+    asked = "When is the launch of the portal?"
+    quotes = [quote(old, 0.8, "15 April 2024"), quote(new, 0.3, "13 May 2024")]
+    claims, pair = add_contradiction(quotes[:1], quotes, [old, new], asked)
+    assert [c.text for c in claims] == [new.text, old.text]
+    assert (pair, claims[0].support) == ((0, 1), 0.8)
+
+
+def test_a_change_for_others_changes_nothing() -> None:
+    old = Passage("old", "The fee of the course is 30 euros.")
+    new = Passage("new", "The fee of the course is raised to 40 euros for visitors.")
+    quotes = [quote(old, 0.8, "30 euros"), quote(new, 0.3, "40 euros")]
+    claims, pair = add_contradiction(quotes[:1], quotes, [old, new], "What is the fee of the course?")
+    assert ([c.text for c in claims], pair) == ([old.text], None)
+
+
+def test_what_was_is_not_changed() -> None:
+    old = Passage("old", "The fee of the course was 30 euros.")
+    new = Passage("new", "The fee of the course is now 40 euros.")
+    quotes = [quote(old, 0.8, "30 euros"), quote(new, 0.3, "40 euros")]
+    claims, _ = add_contradiction(quotes[:1], quotes, [old, new], "What was the fee of the course?")
+    assert claims[0].text == old.text
+
+
+def test_two_days_of_one_year_are_different_dates() -> None:
+    one, other = (Passage(d, f"The hall opens on {d} May 2024.") for d in ("3", "9"))
+    quotes = [quote(one, 0.8, "3 May 2024"), quote(other, 0.6, "9 May 2024")]
+    assert add_contradiction(quotes[:1], quotes, [one, other], "When does the hall open?")[1] == (0, 1)
