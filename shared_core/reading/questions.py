@@ -149,7 +149,7 @@ def only_refers(sentence: str, question: str, heading: str = "") -> bool:
 def defines_links(sentence: str, question: str) -> bool:
     """Whether a sentence is nothing but where links of the text lead to, which the question does not ask for.
 
-    >>> defines_links("[docs]: ../docs.md", "Who writes the docs?"), defines_links("[1]: free", "What is free?")
+    >>> defines_links("[top]: ../docs.md", "What is on top?"), defines_links("[1]: free", "What is free?")
     (True, False)
     """
     return _LINK_DEFINITIONS.fullmatch(sentence) is not None and not _ASKS_WHERE.search(question)
