@@ -191,7 +191,7 @@ def _of_names(asked: Asked, entries: Sequence[Entry]) -> tuple[Sequence[int], bo
 def _of_keys(question: str, entries: Sequence[Entry], kept: Sequence[int]) -> Sequence[int]:
     """Leave out what stands below other keys with dots (``build.target-dir``), if the question's heads a section."""
     wanted = {key.casefold() for key in _KEY.findall(question)}
-    labels = {i: _label(entries[i].passage).strip("`'\"").casefold() for i in kept} if wanted else {}
+    labels = {i: innermost(entries[i].passage).strip("`'\"").casefold() for i in kept} if wanted else {}
     if wanted.isdisjoint(labels.values()):
         return kept
     return [i for i in kept if labels[i] in wanted or not _KEY.fullmatch(labels[i])]
