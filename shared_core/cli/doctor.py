@@ -160,7 +160,7 @@ def _documents() -> dict[str, Any]:
     for name, data in (("a.pdf", _PDF), ("a.html", b"<p>It is read.</p>")):
         if parse_document(data, name, LoadOptions(max_seconds=30), file_name=name).text != "It is read.":
             raise StoreError(f"A {name[2:].upper()} file is read wrongly.", hint="Report it as a defect.")
-    return {"formats": "PDF, HTML, DOCX, PPTX, EPUB"}
+    return {"formats": "PDF, HTML, DOCX, PPTX, XLSX, EPUB"}
 
 
 def _model(model: str | None, base_url: str | None) -> dict[str, Any]:

@@ -86,7 +86,7 @@ def index_command(
 ) -> None:
     """Create an index of documents or update it: only changed files are read and embedded again.
 
-    Reads texts, Markdown, HTML, PDF, DOCX, PPTX, EPUB, tables with a text column (CSV, TSV, JSON, JSON lines),
+    Reads texts, Markdown, HTML, PDF, DOCX, PPTX, XLSX, EPUB, tables (CSV, TSV, JSON, JSON lines),
     notebooks, manual pages, source files, configuration and logs, and .gz of these. It may be stopped at any moment
     and continues from there. Exit codes: 0 indexed, 2 bad input, or no file can be indexed, 1 failure: more than half
     of the files, or with --strict any file.

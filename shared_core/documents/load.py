@@ -1,7 +1,7 @@
 """Read a file as a document: its text with headings, pages and table rows.
 
 The file's name tells its format (``loaders/formats.py`` lists them): plain text and markup (``.txt .md .rst .tex`` …),
-``.html``, ``.pdf``, ``.docx .pptx .epub``, tables (``.csv .tsv .jsonl .json``), notebooks, source files,
+``.html``, ``.pdf``, ``.docx .pptx .xlsx .epub``, tables (``.csv .tsv .jsonl .json``), notebooks, source files,
 configuration and logs; each of them also compressed as ``.gz`` or ``.bz2``.
 """
 

@@ -93,7 +93,7 @@ class IndexReport:
             not one that is empty now (it is in ``deleted`` too).
         missing: given paths that do not exist (each is in ``failed`` too).
         skipped: number of files in folders that were skipped because their format is unknown.
-        skipped_endings: how many of each ending (``.xlsx``), and skipped folders of other programs (``node_modules/``).
+        skipped_endings: how many of each ending (``.xls``), and skipped folders of other programs (``node_modules/``).
         passages: passages now in the index.
     """
 

@@ -288,7 +288,7 @@ def test_bad_documents_are_refused() -> None:
         assert "damaged" in refuses(docx(broken), "d.docx").message
     assert "damaged" in refuses(zipped({"other.xml": "<a/>"}), "e.docx").message
     assert "no text" in refuses(docx("<w:p/>"), "f.docx").message
-    for kind in ("docx", "pptx", "epub"):
+    for kind in ("docx", "pptx", "xlsx", "epub"):
         for data in (b" \n", b"\xef\xbb\xbf", zipped({"x": "y"})):
             assert refuses(data, f"a.{kind}").hint
     assert "as .docx" in refuses(b"PK", "g.odt").hint
@@ -421,7 +421,7 @@ def test_text_that_other_libraries_lose_is_kept() -> None:
 
 def test_a_missing_library_is_named_with_the_extra_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(isolated.importlib.util, "find_spec", lambda name: None)
-    for kind, package in (("docx", "office-oxide"), ("pptx", "office-oxide"), ("epub", "lxml"), ("pdf", "pypdfium2")):
+    for kind, package in (("docx", "office-oxide"), ("xlsx", "office-oxide"), ("epub", "lxml"), ("pdf", "pypdfium2")):
         with pytest.raises(MissingDependencyError, match=package) as caught:
             read(docx(paragraph("Some text.")), f"a.{kind}")
         assert "documents" in caught.value.hint

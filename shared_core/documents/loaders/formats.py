@@ -21,7 +21,7 @@ SUFFIXES, NAMES, _SAVE_AS = map(_keys, _LISTS.split("\n\n"))
 PACKED = {".gz": "gzip", ".bz2": "bzip2"}
 """Endings of compressed files: ``notes.md.gz`` is read as ``notes.md``."""
 
-BINARY = frozenset(("pdf", "docx", "pptx", "epub"))
+BINARY = frozenset(("pdf", "docx", "pptx", "xlsx", "epub"))
 """Formats to which a text encoding does not apply."""
 
 TABLES = frozenset(("csv", "tsv", "jsonl", "json"))

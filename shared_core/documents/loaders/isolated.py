@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from shared_core.documents.loaders.extracted import Extracted, Heading, Page, Problem
+from shared_core.documents.loaders.extracted import Extracted, Heading, Page, Problem, Segment
 from shared_core.documents.loaders.limits import Budget
 from shared_core.documents.loaders.process import IDLE_SECONDS, MEMORY_BYTES, Helper, receive, send
 from shared_core.errors import DocumentError, MissingDependencyError, SelfReflectError
@@ -24,6 +24,7 @@ _PACKAGES = {
     "pdf": ("pypdfium2",),
     "docx": ("office_oxide", "lxml"),
     "pptx": ("office_oxide", "lxml"),
+    "xlsx": ("office_oxide", "lxml"),
     "epub": ("lxml",),
 }
 _helper = Helper("shared_core.documents.loaders.isolated")
@@ -33,7 +34,7 @@ def read_isolated(kind: str, data: bytes, budget: Budget) -> Extracted:
     """Read a file in the helper process.
 
     Args:
-        kind: ``pdf``, ``docx``, ``pptx`` or ``epub``.
+        kind: ``pdf``, ``docx``, ``pptx``, ``xlsx`` or ``epub``.
         data: the file.
         budget: the time it may take; the helper is killed when it is used up.
 
@@ -54,6 +55,7 @@ def read_isolated(kind: str, data: bytes, budget: Budget) -> Extracted:
         str(reply["text"]),
         str(reply["title"]),
         tuple(Heading(*entry) for entry in reply["headings"]),
+        segments=tuple(Segment(*entry) for entry in reply["segments"]),
         problems=tuple(Problem(*entry) for entry in reply["problems"]),
         pages=tuple(Page(*entry) for entry in reply["pages"]),
     )
@@ -65,6 +67,10 @@ def _reader(kind: str) -> Callable[[bytes, Budget], Extracted]:
         from shared_core.documents.loaders.pdf import read_pdf
 
         return read_pdf
+    if kind == "xlsx":
+        from shared_core.documents.loaders.sheets import read_workbook
+
+        return read_workbook
     from shared_core.documents.loaders.office import read_epub, read_office
 
     return read_epub if kind == "epub" else partial(read_office, kind)
@@ -97,7 +103,9 @@ def _answer(kind: str, data: bytes, budget: Budget) -> dict[str, Any]:
         raise  # the calling process reports that the helper died
     except Exception as error:  # our own bug, to be told apart from a crash of the parser
         return {"error": f"It cannot be read: {type(error).__name__}: {error}", "hint": "Export it to text or PDF."}
-    return {name: getattr(found, name) for name in ("text", "title", "headings", "problems", "pages")}
+    segments = [(part.start, part.end, part.title, dict(part.metadata)) for part in found.segments]
+    fields = {name: getattr(found, name) for name in ("text", "title", "headings", "problems", "pages")}
+    return {**fields, "segments": segments}
 
 
 def _limit_memory() -> None:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _OLD_OFFICE = b"\xd0\xcf\x11\xe0"
 _END_RECORD = struct.Struct("<4s4H2LH")  # of the archive's directory (zip application note, 4.3.16)
 _MAX_DIRECTORY_BYTES = 4 * 2**20  # some 40,000 members; a document has tens
-_LEFT_OUT = re.compile(r"(word|ppt)/(media|embeddings|comments|header|footer|notesSlides)")
+_LEFT_OUT = re.compile(r"(word|ppt|xl)/(media|embeddings|comments|header|footer|notesSlides)")
 _ON_EACH_SLIDE = re.compile(
     rb'<p:sp\b(?:(?!</?p:sp\b)[\s\S])*<p:ph\b[^>]*\btype="(?:ftr|hdr|sldNum|dt)"(?:(?!</p:sp>)[\s\S])*</p:sp>'
 )
@@ -71,7 +71,7 @@ def read_office(kind: str, data: bytes, budget: Budget) -> Extracted:
     """
     import office_oxide
 
-    archive = _Archive(data, kind.upper(), budget)
+    archive = Archive(data, kind.upper(), budget)
     try:
         html = office_oxide.Document.from_bytes(archive.copy(), kind).to_html()
     except office_oxide.OfficeOxideError as error:
@@ -99,7 +99,7 @@ def read_epub(data: bytes, budget: Budget) -> Extracted:
     Raises:
         DocumentError: damaged, protected, or beyond the limits of time and size.
     """
-    archive = _Archive(data, "EPUB", budget)
+    archive = Archive(data, "EPUB", budget)
     if {"META-INF/encryption.xml", "META-INF/rights.xml"} <= archive.names.keys():
         raise DocumentError("The EPUB is protected against copying.", hint="Leave it out.")
     container = archive.tree("META-INF/container.xml").find(".//{*}rootfile")
@@ -123,7 +123,7 @@ def read_epub(data: bytes, budget: Budget) -> Extracted:
     return Extracted(found.text, title, found.headings, problems=problems)
 
 
-def _contents(archive: _Archive, book: Element, folder: str) -> dict[str, str]:
+def _contents(archive: Archive, book: Element, folder: str) -> dict[str, str]:
     """Return what a book's table of contents, if it can be read, calls the file of each chapter."""
     labels: dict[str, str] = {}
     for item in book.iter("{*}item"):
@@ -342,7 +342,7 @@ def _numbered(document: Element, numbering: _Numbering) -> bytes:
     return bytes(etree.tostring(document))
 
 
-class _Archive:
+class Archive:
     """An open document; ``kind`` is its name in error messages (``DOCX``).
 
     Raises:

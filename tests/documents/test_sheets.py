@@ -1,0 +1,148 @@
+"""Workbooks: each sheet's rows with the names of their columns, and values as the workbook shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from xml.sax.saxutils import escape, quoteattr
+
+import pytest
+
+from shared_core.documents.chunking import chunk_document
+from tests.documents.reading import headings, made_by, read, refuses
+from tests.documents.test_office import LAUGHS, OFFICE, PACKAGE, related, zipped
+
+pytest.importorskip("office_oxide")
+
+MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+FORMATS = ("General", "hh:mm", "yyyy-mm-dd hh:mm", "[h]:mm", "0.0%", '"€"#,##0.00', "dd/mm/yyyy")
+Cell = str | float | tuple[float, str] | None
+
+
+def sheet(*rows: tuple[Cell, ...]) -> str:
+    """The rows of a sheet; a cell is a text, a number, a number with its format, or XML that begins with ``<``."""
+    out = []
+    for y, row in enumerate(rows, 1):
+        cells = []
+        for x, value in enumerate(row):
+            name, style = f"{chr(65 + x)}{y}", 0
+            if isinstance(value, tuple):
+                value, shown = value
+                style = FORMATS.index(shown)
+            if isinstance(value, str) and value.startswith("<"):
+                cells.append(f'<c r="{name}">{value}</c>')
+            elif isinstance(value, str):
+                cells.append(f'<c r="{name}" t="inlineStr"><is><t>{escape(value)}</t></is></c>')
+            elif value is not None:
+                cells.append(f'<c r="{name}" s="{style}"><v>{value!r}</v></c>')
+        out.append(f'<row r="{y}">{"".join(cells)}</row>')
+    return f"<sheetData>{''.join(out)}</sheetData>"
+
+
+def xlsx(sheets: Mapping[str, str], *, hidden: str = "") -> bytes:
+    """A workbook of these sheets, by name."""
+    numbered = list(enumerate(sheets.items(), 1))
+    listed = "".join(
+        f'<sheet name="{escape(name)}" sheetId="{i}" r:id="sheet{i}"' + ' state="hidden"' * (name == hidden) + "/>"
+        for i, (name, _) in numbered
+    )
+    formats = "".join(
+        f"<numFmt numFmtId='{164 + i}' formatCode={quoteattr(shown)}/>" for i, shown in enumerate(FORMATS)
+    )
+    styles = "".join(f'<xf numFmtId="{164 + i}" applyNumberFormat="1"/>' for i in range(len(FORMATS)))
+    kind = "application/vnd.openxmlformats-officedocument.spreadsheetml"
+    parts = {
+        f"xl/worksheets/sheet{i}.xml": f'<worksheet xmlns="{MAIN}">{rows}</worksheet>' for i, (_, rows) in numbered
+    }
+    types = "".join(f'<Override PartName="/{name}" ContentType="{kind}.worksheet+xml"/>' for name in parts)
+    relations = "".join(
+        f'<Relationship Id="sheet{i}" Type="{OFFICE}/worksheet" Target="worksheets/sheet{i}.xml"/>' for i, _ in numbered
+    )
+    return zipped(
+        {
+            "[Content_Types].xml": f'<Types xmlns="{PACKAGE}/content-types"><Default Extension="rels" ContentType='
+            f'"application/vnd.openxmlformats-package.relationships+xml"/><Override PartName="/xl/workbook.xml" '
+            f'ContentType="{kind}.sheet.main+xml"/><Override PartName="/xl/styles.xml" '
+            f'ContentType="{kind}.styles+xml"/>{types}</Types>',
+            "_rels/.rels": related(officeDocument="xl/workbook.xml"),
+            "xl/workbook.xml": f'<workbook xmlns="{MAIN}" xmlns:r="{OFFICE}"><sheets>{listed}</sheets></workbook>',
+            "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{PACKAGE}/relationships">{relations}'
+            f'<Relationship Id="styles" Type="{OFFICE}/styles" Target="styles.xml"/></Relationships>',
+            "xl/styles.xml": f'<styleSheet xmlns="{MAIN}"><numFmts>{formats}</numFmts><cellXfs>{styles}</cellXfs>'
+            "</styleSheet>",
+            **parts,
+        }
+    )
+
+
+def text_of(*rows: tuple[Cell, ...]) -> str:
+    return read(xlsx({"Sheet1": sheet(*rows)}), "a.xlsx").text
+
+
+def test_a_workbook_as_programs_write_it() -> None:
+    document = made_by("openpyxl_prices.xlsx")
+    assert headings(document) == [(1, name) for name in ("Price list 2026", "Staff", "Quarter", "Notes")]
+    assert (
+        "Article: Kayak Auk; Length (m): 4.25; Price: €899.00; Discount: 7.5%; Available from: 2026-04-15; "
+        "Open at: 09:00; In stock: FALSE\n" in document.text
+    )
+    assert "Region: South; 2024 Units: 7; 2024 Revenue: 1500; 2025 Units: 9; 2025 Revenue: 1700" in document.text
+    assert "secret" not in document.text
+    assert [problem.message for problem in document.problems] == [
+        "sheet 'Price list 2026': 3 formulas have no stored value",
+        "1 hidden sheet is not read",
+    ]
+
+
+def test_each_row_is_a_passage_of_its_sheet() -> None:
+    names = sheet(("Name", "Role"), ("Ida Berg", "Captain"), ("Tom Hale", "Clerk"))
+    passages = chunk_document(read(xlsx({"Crew": names, "Office": names}), "staff.xlsx"))
+    assert [p.text for p in passages] == ["Name: Ida Berg; Role: Captain", "Name: Tom Hale; Role: Clerk"] * 2
+    assert [p.metadata["sheet"] for p in passages] == ["Crew", "Crew", "Office", "Office"]
+    assert [p.metadata["section"] for p in passages] == ["Crew", "Crew", "Office", "Office"]
+    assert [p.metadata["row"] for p in passages] == [1, 2, 1, 2]
+
+
+@pytest.mark.parametrize(("value", "shown"), [
+    ((0.3541666666666667, "hh:mm"), "08:30"),
+    ((46082.75, "yyyy-mm-dd hh:mm"), "2026-03-01 18:00"),
+    ((46082.0, "dd/mm/yyyy"), "2026-03-01"),
+    ((1.0625, "[h]:mm"), "25:30"),
+    ((0.075, "0.0%"), "7.5%"),
+    ((1290.5, '"€"#,##0.00'), "€1,290.50"),
+    (0.1 + 0.2, "0.3"),
+    (1450.0, "1450"),
+    ("<f>B2*2</f><v>84.0</v>", "84"),
+])  # fmt: skip
+def test_values_are_as_the_workbook_shows_them(value: Cell, shown: str) -> None:
+    assert text_of(("Boat", "Value"), ("Teal", value)) == f"Boat: Teal; Value: {shown}"
+
+
+def test_a_formula_without_a_stored_value_is_reported() -> None:
+    document = read(xlsx({"Sheet1": sheet(("Boat", "Total"), ("Teal", "<f>B1*2</f>"))}), "a.xlsx")
+    assert document.text == "Boat: Teal"
+    (problem,) = document.problems
+    assert problem.message == "sheet 'Sheet1': 1 formula has no stored value"
+
+
+def test_what_is_no_table_is_text() -> None:
+    assert (
+        text_of(("Prices include VAT.",), (None,), ("Ask at the desk.",)) == "Prices include VAT.\n\nAsk at the desk."
+    )
+
+
+def test_a_single_sheet_needs_no_name_that_the_program_gave_it() -> None:
+    rows = sheet(("Boat", "Price"), ("Teal", 12.0))
+    assert headings(read(xlsx({"Tabelle1": rows}), "a.xlsx")) == []
+    assert headings(read(xlsx({"Prices": rows}), "a.xlsx")) == [(1, "Prices")]
+    assert headings(read(xlsx({"Prices": rows, "Old": rows}, hidden="Old"), "a.xlsx")) == [(1, "Prices")]
+
+
+def test_bad_workbooks_are_refused() -> None:
+    whole = xlsx({"Sheet1": sheet(("Boat", "Price"), ("Teal", 12.0))})
+    assert "damaged" in refuses(whole[:300], "a.xlsx").message
+    assert ".xlsx" in refuses(b"\xd0\xcf\x11\xe0" + b"\0" * 600, "c.xlsx").hint
+    assert "damaged" in refuses(zipped({"other.xml": "<a/>"}), "e.xlsx").message
+    assert "no text" in refuses(xlsx({"Sheet1": sheet()}), "f.xlsx").message
+    assert "damaged" in refuses(xlsx({"Sheet1": "<broken"}), "g.xlsx").message
+    assert "damaged" in refuses(xlsx({"Sheet1": LAUGHS}), "h.xlsx").message
+    assert "as .xlsx" in refuses(b"PK", "g.ods").hint
