@@ -200,6 +200,13 @@ def test_what_was_measured_of_a_model_counts_at_once_and_gives_way_to_what_it_do
     assert pickle.loads(pickle.dumps(known)).posterior(0.6, "agrees") == known.posterior(0.6, "agrees")
 
 
+def test_rates_of_four_digits_may_add_up_to_a_little_more() -> None:
+    right = {"agrees": 0.3204, "differs": 0.5162, "declines": 0.0656, "contradicts": 0.0979}
+    assert ModelTrust({**MEASURED, "right": right}).posterior(0.6, "declines") < 0.6
+    with pytest.raises(CalibrationError, match="no rates"):
+        ModelTrust({**MEASURED, "right": {**right, "agrees": 0.35}})
+
+
 @pytest.mark.parametrize(
     "rates",
     [

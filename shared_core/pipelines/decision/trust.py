@@ -201,7 +201,7 @@ def _checked(rates: ReplyRates) -> tuple[_Rates, _Rates]:
         if (
             set(row) != set(_REPLIES)
             or not all(0 < p < 1 for p in row.values())
-            or not math.isclose(sum(row.values()), 1, abs_tol=1e-6)
+            or not math.isclose(sum(row.values()), 1, abs_tol=1e-3)  # of four digits each
         ):
             raise CalibrationError(
                 f"{dict(row)} are no rates of replies ({given}).",
