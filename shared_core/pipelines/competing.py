@@ -97,7 +97,7 @@ def compete(
     if found.reply == "agrees" and best > run.settings.target_accuracy:
         # Both say the same, and the model's words answer the question. Those of a model that is mostly wrong are words
         # out of the answer ("2018" for "from 9 to 25 February 2018"): the quote says it whole.
-        wins = is_poor(question, run)
+        wins = run.abilities.trust.is_seldom_right or is_poor(question, run)
     yield run.note(
         "compare",
         f"the model {found.reply}",

@@ -234,6 +234,13 @@ def test_a_model_is_not_asked_where_no_reply_of_it_could_lead_to_an_answer() -> 
     assert measured(agreeing, 0.2, rates={**MEASURED, "own": {}})[1] > 0  # what it says itself may be right
 
 
+def test_where_a_model_that_is_seldom_right_agrees_the_quote_is_shown_and_not_its_words() -> None:
+    """Of "9 to 25 February 2018" it said "2018", of "more than 50 countries" "50 countries"."""
+    clipped = "<reference>S1</reference><claim>In 1871.</claim>"
+    assert measured(clipped, 0.7)[0].text.startswith(RIGHT)
+    assert measured(clipped, 0.7, rates=None)[0].text.startswith("In 1871.")
+
+
 def test_where_a_model_is_not_asked_the_answer_lists_as_many_passages() -> None:
     lm = ScriptedLM(lambda request: "I don't know.")
     lm.reply_rates = MEASURED  # type: ignore[attr-defined]

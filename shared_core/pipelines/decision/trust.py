@@ -135,6 +135,11 @@ class ModelTrust:
                 wrong += weights[name] * if_wrong
         return (right + either * probability) / (right + wrong + either)  # what tells nothing leaves p as it is
 
+    @property
+    def is_seldom_right(self) -> bool:
+        """Whether the model was measured to be mostly wrong where it says something else than the reader."""
+        return self._own.get("differs", 1.0) < 0.5
+
     def own_right(self, reply: Reply, question: str = "") -> float:
         """Return how probable at most it is that what the model itself says is right: 1 unless that was measured.
 
