@@ -400,7 +400,7 @@ def _of_table(question: Words, rows: Mapping[int, _Row], entries: Sequence[Entry
     wanted = _names_asked(question, frozenset().union(*(row.cells for row in rows.values())))
     if any(row.values.any() for row in rows.values()):
         return fullest, [i for i in fullest if rows[i].values.any() and not wanted <= rows[i].cells]
-    # no row is told from the others
+    # nothing tells the rows apart
     unknown = bool(wanted) and _names_unknown(question, entries)
     return fullest, fullest if unknown or _lacks_total(question, [entries[i].passage for i in rows]) else []
 

@@ -81,9 +81,8 @@ def read_office(kind: str, data: bytes, budget: Budget) -> Extracted:
     signs = str.maketrans({"\u2011": "-", _BLANK: None})
     parts = (f"<main>{_NO_TEXT.sub('', slide.strip())}</main>".translate(signs) for slide in slides)
     found = join_parts(read_html(part, budget, spaces=True) for part in parts)
-    title = archive.tree("docProps/core.xml").findtext(".//{*}title") if "docProps/core.xml" in archive.names else ""
-    title = one_line(without_surrogates(title or ""))
-    if not title or is_no_title(title):
+    title = archive.title()
+    if not title:
         title = first_line_title(found.text)  # of the style "Title", which makes no heading
         title = found.headings[0].label if found.headings and not (title and found.headings[0].start) else title
     hidden = archive.hidden_slides
@@ -429,6 +428,13 @@ class Archive:
             raise damaged(self.kind, error) from error
         self._unpacked += sum(map(len, chunks))
         return b"".join(chunks)
+
+    def title(self) -> str:
+        """Return the title among an office document's properties; empty if none is given that names it."""
+        if "docProps/core.xml" not in self.names:
+            return ""
+        title = one_line(without_surrogates(self.tree("docProps/core.xml").findtext(".//{*}title") or ""))
+        return "" if is_no_title(title) else title
 
     def tree(self, name: str) -> Element:
         """Parse a member as XML and return its root element.

@@ -16,7 +16,6 @@ from shared_core.documents.loaders.extracted import (
     Problem,
     Segment,
     damaged,
-    is_no_title,
     one_line,
     without_surrogates,
 )
@@ -55,11 +54,7 @@ def read_workbook(data: bytes, budget: Budget) -> Extracted:
     hidden = len(sheets) - len(shown)
     said = "1 hidden sheet is" if hidden == 1 else f"{hidden} hidden sheets are"
     problem = Problem(f"{said} not read", "To have them read, show them.")
-    title = archive.tree("docProps/core.xml").findtext(".//{*}title") if "docProps/core.xml" in archive.names else ""
-    title = one_line(without_surrogates(title or ""))
-    return replace(
-        found, title="" if is_no_title(title) else title, problems=(*found.problems, *((problem,) if hidden else ()))
-    )
+    return replace(found, title=archive.title(), problems=(*found.problems, *((problem,) if hidden else ())))
 
 
 def _join(sheets: Sequence[tuple[str, Extracted]]) -> Extracted:
