@@ -96,10 +96,12 @@ class Examples:
         """Make an example of a question with its paragraph and others; ``None`` if no window is usable."""
         recipe = self.recipe
         keep = rng.random() >= recipe.without_gold or not row.spans
-        others = [p for p in self.near[row.question] if p != row.passage and not self.corpus.holds(p, row.answers)]
-        rng.shuffle(others)
+        near = [p for p in self.near[row.question] if p != row.passage]
+        rng.shuffle(near)
+        others = (p for p in near if not self.corpus.holds(p, row.answers))  # looked into only as far as needed
         least = 0 if keep else 1
-        chosen = ([row.passage] if keep else []) + others[: rng.randint(least, max(recipe.others, least))]
+        count = rng.randint(least, max(recipe.others, least))
+        chosen = ([row.passage] if keep else []) + list(itertools.islice(others, count))
         asked = self._form(row, rng)
         pieces = []
         for passage in chosen:
@@ -226,19 +228,20 @@ def batches(
     start: int = 0,
     mine: int = 0,
     processes: int = 1,
+    every: int = 1,
 ) -> Iterator[Batch]:
-    """Yield batches endlessly from step ``start`` on; each depends only on the number of its step.
+    """Yield the batches of ``every``-th step endlessly, from step ``start`` on; each depends only on its step's number.
 
     Of several ``processes``, the one of number ``mine`` gets every ``processes``-th question and claim of a step.
     """
     recipe = examples.recipe
     questions = _endless(rows, recipe.seed, start * recipe.questions)
     claim_rows = _endless(claims, recipe.seed, start * recipe.claims)
-    for step in itertools.count(start):
+    for step in itertools.count(start, every):
         # Seeded by the step, so that a resumed run draws what it would have drawn.
         rng = random.Random((recipe.seed * 1_000_003 + step) * processes + mine)
-        asked = list(itertools.islice(questions, recipe.questions))[mine::processes]
-        claimed = list(itertools.islice(claim_rows, recipe.claims))[mine::processes]
+        asked = list(itertools.islice(questions, recipe.questions * every))[: recipe.questions][mine::processes]
+        claimed = list(itertools.islice(claim_rows, recipe.claims * every))[: recipe.claims][mine::processes]
         drawn = [examples.question(row, rng) for row in asked] + [examples.claim(row, rng) for row in claimed]
         yield batch([e for e in drawn if e is not None], recipe.part)
 

@@ -76,7 +76,9 @@ def run_layers(
     """
     from torch.nn import functional as f
 
-    hidden = None if mask is None or bool(mask.all()) else mask[:, None, None, :]
+    # Looking into a mask would wait for an accelerator.
+    seen = mask is None or (mask.device.type == "cpu" and bool(mask.all()))
+    hidden = None if seen or mask is None else mask[:, None, None, :]
     for i in layers:
         name = f"layer{i}"
         q, k, v = (_heads(_linear(p, f"{name}.{n}", h)) for n in ("query", "key", "value"))
@@ -117,7 +119,7 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
     import torch
     from torch.nn import functional as f
 
-    if not (torch.is_grad_enabled() and q.requires_grad):
+    if q.device.type != "cpu" or not (torch.is_grad_enabled() and q.requires_grad):
         return f.scaled_dot_product_attention(q, k, v, attn_mask=mask)
     # Training only: the fused kernel's backward pass is slow on a CPU.
     weights = (q * q.shape[-1] ** -0.5) @ k.transpose(-1, -2)

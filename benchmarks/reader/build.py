@@ -3,6 +3,7 @@
     python -m benchmarks.reader --data DIR [--out FILE] [--steps N] [--seed 0] [--kept FILE]
     python -m benchmarks.reader --data DIR --initial NETWORK --set rate=8e-5 --more FOLDER:4 …    # train on
     torchrun --nproc-per-node 2 -m benchmarks.reader …    # one process per core: twice as fast
+    python -m benchmarks.reader --data DIR --seconds 600 --workers 10 …    # on a GPU, by the clock
 
 ``DIR`` holds ``reading/squad1_train*.jsonl.gz``, ``rag/corpus.jsonl.gz``, ``rag/squad2_{train,tune}.jsonl.gz``,
 ``ood/policyqa_*.jsonl.gz`` and ``support/train.jsonl.gz``. A few hours on two cores; an interrupted run continues from
@@ -17,15 +18,17 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import itertools
 import json
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.reader.ahead import ahead
 from benchmarks.reader.base import base_parameters
-from benchmarks.reader.batches import Examples, Recipe, batches
+from benchmarks.reader.batches import Batch, Examples, Recipe, batches
 from benchmarks.reader.claims import ClaimRow, from_pairs, from_questions, labelled_by_people
 from benchmarks.reader.data import Corpus, QuestionRow, rarities, read_lines, read_passages, replaced, rows_of, swapped
 from benchmarks.reader.export import NETWORK, read, write
@@ -146,24 +149,52 @@ def build(
     cache: Path | None = None,
     start: Path | None = None,
     more: Sequence[More] = (),
+    *,
+    seconds: float = 0.0,
+    workers: int = 0,
 ) -> None:
-    """Train, from ``start`` if that network is given, and write ``out`` in half precision."""
+    """Train, from ``start`` if that network is given, and write ``out`` in half precision.
+
+    Args:
+        data: folder of the data.
+        out: file of the network.
+        recipe: hyperparameters.
+        kept: file to continue from.
+        cache: folder for what retrieval finds.
+        start: network to train on from.
+        more: questions of other sources.
+        seconds: train by the clock, as ``learn.train`` does.
+        workers: processes that make batches, beside the one that trains; 0: it makes them itself, on the CPU.
+    """
+    import torch
+
     mine, processes = join()
     material = gather(data, recipe, cache, more)
-    material.corpus.prepare(_used(material))
     examples = Examples(material.corpus, material.near, recipe)
     base = base_parameters()
+
+    def make(step: int) -> Iterator[Batch]:
+        return batches(examples, material.questions, material.claims, step, mine, processes, max(1, workers))
+
+    if workers:  # they are started, and prepare passages as they come, before anything is put on a GPU
+        source = ahead(make, 0, workers)
+        first = next(source)
+        words = base["words.w"].to("cuda" if torch.cuda.is_available() else "cpu")
+    else:
+        material.corpus.prepare(_used(material))
+        words = base["words.w"]
     trained = train(
         initial(base, recipe.seed) if start is None else read(start),
-        base["words.w"],
-        lambda step: batches(examples, material.questions, material.claims, step, mine, processes),
+        words,
+        (lambda _: itertools.chain([first], source)) if workers else make,
         recipe,
         kept,
         look(data, material.corpus, base["words.w"]),
+        seconds=seconds,
     )
     if mine:
         return
-    write(out, trained, material.corpus.rarity, RARITY_STEPS)
+    write(out, {name: value.cpu() for name, value in trained.items()}, material.corpus.rarity, RARITY_STEPS)
 
 
 def _used(material: Material) -> Iterable[str]:
@@ -199,7 +230,12 @@ def main() -> None:
     parser.add_argument("--initial", type=Path, help="network to train on from, instead of the published encoder")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a number of the recipe")
     parser.add_argument("--more", action="append", default=[], type=More.parse, metavar="FOLDER[:TIMES]")
+    parser.add_argument("--seconds", type=float, default=0.0, help="train so long, whatever --steps says")
+    parser.add_argument("--workers", type=int, default=0, help="processes that make batches for a GPU")
     options = parser.parse_args()
+    if options.workers and options.kept:
+        raise InputError("--workers trains from the start.", hint="Leave out --kept, or --workers.")
     recipe = set_numbers(replace(Recipe(), seed=options.seed, steps=options.steps), options.set)
     kept = options.kept or options.out.with_suffix(".kept")
-    build(options.data, options.out, recipe, kept, options.cache, options.initial, options.more)
+    limits = {"seconds": options.seconds, "workers": options.workers}
+    build(options.data, options.out, recipe, kept, options.cache, options.initial, options.more, **limits)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.reader.ahead import on_device
 from benchmarks.reader.batches import Batch, Recipe
 from benchmarks.reader.network import forward, read_apart, score_cheaply
 from benchmarks.reader.together import share_gradients
@@ -32,6 +34,7 @@ def loss(p: Mapping[str, Tensor], words: Tensor, batch: Batch, dropout: float) -
     import torch
     from torch.nn import functional as f
 
+    device = words.device
     every: list[list[Tensor]] = [[], [], []]
     right: list[list[Tensor]] = [[], [], []]
     cheap, support, answers = [], [], []
@@ -49,9 +52,9 @@ def loss(p: Mapping[str, Tensor], words: Tensor, batch: Batch, dropout: float) -
     groups = batch.groups
     # `groups` is padded with an index one past the last row, which `nothing` and the extra False stand at. The logit
     # of "no answer" is fixed to 0 (`null`), so that the others are log odds against it.
-    nothing, null = torch.full((1,), _NONE), torch.zeros(len(groups), 1)
+    nothing, null = torch.full((1,), _NONE, device=device), torch.zeros(len(groups), 1, device=device)
     held_rows = torch.cat(answers)
-    held = torch.cat([held_rows, torch.zeros(1, dtype=torch.bool)])[groups]
+    held = torch.cat([held_rows, torch.zeros(1, dtype=torch.bool, device=device)])[groups]
     answered = held.any(1)
     losses: dict[str, Tensor] = {}
     for i, name in enumerate(("start", "end", "sentence")):
@@ -74,10 +77,16 @@ def loss(p: Mapping[str, Tensor], words: Tensor, batch: Batch, dropout: float) -
     return losses
 
 
-def rate_at(step: int, recipe: Recipe) -> float:
-    """Return the learning rate: linear warm-up, constant, then linear to 0 over the last share ``decay`` of steps."""
-    falling = recipe.decay * recipe.steps
-    return recipe.rate * min(1.0, (step + 1) / recipe.warmup, max(recipe.steps - step, 0) / falling)
+def rate_at(step: int, recipe: Recipe, gone: float | None = None) -> float:
+    """Return the learning rate: linear warm-up, constant, then linear to 0 over the last share ``decay`` of steps.
+
+    Args:
+        step: number of the step, from 0.
+        recipe: hyperparameters.
+        gone: share of the time that has gone, where time is limited and not steps.
+    """
+    left = 1 - (step / recipe.steps if gone is None else gone)
+    return recipe.rate * min(1.0, (step + 1) / recipe.warmup, max(left, 0) / recipe.decay)
 
 
 def train(
@@ -88,23 +97,26 @@ def train(
     kept: Path,
     look: Callable[[dict[str, Tensor], int], str] = lambda parameters, step: "",
     look_every: int = 500,
+    seconds: float = 0.0,
 ) -> dict[str, Tensor]:
     """Train, or continue from ``kept`` if that file exists, and return the running mean of the parameters.
 
     Args:
         start: initial parameters, not modified.
-        words: (vocabulary, D) word vectors, which are not trained.
+        words: (vocabulary, D) word vectors, which are not trained; all is computed where they are.
         batches: returns the batches from a step on.
         recipe: hyperparameters.
         kept: file for everything needed to continue, written every ``KEEP_EVERY`` steps.
         look: summarises the running mean; its result is printed every ``look_every`` steps.
+        seconds: end, and let the rate fall, by the clock instead of by ``recipe.steps``; 0: by steps.
 
     Raises:
         InputError: ``kept`` is of another network, or the loss is not finite.
     """
     import torch
 
-    parameters = {name: value.detach().clone().requires_grad_(True) for name, value in start.items()}
+    device = words.device
+    parameters = {name: value.detach().to(device, copy=True).requires_grad_(True) for name, value in start.items()}
     mean = {name: value.detach().clone() for name, value in parameters.items()}
     # Weight decay for matrices only, not for biases and norms.
     matrices = [v for v in parameters.values() if v.ndim > 1]
@@ -114,19 +126,23 @@ def train(
     )
     done = _resume(kept, parameters, mean, optimizer) if kept.exists() else 0
     began, words = time.monotonic(), words.bfloat16()
+    if not seconds and done >= recipe.steps:
+        return mean
     sums: dict[str, float] = {}
-    for step, batch in zip(range(done, recipe.steps), batches(done)):
+    for step, drawn in zip(itertools.count(done), batches(done)):
+        gone = (time.monotonic() - began) / seconds if seconds else None
+        batch = on_device(drawn, device)
         torch.manual_seed(recipe.seed * 1_000_003 + step)  # of dropout
         for group in optimizer.param_groups:
-            group["lr"] = rate_at(step, recipe)
+            group["lr"] = rate_at(step, recipe, gone)
         optimizer.zero_grad()
         # Compute in bfloat16, but keep and update float32 parameters: small updates would be rounded away.
         halves = {name: value.bfloat16() for name, value in parameters.items()}
         losses = loss(halves, words, batch, recipe.dropout)
         total = torch.stack(list(losses.values())).sum()
+        torch.autograd.backward(total)
         if not torch.isfinite(total):
             raise InputError(f"The loss is {total.item()} at step {step}.", hint="Lower the learning rate.")
-        torch.autograd.backward(total)
         share_gradients(parameters.values())
         torch.nn.utils.clip_grad_norm_(parameters.values(), 1.0)
         optimizer.step()
@@ -135,18 +151,19 @@ def train(
             torch._foreach_lerp_(list(mean.values()), list(parameters.values()), 1 - decay)
         for name, value in losses.items():
             sums[name] = sums.get(name, 0.0) + value.item()
-        last = step + 1 == recipe.steps
-        if not is_first_process():  # only the first one saves and prints
-            continue
-        if (step + 1) % SAY_EVERY == 0:
-            shown = ", ".join(f"{name} {value / SAY_EVERY:.3f}" for name, value in sums.items())
-            each = (time.monotonic() - began) / (step + 1 - done)
-            print(f"step {step + 1}: {shown}; {each:.2f} s a step", flush=True)
-            sums.clear()
-        if last or (step + 1) % KEEP_EVERY == 0:
-            _save(kept, parameters, mean, optimizer, step + 1)
-        if last or (step + 1) % look_every == 0:
-            print(f"step {step + 1}: {look(mean, step + 1)}", flush=True)
+        last = step + 1 >= recipe.steps if gone is None else gone >= 1
+        if is_first_process():  # only the first one saves and prints
+            if (step + 1) % SAY_EVERY == 0:
+                shown = ", ".join(f"{name} {value / SAY_EVERY:.3f}" for name, value in sums.items())
+                each = (time.monotonic() - began) / (step + 1 - done)
+                print(f"step {step + 1}: {shown}; {each:.2f} s a step", flush=True)
+                sums.clear()
+            if last or (step + 1) % KEEP_EVERY == 0:
+                _save(kept, parameters, mean, optimizer, step + 1)
+            if last or (step + 1) % look_every == 0:
+                print(f"step {step + 1}: {look(mean, step + 1)}", flush=True)
+        if last:
+            break
     return mean
 
 

@@ -38,7 +38,7 @@ def look(data: Path, corpus: Corpus, words: Tensor, limit: int = 500) -> Callabl
     claims = [(c.label, e.pieces[0]) for c in pairs[:limit] if (e := still.claim(c, random.Random(0)))]
 
     def say(parameters: Mapping[str, Tensor], step: int) -> str:
-        halves = {name: value.bfloat16() for name, value in parameters.items()}
+        halves = {name: value.bfloat16().cpu() for name, value in parameters.items()}
         out = run(halves, words.bfloat16(), [p for _, p in asked], False)
         found = [_read(row, piece, o, held) for (row, piece), o in zip(asked, out)]
         answerable = [bool(r.spans) for r, _ in asked]

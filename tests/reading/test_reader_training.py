@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import socket
@@ -10,11 +11,13 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from benchmarks.reader import network
+from benchmarks.reader import learn, network
+from benchmarks.reader.ahead import ahead
 from benchmarks.reader.base import base_parameters
 from benchmarks.reader.batches import Examples, Recipe, batch, batches, targets
 from benchmarks.reader.build import set_numbers
@@ -132,6 +135,37 @@ def test_loss_does_not_depend_on_how_windows_are_laid_out(examples: Examples, sm
         one, other = (loss(p, words, batch(drawn, size), 0.0) for size in (2, 16))
     for name in ("start", "end", "sentence", "cheap", "support"):
         assert one[name].item() == pytest.approx(other[name].item(), rel=0.02), name  # half precision
+
+
+def test_batches_made_ahead_are_the_same(examples: Examples) -> None:
+    made = ahead(lambda step: batches(examples, ROWS, CLAIMS, step, 0, 1, 2), 0, 2)
+    for wanted, found in zip(batches(examples, ROWS, CLAIMS), itertools.islice(made, 4)):
+        for one, other in zip(wanted.parts, found.parts, strict=True):
+            assert torch.equal(one.window_ids, other.window_ids)
+            assert torch.equal(one.wanted, other.wanted)
+            torch.testing.assert_close(one.inputs.token_features, other.inputs.token_features)
+        assert torch.equal(wanted.groups, found.groups)
+        assert wanted.labels.tolist() == found.labels.tolist()
+    made.close()
+
+
+def test_a_training_by_the_clock_ends_with_a_rate_of_nothing(
+    examples: Examples, small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = itertools.count(100.0)
+    monkeypatch.setattr(learn, "time", SimpleNamespace(monotonic=lambda: next(now)))
+    rates: list[float] = []
+
+    def noted(step: int, recipe: Recipe, gone: float | None = None) -> float:
+        rates.append(rate_at(step, recipe, gone))
+        return rates[-1]
+
+    monkeypatch.setattr(learn, "rate_at", noted)
+    recipe = replace(RECIPE, decay=1.0, steps=1)
+    train(*small, lambda step: batches(examples, ROWS, CLAIMS, step), recipe, tmp_path / "kept", seconds=4)
+    assert len(rates) > 1
+    assert rates == sorted(rates, reverse=True)
+    assert rates[-1] == 0
 
 
 def test_a_cut_run_goes_on_where_it_was(examples: Examples, small: Small, tmp_path: Path) -> None:
