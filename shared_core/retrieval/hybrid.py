@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import inspect
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, Literal, cast
@@ -27,6 +28,7 @@ from shared_core.types import Passage
 Fusion = Literal["scores", "rrf"]
 _BATCH = 1_000
 _RRF = 60  # the k of reciprocal-rank fusion, as in the paper
+_COPIES = 2  # passages of one text among the results: a second source may be cited, further ones only take room
 _Scored = Sequence[tuple[str, float | None]]
 
 
@@ -139,6 +141,8 @@ class HybridRetriever:
     def retrieve(self, query: str, k: int = 5, where: Where | None = None) -> list[Passage]:
         """Find the best passages of all retrievers together, best first; arguments as ``BM25Retriever.retrieve``.
 
+        Of more than two passages with the same text the best two count, while there are others.
+
         Returns:
             Passages with ``score`` set: in [0, 1] for ``scores`` (1: best in every list), > 0 for ``rrf``.
 
@@ -156,7 +160,11 @@ class HybridRetriever:
             for first in range(0, len(texts), _BATCH):
                 lists = [_ask(r, texts[first : first + _BATCH], depth, normal) for r in self.retrievers]
                 for ranked in zip(*lists):
-                    yield self._read(self._fuse([r.ranking for r in ranked], depth)[:k], ranked)
+                    fused = self._fuse([r.ranking for r in ranked], depth)
+                    found = self._read(fused[:k], ranked)
+                    if max(Counter(p.text for p in found).values(), default=0) > _COPIES:
+                        found = _without_copies(self._read(fused, ranked), k)
+                    yield found
 
         return find_each(queries, search)
 
@@ -195,6 +203,18 @@ class HybridRetriever:
         top, last = max(scores), min(scores)
         floor = last if len(scores) >= depth else min(0.0, last)
         return [(s - floor) / (top - floor) if top > floor else 1.0 for s in scores]
+
+
+def _without_copies(passages: Sequence[Passage], k: int) -> list[Passage]:
+    """Return the best k; further copies of a text are among them only where there is nothing else."""
+    counts: dict[str, int] = {}
+    first: list[Passage] = []
+    further: list[Passage] = []
+    for passage in passages:
+        counts[passage.text] = counts.get(passage.text, 0) + 1
+        (first if counts[passage.text] <= _COPIES else further).append(passage)
+    chosen = [*first[:k], *further[: max(0, k - len(first))]]
+    return sorted(chosen, key=lambda p: -(p.score or 0.0))
 
 
 def _check_weights(weights: Sequence[float] | None, count: int) -> tuple[float, ...]:

@@ -73,6 +73,18 @@ def test_one_retriever_keeps_its_order() -> None:
     assert [p.id for p in found] == [p.id for p in lexical.retrieve("bridge over rivers")]
 
 
+def test_copies_of_one_text_leave_room_for_others() -> None:
+    copies = [Passage(f"copy{i}", "The ferry sails at nine from the pier.") for i in range(8)]
+    others = [Passage("other", "The ferry sails to the island at noon."), Passage("far", "A ferry is a ship.")]
+    hybrid = HybridRetriever([*copies, *others], embedder=HashingEmbedder())
+    found = hybrid.retrieve("When does the ferry sail from the pier?", k=4)
+    assert {p.id for p in found[2:]} == {"other", "far"}
+    assert len({p.text for p in found[:2]}) == 1
+    many = hybrid.retrieve("When does the ferry sail from the pier?", k=9)
+    assert len(many) == 9  # with nothing else there, copies are found
+    assert [p.score for p in many] == sorted((p.score or 0 for p in many), reverse=True)
+
+
 def test_nothing_is_added_to_one_retriever_only() -> None:
     lexical = BM25Retriever()
     with pytest.raises(InputError, match="Fixed"):
