@@ -1,4 +1,7 @@
-"""Rebuild the adapter that ships: ``python -m benchmarks.small train``, then ``pack``, then ``replies``."""
+"""Rebuild the adapter that ships: ``python -m benchmarks.small train``, then ``pack``, then ``replies``.
+
+On a GPU: ``shards``, then ``on_gpu.py`` there, then ``pack --parts``.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,14 @@ from pathlib import Path
 
 from benchmarks import ROOT
 from benchmarks.small.replies import write_rates
-from benchmarks.small.train import STEPS, pack, run
+from benchmarks.small.shards import export
+from benchmarks.small.train import STEPS, pack, pack_parts, run
 
 
 def main() -> None:
     """Run one stage."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("stage", choices=["train", "pack", "replies"])
+    parser.add_argument("stage", choices=["train", "shards", "pack", "replies"])
     parser.add_argument("--data", type=Path, default=ROOT / "../shared/data")
     parser.add_argument(
         "--made", type=Path, help="further questions: the folder that benchmarks.reader.questions writes"
@@ -25,10 +29,15 @@ def main() -> None:
         "--start", "--adapter", dest="start", type=Path, help="earlier adapter to go on from: file or folder"
     )
     parser.add_argument("--file", type=Path, default=ROOT / "shared_core/lm/weights/small.safetensors", help="of pack")
+    parser.add_argument("--parts", type=Path, help="folder that on_gpu.py wrote, to pack")
     parser.add_argument("--each", type=int, default=60, help="questions of each set, of replies")
     given = parser.parse_args()
     if given.stage == "train":
         print(run(given.data, given.work, given.steps, given.seed, given.start, given.made).output)
+    elif given.stage == "shards":
+        print(export(given.data, given.made, given.work / "shards"))
+    elif given.parts is not None:
+        print(pack_parts(given.parts, given.work, given.file))
     elif given.stage == "replies":
         print(write_rates(given.data, given.file, given.each))
     else:

