@@ -233,9 +233,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.0, help="train so long, whatever --steps says")
     parser.add_argument("--workers", type=int, default=0, help="processes that make batches for a GPU")
     options = parser.parse_args()
-    if options.workers and options.kept:
-        raise InputError("--workers trains from the start.", hint="Leave out --kept, or --workers.")
     recipe = set_numbers(replace(Recipe(), seed=options.seed, steps=options.steps), options.set)
     kept = options.kept or options.out.with_suffix(".kept")
+    if options.workers and kept.exists():
+        raise InputError(f"--workers trains from the start, and there is {kept}.", hint="Remove that file.")
     limits = {"seconds": options.seconds, "workers": options.workers}
     build(options.data, options.out, recipe, kept, options.cache, options.initial, options.more, **limits)
