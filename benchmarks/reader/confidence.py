@@ -58,7 +58,7 @@ def measure(reader: ExtractiveReader, case: Case) -> MeasuredCase | None:
 
 
 def fit(
-    measured: Sequence[MeasuredCase], more: Sequence[MeasuredCase] = (), *, strength: float = 0.002
+    measured: Sequence[MeasuredCase], more: Sequence[MeasuredCase] = (), *, strength: float = 0.001
 ) -> dict[str, Any]:
     """Fit the two probability models and the share of questions with an answer, as written beside the weights.
 
