@@ -21,7 +21,7 @@ from shared_core.pipelines.decision.decide import DecisionRequest, decide, stand
 from shared_core.pipelines.decision.question_run import QuestionRun, retrieve
 from shared_core.pipelines.decision.reasons import REPLIES_UNUSABLE
 from shared_core.pipelines.decision.wording import one_line
-from shared_core.pipelines.evidence import known_probability, quoted_places
+from shared_core.pipelines.evidence import known_probability, quoted_places, titled
 from shared_core.pipelines.rerank import rank_by_reading
 from shared_core.reading.base import Reading, ReadResult
 from shared_core.reading.disagreements import (
@@ -258,6 +258,7 @@ differ in anything."""
 _LIKELY = 0.2  # of the surer one's probability: what a quote in other words needs to contradict it
 
 _WORD = re.compile(r"\b(?!(?:wh(?:at|en|ere|ich|ose)|does|have|were|with|from|th(?:at|is|ere)|many|much)\b)\w{4,}")
+_NAMES = re.compile(r"(?<=\s)\w{3,}")  # where they have a capital; a question's first word has one anyway
 _OLDER_MAIL = re.compile(
     r"On\b.*\bwrote:|-{3,} ?(?:Original|Forwarded) message ?-{3,}|From:.*\b(?:Sent|Date):.*", re.IGNORECASE
 )
@@ -350,9 +351,21 @@ def find_contradiction(
         apart = {s[0] for s in quoted_places(first)}.isdisjoint(s[0] for s in quoted_places(other))
         if apart and _disagree(first, other, question, titles):
             places = [[by_id[s[0]] for s in quoted_places(c) if s[0] in by_id] for c in (first, other)]
-            if not any(_about_another(a, b, question) for a in places[0] for b in places[1]):
-                return first, other
+            if any(
+                _about_another(a, b, question) or _lacks_names(first, b, question) for a in places[0] for b in places[1]
+            ):
+                continue
+            return first, other
     return None
+
+
+def _lacks_names(claim: Claim, other: Passage, question: str) -> bool:
+    """Return whether a quote has all names of the question, and another passage none: the mill is not the museum."""
+    names = {word.casefold() for word in _NAMES.findall(question) if word[0].isupper()}
+    said, elsewhere = (
+        {w.casefold() for w in re.findall(r"\w+", text)} for text in (claim.text, f"{titled(other)} {other.metadata}")
+    )
+    return bool(names) and names <= said and names.isdisjoint(elsewhere)
 
 
 def _about_another(one: Passage, other: Passage, question: str) -> bool:

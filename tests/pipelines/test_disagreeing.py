@@ -27,6 +27,18 @@ def quote(passage: Passage, support: float, short: str = "") -> Claim:
     return Claim(passage.text, support, (Citation((passage.span(0, len(passage.text)),)),), short_answer=short)
 
 
+def test_a_sentence_about_another_thing_is_no_contradiction() -> None:
+    museum = Passage("museum", "The Tide Museum was closed in 1941.")
+    mill = Passage("mill", "The Old Mill was founded by Rufus Crail. The mill was closed in 1833.")
+    later = Claim("The mill was closed in 1833.", 0.3, (Citation((mill.span(41, 69),)),), short_answer="1833")
+    assert mill.text[41:69] == later.text
+    assert find_contradiction([quote(museum, 0.9), later], [museum, mill], "When was the Tide Museum closed?") is None
+    other = Passage("other", "The Tide Museum was closed in 1833.")
+    assert find_contradiction(
+        [quote(museum, 0.9), quote(other, 0.3)], [museum, other], "When was the Tide Museum closed?"
+    )
+
+
 class Said:
     """A reader with given probabilities for each passage."""
 
