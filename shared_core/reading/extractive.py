@@ -269,6 +269,7 @@ class ExtractiveReader(Remade):
         entries = [Entry(passages[out[i].passage], close[out[i].place].prepared, out[i]) for i in said]
         kept, marks = of_entries_asked(asked, entries)
         marked = {said[i]: mark for i, mark in marks.items()}
+        marked |= {i: 1 for i in said if gives_date(asked.text, texts[i])}
         said = [said[i] for i in kept]
         lost_names = [lost or names_nobody(text, asked.text) for text in texts]
         out = [replace(c, defines=marked.get(i, 0) - lost_names[i]) for i, c in enumerate(out)]
