@@ -363,7 +363,7 @@ def before(x, norm, weight, cos, sin):
 
 
 def behind(x, mixed, out, norm, gate_up, down):
-    """What follows attention."""
+    """Compute the rest of a layer, after attention."""
     x = x + F.linear(mixed.transpose(1, 2).reshape(x.shape), out)
     gate, up = F.linear(F.rms_norm(x, (WIDTH,), norm, EPS), gate_up).chunk(2, -1)
     return x + F.linear(F.silu(gate) * up, down)
