@@ -190,7 +190,7 @@ def measured(reply: str, reader: float, rates: Any = MEASURED) -> tuple[Answer, 
 
 def test_what_was_measured_of_a_model_counts_at_once_and_gives_way_to_what_it_does() -> None:
     known, unknown = ModelTrust(MEASURED), ModelTrust()
-    assert 0.55 < known.posterior(0.45, "agrees") < unknown.posterior(0.45, "agrees")
+    assert known.posterior(0.45, "agrees") < 0.5 < unknown.posterior(0.45, "agrees")  # it is misled as the reader is
     assert known.posterior(0.6, "declines") < 0.4
     assert known.own_right("differs") < 0.2 < unknown.own_right("differs")
     for i in range(60):
@@ -227,7 +227,7 @@ def test_a_model_is_not_asked_where_no_reply_of_it_could_lead_to_an_answer() -> 
     assert answer.abstained
     assert calls == 0
     assert answer.claims[0].support == pytest.approx(0.2)
-    answer, calls = measured(agreeing, 0.4)  # here it could: with its agreement the quote is probable enough
+    answer, calls = measured(agreeing, 0.6)  # here it could: a refusal would leave the quote out
     assert calls > 0
     assert answer.text.startswith(RIGHT)
     assert measured(agreeing, 0.2, rates=None)[1] > 0  # of a model that nobody measured nothing is foreseen
@@ -256,7 +256,7 @@ def test_a_measured_model_is_not_asked_again_where_the_quote_is_probable_enough(
     answer, once = measured(other, 0.7)
     assert answer.text.startswith(RIGHT)
     assert ("read again", "left out") in {(d.kind, d.outcome) for d in answer.trace}
-    assert measured(other, 0.45)[1] > once  # here it may yet agree
+    assert measured(other, 0.49)[1] > once  # here it may yet agree
 
 
 def test_what_a_model_says_itself_is_as_probable_as_it_was_measured() -> None:
