@@ -32,6 +32,8 @@ def main() -> None:
     parser.add_argument("--parts", type=Path, help="folder that on_gpu.py wrote, to pack")
     parser.add_argument("--each", type=int, default=60, help="questions of each set, of replies")
     given = parser.parse_args()
+    if given.stage == "shards" and given.made is None:
+        parser.error("shards needs --made: the folder that benchmarks.reader.questions writes")
     if given.stage == "train":
         print(run(given.data, given.work, given.steps, given.seed, given.start, given.made).output)
     elif given.stage == "shards":
