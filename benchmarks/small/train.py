@@ -107,10 +107,7 @@ def pack(data: Path, work: Path, file: Path, made: Path | None = None) -> Path:
     last = folder / ADAPTER if (folder / CARD).exists() else TrainingFolder(folder).last()
     if last is None:
         raise SystemExit(f"{folder} holds no checkpoint: run the stage train first")
-    model, tokenizer = load_checkpoint(BASE, device="cpu", dtype="auto")
-    add_tokens(model, tokenizer)
-    ids = {token: int(tokenizer.convert_tokens_to_ids(token)) for token in REFLECTION_TOKENS}
-    pack_adapter(last, file, base=BASE, model=model, tokens=ids)
+    _pack(last, file)
     losses = [json.loads(line) for line in (work / "losses.jsonl").read_text(encoding="utf-8").splitlines()]
     done = {entry["step"]: entry["loss"] for entry in losses}
     settings = _recorded(folder)["settings"]
@@ -132,6 +129,14 @@ def pack(data: Path, work: Path, file: Path, made: Path | None = None) -> Path:
     }
     file.with_suffix(".json").write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
     return file
+
+
+def _pack(adapter: Path, file: Path) -> None:
+    """Pack a folder as peft writes it, over the base with the reflection tokens."""
+    model, tokenizer = load_checkpoint(BASE, device="cpu", dtype="auto")
+    add_tokens(model, tokenizer)
+    ids = {token: int(tokenizer.convert_tokens_to_ids(token)) for token in REFLECTION_TOKENS}
+    pack_adapter(adapter, file, base=BASE, model=model, tokens=ids)
 
 
 def join(parts: Path, folder: Path) -> Path:
@@ -165,10 +170,7 @@ def pack_parts(parts: Path, work: Path, file: Path) -> Path:
     from safetensors import safe_open
 
     adapter = join(parts, work / "model" / ADAPTER)
-    model, tokenizer = load_checkpoint(BASE, device="cpu", dtype="auto")
-    add_tokens(model, tokenizer)
-    ids = {token: int(tokenizer.convert_tokens_to_ids(token)) for token in REFLECTION_TOKENS}
-    pack_adapter(adapter, file, base=BASE, model=model, tokens=ids)
+    _pack(adapter, file)
     with safe_open(parts / "small_a.safetensors", framework="pt") as opened:
         said = opened.metadata()
     lines = (parts / "small_log.txt").read_text(encoding="utf-8").splitlines()
