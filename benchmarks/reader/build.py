@@ -21,6 +21,7 @@ import hashlib
 import itertools
 import json
 import random
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -190,6 +191,7 @@ def build(
         recipe,
         kept,
         look(data, material.corpus, base["words.w"]),
+        look_every=sys.maxsize if seconds else 500,  # looking is slow, and the clock would go on
         seconds=seconds,
     )
     if mine:

@@ -174,11 +174,13 @@ def pack_parts(parts: Path, work: Path, file: Path) -> Path:
     with safe_open(parts / "small_a.safetensors", framework="pt") as opened:
         said = opened.metadata()
     lines = (parts / "small_log.txt").read_text(encoding="utf-8").splitlines()
-    counts = work / "shards" / "tokens.json"
+    counts, start = (work / "shards" / name for name in ("tokens.json", "start.safetensors"))
+    fresh = json.loads(said["settings"])["fresh"] or not start.exists()
     card = {
         **_SOURCES,
         "tokens of the shards": json.loads(counts.read_text(encoding="utf-8")) if counts.exists() else {},
         "settings": json.loads(said["settings"]),
+        "begun_with": None if fresh else f"adapter, sha256 {hashlib.sha256(start.read_bytes()).hexdigest()}",
         "tokens": int(said["tokens"]),
         "steps": int(said["steps"]),
         "loss": [line.partition("] ")[2] for line in lines if "held out" in line],
