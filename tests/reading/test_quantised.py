@@ -107,3 +107,17 @@ def test_networks_are_averaged_and_others_refused(tmp_path: Path) -> None:
     assert read(tmp_path / "out")["w"].tolist() == [[0.5, 0.5], [0.5, 0.5]]
     with pytest.raises(InputError, match="different shapes"):
         average([tmp_path / "a", tmp_path / "c"], tmp_path / "out")
+
+
+def test_large_sums_are_not_clipped_on_any_cpu() -> None:
+    pytest.importorskip("onnx")
+    from benchmarks.reader.graphs import GraphWriter, Largest
+    from shared_core.retrieval.graphs import Graph
+
+    weight, bias = np.ones((32, 64), np.float32), np.zeros(32, np.float32)
+    writer = GraphWriter({"map.w": weight, "map.b": bias}, Largest({"map": np.ones(64)}))
+    mapped = writer.quantised("map", "x", smooth=False)
+    model = writer.write({"x": (1, [1, "n", 64])}, {"y": mapped})
+    graph = Graph({"graph": np.frombuffer(model, np.uint8)}, "graph")
+    (y,) = graph(x=np.ones((1, 3, 64), np.float32))
+    np.testing.assert_allclose(y, 64.0, rtol=1e-3)
