@@ -11,8 +11,8 @@ from shared_core.citation.facts.arithmetic import same_quantity
 from shared_core.citation.facts.dates import dates_of, same_date, weekdays_of
 from shared_core.citation.facts.quantities import Quantity, quantities_of
 from shared_core.citation.facts.tokens import Sentence, Token, clauses_of, fold, stem, tokens_of
+from shared_core.reading.language import word_list
 from shared_core.reading.values import holds, values_of
-from shared_core.reading.word_lists import word_list
 
 _ANOTHER = re.compile(
     r"\b(?:first|second|third|fourth|fifth|last|next|another|other|additional|further|again|new|newer|newest|old|older|"

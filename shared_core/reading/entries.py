@@ -1,25 +1,23 @@
-"""Leave out what is about another entry than the question: another option, code or row of a table.
+"""Leave out what is about another entry than the question: another option, code, clause or setting.
 
-To the network ``-s`` is as ``-w``, ``E4`` as ``E1``, and a row of a table as its neighbour.
+To the network ``-s`` is as ``-w``, ``E4`` as ``E1``, and a row of a table (``rows``) as its neighbour.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Collection, Sequence
 from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shared_core.reading.candidates import Candidate
-from shared_core.reading.features import CAPITAL, RARITY_BUCKETS, Words, is_among, words_of
-from shared_core.reading.prepared import Asked, Prepared
+from shared_core.reading.features import Words, is_among
+from shared_core.reading.prepared import Asked
 from shared_core.reading.questions import asks_meaning, asks_wording, words
+from shared_core.reading.rows import NO_STEMS, Entry, above, find_fullest, of_labels, of_named_rows, of_rows, stems_of
 from shared_core.support.options import entry_at, find_codes, find_options, find_variables, is_of_another, setting_at
 from shared_core.types import Passage
 
@@ -27,23 +25,9 @@ DEFINES = 2.5
 """Added to both log-odds of a definition that was asked for: with it they are as sure as such quotes are right.
 
 Taken off where the command does not have the option: what is quoted then tells of something else."""
-_ROW = re.compile(r"[ \t]*\|[^\n]*\|[ \t]*$", re.MULTILINE)
-_NAME = re.compile(r"(?:^[ \t]*|; )([^:;|\n]{1,80}+): ", re.MULTILINE)
-_BRACKETS = re.compile(r"\([^()]*\)")
-_LETTERS = re.compile(r"[^\W\d_]{2}")
-_OF_TOTAL = re.compile(r"(?:\bof|%)[ ](?:the[ ])?total\b", re.IGNORECASE)
-_TOTALS = "total sum altogether overall combined average"
-_EMPTY = re.compile(r"[-–—?]*|n/?a", re.IGNORECASE)
-_ITEM = re.compile(r"[ \t]*(?:([-*•+])[ \t]+|(?=[^\W_]))([^\n:|]{2,60}):[ \t]+([^\n:|]{1,60})$", re.MULTILINE)
-_NUMBER = re.compile(r"\d|\bfree\b", re.IGNORECASE)
-_CELLS = re.compile(r"[^\t\n]*?\S(?:\t+| {3,})(?=\S)([^\n]*)")
-_GAP = re.compile(r"\S(?:\t| {3,})\S")
 _KEY = re.compile(r"(?<![\w.-])[A-Za-z][\w-]*(?:\.[A-Za-z][\w-]*)+(?![\w-])")
 _BETWEEN = re.compile(r" > |\.(?=[\w/])")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_ASKS_WHICH = re.compile(r"what\b|which\b|tell me\b", re.IGNORECASE)
-_LABELS_OF_ANYTHING = "name", "type", "kind"
-"""Function words that are labels."""
 _GENERIC = "used set setting value configured specified given allowed many much"
 """Words of questions about any setting."""
 _PROSE = re.compile(r"(?<![\w.])[a-z]+,? [a-z]+(?![\w.(])")
@@ -53,7 +37,6 @@ _MARKUP = re.compile(r"[ \t]*(?:\.\. [\w:-]+::|`{3}|\$ )")
 _ABOUT_CODES = "error code number message warning policy"
 """Words of headings of codes."""
 _WORDS_ONLY = re.compile(r"[\w' -]+")
-_NO_STEMS = np.zeros(0, np.int64)
 _IN_BRACKETS = re.compile(r"\[-{1,2}\w")
 _USAGE = 2
 """Options in brackets from which on a line is a command's usage."""
@@ -71,20 +54,6 @@ _CLAUSE_BEGINS = re.compile(
 _SAYS = re.compile(r"(?:\s+[\w'’]+){0,5}?\s+(?:say|state|provide|require)\b", re.IGNORECASE)
 _LABEL = 5
 """Words of a label at most."""
-_LONGEST_VALUE = 40
-"""Characters of what stands behind a label at most, if it is no prose."""
-_LONGEST, _LONGEST_CELL = 240, 80
-"""Characters of a table's row, or of each of its cells, at most; longer ones hold prose, which may speak of a thing
-without its name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A candidate with its passage, as it is and as prepared."""
-
-    passage: Passage
-    prepared: Prepared
-    candidate: Candidate
 
 
 class _Setting(NamedTuple):
@@ -100,21 +69,6 @@ class _Setting(NamedTuple):
     words: NDArray[np.int64]
 
 
-class _Row(NamedTuple):
-    """A row of a table with named cells.
-
-    Attributes:
-        named: whether the question has the whole first cell, a name.
-        cells: the names of those that are filled.
-        values: of each word of the question whether it is in the values; ``all``: or in the names.
-    """
-
-    named: bool
-    cells: frozenset[str]
-    values: NDArray[np.bool_]
-    all: NDArray[np.bool_]
-
-
 def of_entries_asked(asked: Asked, entries: Sequence[Entry]) -> tuple[list[int], dict[int, int]]:
     """Return the numbers of the candidates that may be about what is asked, all where nothing tells them apart.
 
@@ -125,9 +79,9 @@ def of_entries_asked(asked: Asked, entries: Sequence[Entry]) -> tuple[list[int],
     kept = _of_codes(asked.text, entries, _of_keys(asked.text, entries, kept))
     kept, says = _of_clauses(asked, entries, kept)
     kept, marks = _of_settings(asked.words, entries, kept)
-    kept = _of_labels(asked, entries, kept)
-    kept, empty = _of_named_rows(asked.words, entries, kept)
-    kept = _of_rows(asked.words, entries, kept)
+    kept = of_labels(asked, entries, kept)
+    kept, empty = of_named_rows(asked.words, entries, kept)
+    kept = of_rows(asked.words, entries, kept)
     marks |= dict.fromkeys(empty, -1)
     return kept, dict.fromkeys(kept, 1) if defines or says else marks or _of_terms(asked, entries, kept)
 
@@ -142,14 +96,9 @@ def lacks_options(question: str, words: Words, passages: Sequence[tuple[Passage,
     wanted = {*find_options(question)}
     if not wanted:
         return False
-    others = words.content[~is_among(words.content, _stems(" ".join(wanted)))]
-    about = _fullest({i: is_among(others, title) for i, (_, title) in enumerate(passages)})
+    others = words.content[~is_among(words.content, stems_of(" ".join(wanted)))]
+    about = find_fullest({i: is_among(others, title) for i, (_, title) in enumerate(passages)})
     return not any(wanted & {*find_options(f"{above(p)}\n{p.text}")} for p, _ in (passages[i] for i in about))
-
-
-def above(passage: Passage) -> str:
-    """Return what stands above a passage: its title and the headings of its section."""
-    return f"{passage.title}\n{passage.metadata.get('section', '')}"
 
 
 def _of_names(asked: Asked, entries: Sequence[Entry]) -> tuple[Sequence[int], bool]:
@@ -185,7 +134,7 @@ def _of_names(asked: Asked, entries: Sequence[Entry]) -> tuple[Sequence[int], bo
     if not options:
         return (sorted(explained + named) if explained else every), False
     titles = {i: is_among(asked.words.content, entries[i].prepared.title) for i in explained or named}
-    return _fullest(titles) or every, False
+    return find_fullest(titles) or every, False
 
 
 def _of_keys(question: str, entries: Sequence[Entry], kept: Sequence[int]) -> Sequence[int]:
@@ -240,10 +189,10 @@ def _is_named(term: str, asked: Asked) -> bool:
     A code is enough: "E4" names "Error code E4".
     """
     if (codes := {*find_codes(term)}) and codes <= {*find_codes(asked.text)}:
-        return bool(is_among(_stems(term), np.union1d(asked.words.content, _stems(_ABOUT_CODES))).all())
+        return bool(is_among(stems_of(term), np.union1d(asked.words.content, stems_of(_ABOUT_CODES))).all())
     if not _WORDS_ONLY.fullmatch(term):
         return bool(term) and term.casefold() in asked.text.casefold()
-    named = _stems(term)
+    named = stems_of(term)
     return len(named) > 0 and bool(is_among(named, asked.words.content).all())
 
 
@@ -279,7 +228,7 @@ def _of_clauses(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> 
     if named is None:
         return kept, False
     own = [i for i in kept if _is_in_clause(entries[i], (named[1] or "").lower(), named[2])]
-    own = _fullest({i: is_among(asked.words.content, entries[i].prepared.title) for i in own})
+    own = find_fullest({i: is_among(asked.words.content, entries[i].prepared.title) for i in own})
     rest = asked.text[: named.start()] + asked.text[named.end() :]
     if not own or not asks_wording(rest, [entries[i].passage.title for i in own]):
         return own if own and _SAYS.match(asked.text, named.end()) else kept, False
@@ -327,7 +276,7 @@ def _of_settings(question: Words, entries: Sequence[Entry], kept: Sequence[int])
     for settings in files.values():
         wanted = np.unique(np.concatenate([s.named for s in settings.values()]))
         held = {i: is_among(wanted, np.concatenate([s.named, s.words])) for i, s in settings.items()}
-        poorer |= held.keys() - _fullest(held)
+        poorer |= held.keys() - find_fullest(held)
         if any(s.in_block for s in settings.values()) and not any(one.all() for one in held.values()):
             marks |= dict.fromkeys(settings, -1)
     content = _particular(question)
@@ -353,197 +302,9 @@ def _setting_of(entry: Entry, question: Words) -> _Setting | None:
 def _asked_names(names: Sequence[str], question: Words) -> NDArray[np.int64]:
     """Return the codes of the words of those names that a question holds as a whole, humps or not (``maxSize``)."""
     asked = _particular(question)
-    found = [_stems(spelt) for name in names for spelt in (name, _HUMP.sub(" ", name))]
-    return np.concatenate([_NO_STEMS, *(one for one in found if is_among(one, asked).all())])
+    found = [stems_of(spelt) for name in names for spelt in (name, _HUMP.sub(" ", name))]
+    return np.concatenate([NO_STEMS, *(one for one in found if is_among(one, asked).all())])
 
 
 def _particular(question: Words) -> NDArray[np.int64]:
-    return question.content[~is_among(question.content, _stems(_GENERIC))]
-
-
-@lru_cache(maxsize=4096)
-def _stems(name: str) -> NDArray[np.int64]:
-    """Return the codes of the stems of a name's content words."""
-    return words_of(name, np.zeros(RARITY_BUCKETS, np.float32)).content
-
-
-def _of_named_rows(question: Words, entries: Sequence[Entry], kept: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Leave out a row that holds only some of the question's words that another row of the table holds.
-
-    Values count before the names of columns, which all rows have: of "last counted in Hull" it is Hull that tells rows
-    apart. Also return those of which the question asks for a cell that is empty, and all rows of a table if it asks for
-    a cell of something whose name no passage has, or for a total that is not given.
-    """
-    tables: dict[object, list[dict[int, _Row]]] = defaultdict(list)
-    for i in kept:
-        passage = entries[i].passage
-        if (row := _row_of(entries[i], question)) is not None:
-            found = tables[passage.metadata.get("source", passage.id), passage.metadata.get("section")]
-            alike = [rows for rows in found if any(not row.cells.isdisjoint(other.cells) for other in rows.values())]
-            if not alike:
-                found.append({})
-            (alike or found[-1:])[0][i] = row
-    poorer: set[int] = set()
-    empty: list[int] = []
-    for rows in chain.from_iterable(tables.values()):
-        fullest, without = _of_table(question, rows, entries)
-        poorer |= rows.keys() - set(fullest)
-        empty += without
-    return [i for i in kept if i not in poorer], empty
-
-
-def _of_table(question: Words, rows: Mapping[int, _Row], entries: Sequence[Entry]) -> tuple[list[int], list[int]]:
-    """Return the rows of one table that may be asked about, and those of them that have no answer."""
-    fullest = [i for i, row in rows.items() if row.named] or [*rows]
-    fullest = _fullest({i: rows[i].values for i in fullest})
-    fullest = _fullest({i: rows[i].all for i in fullest})
-    wanted = _names_asked(question, frozenset().union(*(row.cells for row in rows.values())))
-    if any(row.values.any() for row in rows.values()):
-        return fullest, [i for i in fullest if rows[i].values.any() and not wanted <= rows[i].cells]
-    # nothing tells the rows apart
-    unknown = bool(wanted) and _names_unknown(question, entries)
-    return fullest, fullest if unknown or _lacks_total(question, [entries[i].passage for i in rows]) else []
-
-
-def _row_of(entry: Entry, question: Words) -> _Row | None:
-    """Return a candidate as a row of named cells; ``None`` if it is none, or holds prose."""
-    text, start, end = entry.passage.text, entry.candidate.start, entry.candidate.end
-    names = list(_NAME.finditer(text, start, end))
-    if "\n" in text[start:end] and (end - start < len(text.strip()) or "row" not in entry.passage.metadata):
-        return None
-    if not names or names[-1].start() == start:  # there is a name behind the first cell
-        return None
-    ends = [*(name.start() for name in names[1:]), end]
-    if end - start > _LONGEST and max(b - a.end() for a, b in zip(names, ends)) > _LONGEST_CELL:
-        return None
-    cells = frozenset(m[1] for m, b in zip(names, ends) if not _EMPTY.fullmatch(text[m.end() : b].strip()))
-    words = entry.prepared.words
-    named = words.within(start, end) & np.logical_or.reduce([words.within(*name.span(1)) for name in names])
-    held = is_among(question.content, words.stem[words.within(start, end) & ~named])
-    key = text[start : names[0].start()] or text[names[0].end() : ends[0]]
-    stems = _stems(key) if _LETTERS.search(key) else _NO_STEMS
-    is_named = len(stems) > 0 and bool(is_among(stems, question.content).all())
-    return _Row(is_named, cells, held, held | is_among(question.content, words.stem[named]))
-
-
-def _names_asked(question: Words, names: Collection[str]) -> set[str]:
-    """Return the names that a question holds as a whole, but for units in brackets, and not as a part of another."""
-    stems = {name: frozenset(_stems(_BRACKETS.sub("", name)).tolist()) for name in names}
-    asked = {name: found for name, found in stems.items() if found and found <= {*question.content.tolist()}}
-    return {name for name, found in asked.items() if not any(found < other for other in asked.values())}
-
-
-def _lacks_total(question: Words, passages: Sequence[Passage]) -> bool:
-    """Whether a question asks for a total or a mean of several rows, and no passage that holds them speaks of one."""
-    asked = question.content[is_among(question.content, _stems(_TOTALS))]
-    told = {f"{above(passage)}\n{passage.text}" for passage in passages} if len(asked) and len(passages) > 1 else set()
-    return bool(told) and not any(is_among(asked, _stems(_OF_TOTAL.sub("", text))).any() for text in told)
-
-
-def _names_unknown(question: Words, entries: Sequence[Entry]) -> bool:
-    """Whether a question has a name that is in no passage: a word with a capital letter, but for its first one."""
-    named = (question.static[:, CAPITAL] > 0) & ~question.stop & (np.arange(len(question)) > 0)
-    known = [np.concatenate([entry.prepared.words.stem, entry.prepared.title]) for entry in entries]
-    return not is_among(question.stem[named], np.concatenate(known)).all()
-
-
-def _of_rows(question: Words, entries: Sequence[Entry], kept: Sequence[int]) -> list[int]:
-    """Leave out a row that holds only some of the question's words that another row of the table holds.
-
-    Of a list of labels with their values ("- Adults: 5 crowns"), the labels count, where they hold such words; among
-    values in numbers, also where they hold none. A line with cells is a row as well, but not the head above them.
-    """
-    tables: dict[tuple[object, ...], dict[int, NDArray[np.bool_]]] = defaultdict(dict)
-    for i in kept:
-        passage, words = entries[i].passage, entries[i].prepared.words
-        start = passage.text.rfind("\n", 0, entries[i].candidate.start) + 1
-        place = passage.metadata.get("source", passage.id), passage.metadata.get("section")
-        row, item = _ROW.match(passage.text, start), _item_at(passage.text, start)
-        if row is not None and row.end() - start <= _LONGEST:
-            tables[(*place, "a row")][i] = is_among(question.content, words.stem[words.within(start, row.end())])
-        elif (cells := _cells_at(passage.text, start)) is not None:
-            tables[(*place, "cells")][i] = is_among(question.content, words.stem[words.within(*cells)])
-        elif item is not None and entries[i].candidate.end <= item.end():
-            held = is_among(question.content, words.stem[words.within(*item.span(2))])
-            if held.any():
-                tables[(*place, "a label")][i] = held
-            value = words.stem[words.within(*item.span(3))]
-            if _NUMBER.search(item[3]) and not is_among(question.content, value).any():
-                tables[(*place, "a number")][i] = held
-    poorer = {i for rows in tables.values() for i in rows.keys() - _fullest(rows)}
-    return [i for i in kept if i not in poorer]
-
-
-def _of_labels(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> list[int]:
-    """Leave out items of other labels where a question asks for the value of one: "What is the default of max_size?".
-
-    Items with a word of the question stay, and those of lists without this label, unless the lists are alike.
-    """
-    items: dict[int, re.Match[str]] = {}
-    for i in kept:
-        text = entries[i].passage.text
-        item = _item_at(text, text.rfind("\n", 0, entries[i].candidate.start) + 1)
-        if item is not None and entries[i].candidate.end <= item.end():
-            items[i] = item
-    lists: dict[object, set[frozenset[str]]] = defaultdict(set)
-    for passage in (entry.passage for entry in entries if items):
-        lists[passage.metadata.get("source", passage.id)].add(_labels(passage.text))
-    others: set[int] = set()
-    for i, item in items.items():
-        passage, words = entries[i].passage, entries[i].prepared.words
-        own = _labels(passage.text)
-        alike = [one for one in lists[passage.metadata.get("source", passage.id)] if not own.isdisjoint(one)]
-        if any(_asks_value(asked, label) for label in frozenset().union(*alike)):
-            told = words.stem[words.within(item.start(2), item.end(3))]
-            if not (_asks_value(asked, item[2]) or is_among(asked.words.content, told).any()):
-                others.add(i)
-    return [i for i in kept if i not in others]
-
-
-@lru_cache(maxsize=256)
-def _labels(text: str) -> frozenset[str]:
-    """Return the labels of the items in a text."""
-    starts = [0, *(line.end() for line in re.finditer("\n", text))]
-    return frozenset(item[2] for start in starts if (item := _item_at(text, start)) is not None)
-
-
-def _asks_value(asked: Asked, label: str) -> bool:
-    """Whether a question begins with a label, but for what, which and function words behind them."""
-    named, words = words_of(label, np.zeros(RARITY_BUCKETS, np.float32)), asked.words
-    if not (len(named.content) or label.casefold() in _LABELS_OF_ANYTHING):
-        return False
-    for at in range(len(words) - len(named) + 1):
-        if (words.stem[at : at + len(named)] == named.stem).all():
-            return at == 0 or _ASKS_WHICH.match(asked.text) is not None
-        if not words.stop[at]:
-            break
-    return False
-
-
-def _item_at(text: str, start: int) -> re.Match[str] | None:
-    """Return the match of a line that is an item of a list of labels; one without a bullet has another beside it."""
-    item = _ITEM.match(text, start)
-    if item is None or item[1]:
-        return item
-    before = text.rfind("\n", 0, max(0, start - 1)) + 1
-    beside = (_ITEM.match(text, before) if start else None, _ITEM.match(text, item.end() + 1))
-    return item if any(beside) else None
-
-
-def _cells_at(text: str, start: int) -> tuple[int, int] | None:
-    """Return the range of a line of cells side by side, parted by tabs or wide gaps.
-
-    ``None`` for a table's head, and for a label with prose behind it, which may speak of what other labels name.
-    """
-    cells = _CELLS.match(text, start)
-    if cells is None or cells.end() - start > _LONGEST:
-        return None
-    above = text[text.rfind("\n", 0, max(0, start - 1)) + 1 : max(0, start - 1)]
-    single = not _GAP.search(cells[1])
-    is_head = not single and not _GAP.search(above)
-    return None if is_head or (single and len(cells[1]) > _LONGEST_VALUE) else cells.span()
-
-
-def _fullest(held: Mapping[int, NDArray[np.bool_]]) -> list[int]:
-    """Return the numbers of those that hold more than a part of what another one holds."""
-    return [i for i, one in held.items() if not any((o >= one).all() and (o > one).any() for o in held.values())]
+    return question.content[~is_among(question.content, stems_of(_GENERIC))]

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from shared_core.reading.word_lists import word_list
+from shared_core.reading.language import word_list
 from shared_core.retrieval.minilm import LIGATURES
 
 TOKEN_FEATURES = 21

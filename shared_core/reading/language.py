@@ -1,14 +1,27 @@
-"""Detect whether the reader can judge a text, which it can do in English only."""
+"""Read the lists of words that texts are compared with, and detect English, the only language the reader can judge."""
 
 from __future__ import annotations
 
 import re
 import threading
+import tomllib
 from functools import lru_cache
+from importlib import resources
 from typing import Any
 
 from shared_core.errors import MissingDependencyError
-from shared_core.reading.word_lists import word_list
+
+_LISTS = tomllib.loads(resources.files("shared_core.reading").joinpath("word_lists.toml").read_text("utf-8"))
+
+
+def word_list(name: str) -> frozenset[str]:
+    """Return the words of a list.
+
+    >>> "january" in word_list("dates")
+    True
+    """
+    return frozenset(_LISTS[name].split())
+
 
 _ENGLISH = frozenset({"en", "pcm", "sco", "jam"})  # and languages so similar that English is mistaken for them
 _OTHER_LANGUAGE = 0.12

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from shared_core.reading.features import stem
-from shared_core.reading.word_lists import word_list
+from shared_core.reading.language import word_list
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)*")
 _GREETINGS, _BESIDE_GREETINGS = word_list("greetings"), word_list("beside_greetings")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from string import ascii_lowercase
 
 from shared_core.reading.features import STOP_WORDS, stem
-from shared_core.reading.word_lists import word_list
+from shared_core.reading.language import word_list
 from shared_core.types import Passage
 
 LEAST = 5

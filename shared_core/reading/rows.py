@@ -1,0 +1,257 @@
+"""Leave out what is about another row of a table, or another label of a list, than the question."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shared_core.reading.candidates import Candidate
+from shared_core.reading.features import CAPITAL, RARITY_BUCKETS, Words, is_among, words_of
+from shared_core.reading.prepared import Asked, Prepared
+from shared_core.types import Passage
+
+_ROW = re.compile(r"[ \t]*\|[^\n]*\|[ \t]*$", re.MULTILINE)
+_NAME = re.compile(r"(?:^[ \t]*|; )([^:;|\n]{1,80}+): ", re.MULTILINE)
+_BRACKETS = re.compile(r"\([^()]*\)")
+_LETTERS = re.compile(r"[^\W\d_]{2}")
+_OF_TOTAL = re.compile(r"(?:\bof|%)[ ](?:the[ ])?total\b", re.IGNORECASE)
+_TOTALS = "total sum altogether overall combined average"
+_EMPTY = re.compile(r"[-–—?]*|n/?a", re.IGNORECASE)
+_ITEM = re.compile(r"[ \t]*(?:([-*•+])[ \t]+|(?=[^\W_]))([^\n:|]{2,60}):[ \t]+([^\n:|]{1,60})$", re.MULTILINE)
+_NUMBER = re.compile(r"\d|\bfree\b", re.IGNORECASE)
+_CELLS = re.compile(r"[^\t\n]*?\S(?:\t+| {3,})(?=\S)([^\n]*)")
+_GAP = re.compile(r"\S(?:\t| {3,})\S")
+_ASKS_WHICH = re.compile(r"what\b|which\b|tell me\b", re.IGNORECASE)
+_LABELS_OF_ANYTHING = "name", "type", "kind"
+"""Function words that are labels."""
+NO_STEMS = np.zeros(0, np.int64)
+_LONGEST_VALUE = 40
+"""Characters of what stands behind a label at most, if it is no prose."""
+_LONGEST, _LONGEST_CELL = 240, 80
+"""Characters of a table's row, or of each of its cells, at most; longer ones hold prose, which may speak of a thing
+without its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A candidate with its passage, as it is and as prepared."""
+
+    passage: Passage
+    prepared: Prepared
+    candidate: Candidate
+
+
+class _Row(NamedTuple):
+    """A row of a table with named cells.
+
+    Attributes:
+        named: whether the question has the whole first cell, a name.
+        cells: the names of those that are filled.
+        values: of each word of the question whether it is in the values; ``all``: or in the names.
+    """
+
+    named: bool
+    cells: frozenset[str]
+    values: NDArray[np.bool_]
+    all: NDArray[np.bool_]
+
+
+def above(passage: Passage) -> str:
+    """Return what stands above a passage: its title and the headings of its section."""
+    return f"{passage.title}\n{passage.metadata.get('section', '')}"
+
+
+@lru_cache(maxsize=4096)
+def stems_of(name: str) -> NDArray[np.int64]:
+    """Return the codes of the stems of a name's content words."""
+    return words_of(name, np.zeros(RARITY_BUCKETS, np.float32)).content
+
+
+def of_named_rows(question: Words, entries: Sequence[Entry], kept: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Leave out a row that holds only some of the question's words that another row of the table holds.
+
+    Values count before the names of columns, which all rows have: of "last counted in Hull" it is Hull that tells rows
+    apart. Also return those of which the question asks for a cell that is empty, and all rows of a table if it asks for
+    a cell of something whose name no passage has, or for a total that is not given.
+    """
+    tables: dict[object, list[dict[int, _Row]]] = defaultdict(list)
+    for i in kept:
+        passage = entries[i].passage
+        if (row := _row_of(entries[i], question)) is not None:
+            found = tables[passage.metadata.get("source", passage.id), passage.metadata.get("section")]
+            alike = [rows for rows in found if any(not row.cells.isdisjoint(other.cells) for other in rows.values())]
+            if not alike:
+                found.append({})
+            (alike or found[-1:])[0][i] = row
+    poorer: set[int] = set()
+    empty: list[int] = []
+    for rows in chain.from_iterable(tables.values()):
+        fullest, without = _of_table(question, rows, entries)
+        poorer |= rows.keys() - set(fullest)
+        empty += without
+    return [i for i in kept if i not in poorer], empty
+
+
+def _of_table(question: Words, rows: Mapping[int, _Row], entries: Sequence[Entry]) -> tuple[list[int], list[int]]:
+    """Return the rows of one table that may be asked about, and those of them that have no answer."""
+    fullest = [i for i, row in rows.items() if row.named] or [*rows]
+    fullest = find_fullest({i: rows[i].values for i in fullest})
+    fullest = find_fullest({i: rows[i].all for i in fullest})
+    wanted = _names_asked(question, frozenset().union(*(row.cells for row in rows.values())))
+    if any(row.values.any() for row in rows.values()):
+        return fullest, [i for i in fullest if rows[i].values.any() and not wanted <= rows[i].cells]
+    # nothing tells the rows apart
+    unknown = bool(wanted) and _names_unknown(question, entries)
+    return fullest, fullest if unknown or _lacks_total(question, [entries[i].passage for i in rows]) else []
+
+
+def _row_of(entry: Entry, question: Words) -> _Row | None:
+    """Return a candidate as a row of named cells; ``None`` if it is none, or holds prose."""
+    text, start, end = entry.passage.text, entry.candidate.start, entry.candidate.end
+    names = list(_NAME.finditer(text, start, end))
+    if "\n" in text[start:end] and (end - start < len(text.strip()) or "row" not in entry.passage.metadata):
+        return None
+    if not names or names[-1].start() == start:  # there is a name behind the first cell
+        return None
+    ends = [*(name.start() for name in names[1:]), end]
+    if end - start > _LONGEST and max(b - a.end() for a, b in zip(names, ends)) > _LONGEST_CELL:
+        return None
+    cells = frozenset(m[1] for m, b in zip(names, ends) if not _EMPTY.fullmatch(text[m.end() : b].strip()))
+    words = entry.prepared.words
+    named = words.within(start, end) & np.logical_or.reduce([words.within(*name.span(1)) for name in names])
+    held = is_among(question.content, words.stem[words.within(start, end) & ~named])
+    key = text[start : names[0].start()] or text[names[0].end() : ends[0]]
+    stems = stems_of(key) if _LETTERS.search(key) else NO_STEMS
+    is_named = len(stems) > 0 and bool(is_among(stems, question.content).all())
+    return _Row(is_named, cells, held, held | is_among(question.content, words.stem[named]))
+
+
+def _names_asked(question: Words, names: Collection[str]) -> set[str]:
+    """Return the names that a question holds as a whole, but for units in brackets, and not as a part of another."""
+    stems = {name: frozenset(stems_of(_BRACKETS.sub("", name)).tolist()) for name in names}
+    asked = {name: found for name, found in stems.items() if found and found <= {*question.content.tolist()}}
+    return {name for name, found in asked.items() if not any(found < other for other in asked.values())}
+
+
+def _lacks_total(question: Words, passages: Sequence[Passage]) -> bool:
+    """Whether a question asks for a total or a mean of several rows, and no passage that holds them speaks of one."""
+    asked = question.content[is_among(question.content, stems_of(_TOTALS))]
+    told = {f"{above(passage)}\n{passage.text}" for passage in passages} if len(asked) and len(passages) > 1 else set()
+    return bool(told) and not any(is_among(asked, stems_of(_OF_TOTAL.sub("", text))).any() for text in told)
+
+
+def _names_unknown(question: Words, entries: Sequence[Entry]) -> bool:
+    """Whether a question has a name that is in no passage: a word with a capital letter, but for its first one."""
+    named = (question.static[:, CAPITAL] > 0) & ~question.stop & (np.arange(len(question)) > 0)
+    known = [np.concatenate([entry.prepared.words.stem, entry.prepared.title]) for entry in entries]
+    return not is_among(question.stem[named], np.concatenate(known)).all()
+
+
+def of_rows(question: Words, entries: Sequence[Entry], kept: Sequence[int]) -> list[int]:
+    """Leave out a row that holds only some of the question's words that another row of the table holds.
+
+    Of a list of labels with their values ("- Adults: 5 crowns"), the labels count, where they hold such words; among
+    values in numbers, also where they hold none. A line with cells is a row as well, but not the head above them.
+    """
+    tables: dict[tuple[object, ...], dict[int, NDArray[np.bool_]]] = defaultdict(dict)
+    for i in kept:
+        passage, words = entries[i].passage, entries[i].prepared.words
+        start = passage.text.rfind("\n", 0, entries[i].candidate.start) + 1
+        place = passage.metadata.get("source", passage.id), passage.metadata.get("section")
+        row, item = _ROW.match(passage.text, start), _item_at(passage.text, start)
+        if row is not None and row.end() - start <= _LONGEST:
+            tables[(*place, "a row")][i] = is_among(question.content, words.stem[words.within(start, row.end())])
+        elif (cells := _cells_at(passage.text, start)) is not None:
+            tables[(*place, "cells")][i] = is_among(question.content, words.stem[words.within(*cells)])
+        elif item is not None and entries[i].candidate.end <= item.end():
+            held = is_among(question.content, words.stem[words.within(*item.span(2))])
+            if held.any():
+                tables[(*place, "a label")][i] = held
+            value = words.stem[words.within(*item.span(3))]
+            if _NUMBER.search(item[3]) and not is_among(question.content, value).any():
+                tables[(*place, "a number")][i] = held
+    poorer = {i for rows in tables.values() for i in rows.keys() - find_fullest(rows)}
+    return [i for i in kept if i not in poorer]
+
+
+def of_labels(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> list[int]:
+    """Leave out items of other labels where a question asks for the value of one: "What is the default of max_size?".
+
+    Items with a word of the question stay, and those of lists without this label, unless the lists are alike.
+    """
+    items: dict[int, re.Match[str]] = {}
+    for i in kept:
+        text = entries[i].passage.text
+        item = _item_at(text, text.rfind("\n", 0, entries[i].candidate.start) + 1)
+        if item is not None and entries[i].candidate.end <= item.end():
+            items[i] = item
+    lists: dict[object, set[frozenset[str]]] = defaultdict(set)
+    for passage in (entry.passage for entry in entries if items):
+        lists[passage.metadata.get("source", passage.id)].add(_labels(passage.text))
+    others: set[int] = set()
+    for i, item in items.items():
+        passage, words = entries[i].passage, entries[i].prepared.words
+        own = _labels(passage.text)
+        alike = [one for one in lists[passage.metadata.get("source", passage.id)] if not own.isdisjoint(one)]
+        if any(_asks_value(asked, label) for label in frozenset().union(*alike)):
+            told = words.stem[words.within(item.start(2), item.end(3))]
+            if not (_asks_value(asked, item[2]) or is_among(asked.words.content, told).any()):
+                others.add(i)
+    return [i for i in kept if i not in others]
+
+
+@lru_cache(maxsize=256)
+def _labels(text: str) -> frozenset[str]:
+    """Return the labels of the items in a text."""
+    starts = [0, *(line.end() for line in re.finditer("\n", text))]
+    return frozenset(item[2] for start in starts if (item := _item_at(text, start)) is not None)
+
+
+def _asks_value(asked: Asked, label: str) -> bool:
+    """Whether a question begins with a label, but for what, which and function words behind them."""
+    named, words = words_of(label, np.zeros(RARITY_BUCKETS, np.float32)), asked.words
+    if not (len(named.content) or label.casefold() in _LABELS_OF_ANYTHING):
+        return False
+    for at in range(len(words) - len(named) + 1):
+        if (words.stem[at : at + len(named)] == named.stem).all():
+            return at == 0 or _ASKS_WHICH.match(asked.text) is not None
+        if not words.stop[at]:
+            break
+    return False
+
+
+def _item_at(text: str, start: int) -> re.Match[str] | None:
+    """Return the match of a line that is an item of a list of labels; one without a bullet has another beside it."""
+    item = _ITEM.match(text, start)
+    if item is None or item[1]:
+        return item
+    before = text.rfind("\n", 0, max(0, start - 1)) + 1
+    beside = (_ITEM.match(text, before) if start else None, _ITEM.match(text, item.end() + 1))
+    return item if any(beside) else None
+
+
+def _cells_at(text: str, start: int) -> tuple[int, int] | None:
+    """Return the range of a line of cells side by side, parted by tabs or wide gaps.
+
+    ``None`` for a table's head, and for a label with prose behind it, which may speak of what other labels name.
+    """
+    cells = _CELLS.match(text, start)
+    if cells is None or cells.end() - start > _LONGEST:
+        return None
+    above = text[text.rfind("\n", 0, max(0, start - 1)) + 1 : max(0, start - 1)]
+    single = not _GAP.search(cells[1])
+    is_head = not single and not _GAP.search(above)
+    return None if is_head or (single and len(cells[1]) > _LONGEST_VALUE) else cells.span()
+
+
+def find_fullest(held: Mapping[int, NDArray[np.bool_]]) -> list[int]:
+    """Return the numbers of those that hold more than a part of what another one holds."""
+    return [i for i, one in held.items() if not any((o >= one).all() and (o > one).any() for o in held.values())]
