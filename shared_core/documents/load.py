@@ -280,8 +280,12 @@ def _extract(kind: str, data: bytes, options: LoadOptions, budget: Budget) -> tu
         from shared_core.documents.loaders.html import load_html
 
         return kind, load_html(data, options.encoding, budget)
+    if kind == "mbox":
+        from shared_core.documents.loaders.mail import load_mailbox
+
+        return "text", load_mailbox(data, options.encoding, budget)
     if kind == "text":
-        from shared_core.documents.loaders.text import load_mail
+        from shared_core.documents.loaders.mail import load_mail
 
         if (mail := load_mail(data, options.encoding, budget)) is not None:
             return kind, mail

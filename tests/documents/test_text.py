@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from shared_core.errors import DocumentError
 from tests.documents.reading import FILES, read
 
 
@@ -36,6 +37,23 @@ def test_the_underlined_head_of_a_table_is_no_title(gap: str) -> None:
 def test_a_mail_is_known_by_its_head() -> None:
     mail = (FILES / "whole" / "order.eml").read_bytes()
     assert read(mail, "order.txt").text == read(mail, "order.eml").text
+
+
+def test_a_mailbox_holds_mails_with_their_subjects() -> None:
+    mails = [
+        "From ida@a.org Mon Jan  5 10:00:00 2026\nFrom: Ida <ida@a.org>\nSubject: The ferry\n\nIt sails at nine.\n\n"
+        ">From May on it sails at ten.\nFrom here it is far.\n",
+        "From bo@a.org Tue Jan  6 10:00:00 2026\r\nFrom: Bo <bo@a.org>\r\nSubject: =?utf-8?q?Caf=C3=A9?=\r\n"
+        "Content-Transfer-Encoding: base64\r\n\r\nSXQgaXMgY2xvc2VkLg==\r\n",
+        "From odd@a.org Wed Jan  7 10:00:00 2026\nFrom: Odd\nContent-Type: text/plain; charset=utf-8\n\nodd \xff\n",
+    ]
+    document = read("\n".join(mails).encode("latin-1"), "post.mbox")
+    kept = [(s.title, s.metadata, document.text[s.start : s.end].partition("\n\n")[2]) for s in document.segments]
+    first = "It sails at nine.\n\nFrom May on it sails at ten.\nFrom here it is far."
+    assert kept == [("The ferry", {"mail": 1}, first), ("Café", {"mail": 2}, "It is closed.")]
+    assert [p.message[:21] for p in document.problems] == ["mail 3 cannot be read"]
+    with pytest.raises(DocumentError, match="no mail"):
+        read("It sails at nine.", "post.mbox")
 
 
 def test_outlines_and_releases_of_packages_are_sections() -> None:

@@ -14,27 +14,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from shared_core.documents.loaders.extracted import (
+    CELL_GAP,
+    LINE_GAP,
     LOWERED,
+    PARAGRAPH_GAP,
     RAISED,
+    SEPARATORS,
+    SPACE_GAP,
     TERM_LEVEL,
     Extracted,
     Segment,
+    TextRun,
     decode,
+    join_runs,
     one_line,
     without_surrogates,
 )
 from shared_core.documents.loaders.html_zones import Zones, zone_kind
 from shared_core.documents.loaders.limits import CHUNK, Budget, too_much
 from shared_core.documents.loaders.named_rows import CELLS, Table, flatten_cell
-from shared_core.documents.loaders.runs import (
-    CELL_GAP,
-    LINE_GAP,
-    PARAGRAPH_GAP,
-    SEPARATORS,
-    SPACE_GAP,
-    TextRun,
-    join_runs,
-)
 from shared_core.errors import DocumentError, MissingDependencyError
 
 MAX_PAGE_ELEMENTS = 2_000_000

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
-from shared_core.documents.loaders.runs import PARAGRAPH_GAP, TextRun
+from shared_core.documents.loaders.extracted import PARAGRAPH_GAP, TextRun
 
 _ROLES = {
     "main": "main", "navigation": "nav", "banner": "header", "contentinfo": "footer", "complementary": "aside",

@@ -12,8 +12,16 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from shared_core.documents.loaders.extracted import TERM_LEVEL, Heading, one_line
-from shared_core.documents.loaders.runs import CELL_GAP, LINE_GAP, SPACE_GAP, TextRun, join_runs
+from shared_core.documents.loaders.extracted import (
+    CELL_GAP,
+    LINE_GAP,
+    SPACE_GAP,
+    TERM_LEVEL,
+    Heading,
+    TextRun,
+    join_runs,
+    one_line,
+)
 
 CELLS = frozenset(("td", "th"))
 _CELL_LETTERS = 600  # a longer cell belongs to the page's layout rather than to a table
