@@ -51,6 +51,7 @@ def test_a_mailbox_holds_mails_with_their_subjects() -> None:
     kept = [(s.title, s.metadata, document.text[s.start : s.end].partition("\n\n")[2]) for s in document.segments]
     first = "It sails at nine.\n\nFrom May on it sails at ten.\nFrom here it is far."
     assert kept == [("The ferry", {"mail": 1}, first), ("Café", {"mail": 2}, "It is closed.")]
+    assert [(h.level, h.label) for h in document.headings] == [(1, "The ferry"), (1, "Café")]
     assert [p.message[:21] for p in document.problems] == ["mail 3 cannot be read"]
     with pytest.raises(DocumentError, match="no mail"):
         read("It sails at nine.", "post.mbox")

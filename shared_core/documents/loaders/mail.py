@@ -81,7 +81,7 @@ def load_mailbox(data: bytes, fallback: str | None, budget: Budget) -> Extracted
         if found is None:
             problems.append(Problem(f"mail {number} cannot be read{why}", "Save it as a .eml file."))
             continue
-        headings += [heading.moved(length) for heading in found.headings]
+        headings += [Heading(length, length, 1, found.title), *(heading.moved(length) for heading in found.headings)]
         segments.append(Segment(length, length + len(found.text), found.title, {"mail": number}))
         problems += [Problem(f"mail {number}: {p.message}", p.hint) for p in found.problems]
         pieces.append(found.text)
