@@ -35,7 +35,7 @@ from shared_core.documents.loaders.formats import BINARY, PACKED, SUFFIXES, TABL
 from shared_core.documents.loaders.limits import MAX_SECONDS, Budget, read_unpacked
 from shared_core.errors import DocumentError, InputError
 
-LOADER_VERSION = 15
+LOADER_VERSION = 16
 """Increased whenever the same bytes may give another text; an index then reads its files again."""
 
 _OPEN: dict[str, Callable[[IO[bytes]], IO[bytes]]] = {
@@ -325,6 +325,8 @@ def _extract_text(kind: str, text: str, options: LoadOptions, budget: Budget) ->
 
         found = texts.load_notebook(text)
         return (kind, found) if found is not None else ("code", load_other_json(text))
+    if kind == "tex":
+        return "text", texts.load_tex(text)
     if kind in texts.MARKUP:
         return "text", texts.load_markup(text, kind)
     load = {"text": texts.load_text, "rst": texts.load_rst, "subtitles": texts.load_subtitles}
