@@ -137,10 +137,10 @@ def compares_meanings(settings: SelfReflectSettings, context: Abilities) -> bool
 def require_retriever(retriever: object) -> None:
     """Raise InputError if it has no ``retrieve`` method that takes ``k`` (that of LlamaIndex's retrievers does not)."""
     if not _takes_k(getattr(retriever, "retrieve", None)):
-        raise no_retriever(
-            retriever,
-            "It needs retrieve(query, k): see shared_core.retrieval, or use the plugin of your framework.",
-        )
+        hint = "It needs retrieve(query, k): see shared_core.retrieval, or use the plugin of your framework."
+        if callable(getattr(retriever, "retriever", None)):  # a DocumentIndex
+            hint = "Pass what its method retriever() returns."
+        raise no_retriever(retriever, hint)
 
 
 def _takes_k(retrieve: object) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, get_args
 import pytest
 
 from shared_core import SelfReflectEngine, SelfReflectSettings
+from shared_core.documents import DocumentIndex
 from shared_core.errors import (
     AbstainedError,
     EmptyReplyError,
@@ -200,6 +201,12 @@ def test_a_retriever_that_cannot_be_told_a_number_is_refused_when_the_engine_is_
     assert "plugin of your framework" in caught.value.hint
     told: Any = Open()
     assert not SelfReflectEngine(told, reader=FirstSentenceReader(0.9)).answer(QUESTION).abstained
+
+
+def test_an_index_in_place_of_its_retriever_is_refused_with_the_method_to_call() -> None:
+    with pytest.raises(InputError, match="DocumentIndex is not a retriever") as caught:
+        SelfReflectEngine(DocumentIndex(None))  # type: ignore[arg-type]
+    assert "retriever()" in caught.value.hint
 
 
 def test_wrong_parts_are_refused_when_the_engine_is_made() -> None:
