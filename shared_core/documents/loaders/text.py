@@ -88,7 +88,9 @@ _TEX_SHOWN = re.compile(  # as it is
 )
 _TEX_HIDDEN = re.compile(
     r"\\begin\{(?P<block>comment\w*)\}(?:.*?\\end\{(?P=block)\}|.*+)|^[ \t]*%[^\n]*(?:\n|\Z)|(?<!\\)%[^\n]*"
-    r"|\\(?:label|index|[vh]space|pagestyle|thispagestyle|input|include|bibliography\w*|setcounter)\*?\{[^{}]*\}",
+    r"|\\(?:label|index\w*|[vh]space|(?:this)?pagestyle|pagenumbering|input|include|includegraphics|bibliography\w*"
+    r"|addto(?:counter|length)|addcontentsline|set(?:counter|length)|mark(?:both|right)|usepackage)"
+    r"\*?(?:\[[^]\n]{0,200}\])?(?:\{[^{}]*\})+",
     re.DOTALL | re.MULTILINE,
 )
 _TEX_COMMAND = re.compile(
@@ -116,9 +118,17 @@ _TEX_SIGNS |= dict(
     for pair in "ldots=… dots=… times=× pm=± le=≤ leq=≤ ge=≥ geq=≥ ne=≠ neq=≠ approx=≈ cdot=· circ=° degree=° mu=μ "
     "to=→ rightarrow=→ ss=ß ae=æ AE=Æ oe=œ o=ø O=Ø aa=å AA=Å euro=€ pounds=£ S=§ copyright=©".split()
 )
-_TEX_ESCAPED = str.maketrans("%&$#_{}", "\ue000\ue001\ue002\ue003\ue004\ue005\ue006")  # kept apart until the end
+_TEX_ESCAPED = str.maketrans("%&$#_{}\\~`-", "\ue000\ue001\ue002\ue003\ue004\ue005\ue006\ue007\ue008\ue009\ue00a")
+"""Characters that stand for themselves, until the end."""
 _TEX_PLAIN = {value: key for key, value in _TEX_ESCAPED.items()}
 _TEX_SMALL = {"textsuperscript": RAISED, "textsubscript": LOWERED}
+_TEX_FORMULA = re.compile(
+    r"""(?P<dollars>\$\$?)(?:[^$\n]|\n(?![ \t]*\n)){1,1000}+(?P=dollars)
+    | (?<!\\)\\\((?:[^\\]|\\(?![()]))*+\\\) | (?<!\\)\\\[(?:[^\\]|\\(?![][]))*+\\\]
+    | \\begin\{(?P<block>(?:equation|align|gather|multline|eqnarray|displaymath|math)\*?)\}
+      (?:.*?\\end\{(?P=block)\}|.*+)""",
+    re.DOTALL | re.VERBOSE,
+)
 _TEX_DEPTH = 8  # of commands within commands
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _OBJECT = re.compile(r"\[?<[^\n]*>\]?")  # "<Figure size 640x480 with 1 Axes>"
@@ -200,6 +210,7 @@ def _tex_prose(text: str) -> str:
     """Return the text that LaTeX without verbatim blocks prints."""
     text = _TEX_HIDDEN.sub("", text)
     text = re.sub(r"\\([%&$#_{}])", lambda m: m[1].translate(_TEX_ESCAPED), text)
+    text = _TEX_FORMULA.sub(_formula, text)
     text = _TEX_ACCENT.sub(_accented, text)
     for _ in range(_TEX_DEPTH):
         text, count = _TEX_COMMAND.subn(_shown_of_command, text)
@@ -210,6 +221,15 @@ def _tex_prose(text: str) -> str:
     text = _TEX_SIGN.sub(_shown_of_sign, text)
     text = re.sub(r"^[ \t]+", "", text, flags=re.MULTILINE)
     return text.translate(_TEX_PLAIN)
+
+
+def _formula(match: re.Match[str]) -> str:
+    """Return a formula as it is, unless all of its commands are signs: half of one would say something else."""
+    names = re.findall(r"\\([A-Za-z]+)", match[0])
+    plain = (
+        match[0].startswith("$") and all(name in _TEX_SIGNS for name in names) and not re.search(r"[\^{}]", match[0])
+    )
+    return match[0] if plain else match[0].translate(_TEX_ESCAPED)
 
 
 def _accented(match: re.Match[str]) -> str:
