@@ -318,6 +318,10 @@ def _extract_text(kind: str, text: str, options: LoadOptions, budget: Budget) ->
         return "code", load_config(text)
     if kind == "code":
         return kind, Extracted(text)
+    if kind == "tex":
+        from shared_core.documents.loaders.tex import load_tex
+
+        return "text", load_tex(text)
     from shared_core.documents.loaders import text as texts
 
     if kind == "notebook":
@@ -325,8 +329,6 @@ def _extract_text(kind: str, text: str, options: LoadOptions, budget: Budget) ->
 
         found = texts.load_notebook(text)
         return (kind, found) if found is not None else ("code", load_other_json(text))
-    if kind == "tex":
-        return "text", texts.load_tex(text)
     if kind in texts.MARKUP:
         return "text", texts.load_markup(text, kind)
     load = {"text": texts.load_text, "rst": texts.load_rst, "subtitles": texts.load_subtitles}

@@ -20,7 +20,7 @@ from shared_core.lm.base import LanguageModel
 from shared_core.pipelines.decision.question_run import Abilities
 from shared_core.pipelines.gating.choose import choose_estimator
 from shared_core.reading.base import Reader, SupportScorer
-from shared_core.reading.expected import ExpectedShare
+from shared_core.reading.confidence import ExpectedShare
 from shared_core.retrieval.base import Embedder, Retriever
 from shared_core.runtime.flow import LeafRequest, Resources
 from shared_core.settings import SelfReflectSettings

@@ -1,8 +1,13 @@
-"""Probabilities from figures: logistic models fitted once on held-out questions and shipped as plain numbers."""
+"""Probabilities from figures: logistic models fitted once on held-out questions and shipped as plain numbers.
+
+Also the share of questions that the documents answer, on which probabilities depend.
+"""
 
 from __future__ import annotations
 
 import math
+import threading
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,9 +15,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shared_core.errors import CalibrationError
+from shared_core.errors import CalibrationError, InputError
+from shared_core.reading.base import ReadResult
+from shared_core.support.pickling import Portable
 
 _MOST_STEPS = 200
+LEAST_QUESTIONS = 20
+"""Minimum questions before the estimate is used."""
+KEPT_QUESTIONS = 2000
+"""Maximum recent questions in the estimate."""
+USUAL_SHARE = 0.75
+"""Default share: most questions to an app are about its documents."""
 
 
 def sigmoid(z: float) -> float:
@@ -131,3 +144,40 @@ class Logistic:
         ):
             raise CalibrationError("The reader's calibration holds numbers that cannot be used.", hint="Reinstall.")
         return out
+
+
+class ExpectedShare(Portable):
+    """Tracks the share of questions that the documents answer. Thread-safe.
+
+    Args:
+        stated: the share, in (0, 1); ``auto`` begins at ``USUAL_SHARE`` and estimates it from the questions asked
+            (without labels, by expectation maximisation) as soon as ``LEAST_QUESTIONS`` have been. Then what a question
+            is answered with depends on the ones before it.
+
+    Raises:
+        InputError: ``stated`` out of range.
+    """
+
+    def __init__(self, stated: float | str = USUAL_SHARE) -> None:
+        self._estimated = stated == "auto"
+        self._stated = USUAL_SHARE if isinstance(stated, str) else stated
+        if not 0 < self._stated < 1 or (isinstance(stated, str) and not self._estimated):
+            raise InputError(f"The expected share must be in (0, 1) or 'auto', not {stated!r}.", hint="Usual: 0.75.")
+        self._seen: deque[float] = deque(maxlen=KEPT_QUESTIONS)
+        self._value = self._stated
+        self._lock = threading.Lock()
+
+    @property
+    def value(self) -> float:
+        """Current estimate of the share."""
+        return self._value
+
+    def see(self, result: ReadResult) -> None:
+        """Add the result of another question."""
+        if not self._estimated or result.answerable is None or result.expected is None:
+            return
+        with self._lock:
+            # all at one assumed share, whatever was assumed when they were asked
+            self._seen.append(shift(result.answerable, result.expected, self._stated))
+            if len(self._seen) >= LEAST_QUESTIONS:
+                self._value = estimate_share(list(self._seen), self._stated)

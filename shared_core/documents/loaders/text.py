@@ -5,15 +5,12 @@ from __future__ import annotations
 import csv
 import json
 import re
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from html import unescape
 from itertools import pairwise, zip_longest
 from typing import Any
 
 from shared_core.documents.loaders.extracted import (
-    LOWERED,
-    RAISED,
     TERM_LEVEL,
     Extracted,
     Heading,
@@ -81,55 +78,6 @@ MARKUP = {  # blocks that are shown as they are, to the end if nothing closes th
 }
 _ORG_TAGS = re.compile(r":[\w@:]+:")
 _MARKUP_TITLE = re.compile(r"^#\+title:[ \t]*(.+)$", re.MULTILINE | re.IGNORECASE)
-_TEX_TITLE = re.compile(r"\\title(?:\[[^]\n]{0,200}\])?(\{(?:[^{}]|\{[^{}]*\})*\})")
-_TEX_LEVELS = ("part", "chapter", "section", "subsection", "subsubsection", "paragraph")
-_TEX_SHOWN = re.compile(  # as it is
-    r"\\begin\{(?P<block>[vV]erbatim\*?|lstlisting|minted)\}(?P<code>.*?)(?:\\end\{(?P=block)\}|\Z)", re.DOTALL
-)
-_TEX_HIDDEN = re.compile(
-    r"\\begin\{(?P<block>comment\w*)\}(?:.*?\\end\{(?P=block)\}|.*+)|^[ \t]*%[^\n]*(?:\n|\Z)|(?<!\\)%[^\n]*"
-    r"|\\(?:label|index\w*|[vh]space|(?:this)?pagestyle|pagenumbering|input|include|includegraphics|bibliography\w*"
-    r"|addto(?:counter|length)|addcontentsline|set(?:counter|length)|mark(?:both|right)|usepackage)"
-    r"\*?(?:\[[^]\n]{0,200}\])?(?:\{[^{}]*\})+",
-    re.DOTALL | re.MULTILINE,
-)
-_TEX_COMMAND = re.compile(
-    r"\\(?!begin\b|end\b)(?P<name>[A-Za-z]+)\*?(?P<option>\[[^]\n]{0,200}\])?(?P<first>\{[^{}]*\})(?P<rest>(?:\{[^{}]*\})*)"
-)
-_TEX_ACCENT = re.compile(r"""\\(?:(['`^"~=.])[ ]?(?:\{([A-Za-z])\}|([A-Za-z]))|([cvuHkr])\{([A-Za-z])\})""")
-_TEX_ACCENTS = dict(
-    zip("'`^\"~=.cvuHkr", "\u0301\u0300\u0302\u0308\u0303\u0304\u0307\u0327\u030c\u0306\u030b\u0328\u030a", strict=True)
-)
-_TEX_TABLE = re.compile(
-    r"\\begin\{(?P<block>tabular[*xy]?|longtable|supertabular)\}(?:(?P<body>.*?)\\end\{(?P=block)\}|.*+)", re.DOTALL
-)
-_TEX_COLUMNS = re.compile(r"(?:\s*(?:\[[^]\n]{0,200}\]|\{(?:[^{}]|\{[^{}]*\})*\}))+")
-_TEX_ROW_END = re.compile(r"\\\\(?:\[[^]\n]{0,200}\])?|\\tabularnewline\b")
-_TEX_RULE = re.compile(r"\\(?:hline|toprule|midrule|bottomrule|end(?:first|last)?(?:head|foot)|c(?:mid)?rule|cline)\b")
-_TEX_BLOCK = re.compile(r"\\(?:begin|end)\{[^{}]*\}(?:\[[^]\n]{0,200}\])?(?:\{[^{}]*\})*")
-_TEX_TERM = re.compile(r"\\item[ \t]*\[([^]\n]{0,200})\]")
-_TEX_SIGN = re.compile(r"\\(?:([A-Za-z]+)([ \t]?)|\\(?:\[[^]\n]{0,200}\])?|([^A-Za-z]))|[{}$~]|``|''|`|-{2,3}")
-_TEX_SIGNS = {
-    "``": "“", "''": "”", "`": "‘", "--": "–", "---": "—", "~": " ", "\\\\": "\n", "item": "- ",
-    "quad": " ", "qquad": " ", "textbackslash": "\\", "TeX": "TeX", "LaTeX": "LaTeX",
-}  # fmt: skip
-_TEX_SIGNS |= dict(
-    pair.split("=")
-    for pair in "ldots=… dots=… times=× pm=± le=≤ leq=≤ ge=≥ geq=≥ ne=≠ neq=≠ approx=≈ cdot=· circ=° degree=° mu=μ "
-    "to=→ rightarrow=→ ss=ß ae=æ AE=Æ oe=œ o=ø O=Ø aa=å AA=Å euro=€ pounds=£ S=§ copyright=©".split()
-)
-_TEX_ESCAPED = str.maketrans("%&$#_{}\\~`-", "\ue000\ue001\ue002\ue003\ue004\ue005\ue006\ue007\ue008\ue009\ue00a")
-"""Characters that stand for themselves, until the end."""
-_TEX_PLAIN = {value: key for key, value in _TEX_ESCAPED.items()}
-_TEX_SMALL = {"textsuperscript": RAISED, "textsubscript": LOWERED}
-_TEX_FORMULA = re.compile(
-    r"""(?P<dollars>\$\$?)(?:[^$\n]|\n(?![ \t]*\n)){1,1000}+(?P=dollars)
-    | (?<!\\)\\\((?:[^\\]|\\(?![()]))*+\\\) | (?<!\\)\\\[(?:[^\\]|\\(?![][]))*+\\\]
-    | \\begin\{(?P<block>(?:equation|align|gather|multline|eqnarray|displaymath|math)\*?)\}
-      (?:.*?\\end\{(?P=block)\}|.*+)""",
-    re.DOTALL | re.VERBOSE,
-)
-_TEX_DEPTH = 8  # of commands within commands
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _OBJECT = re.compile(r"\[?<[^\n]*>\]?")  # "<Figure size 640x480 with 1 Axes>"
 MAX_NOTEBOOK_CHARACTERS = 32 * 2**20
@@ -187,100 +135,6 @@ def load_markup(text: str, kind: str) -> Extracted:
     title = _label(named[1], kind) if named else _title(plain.text, titles) if titles else plain.title
     terms = [heading for heading in plain.headings if heading.level >= TERM_LEVEL or not titles]
     return Extracted(plain.text, title, tuple(sorted([*titles, *terms])))
-
-
-def load_tex(text: str) -> Extracted:
-    """Read LaTeX as Markdown: what a page shows of its body, with headings, lists and tables; code is kept as it is."""
-    text = text.replace("\r\n", "\n").translate(dict.fromkeys(_TEX_PLAIN))
-    named = _TEX_TITLE.search(text)
-    _, begun, body = text.partition(r"\begin{document}")
-    text = body.partition(r"\end{document}")[0] if begun else text
-    pieces: list[str] = []
-    last = 0
-    for shown in _TEX_SHOWN.finditer(text):
-        pieces += _tex_prose(text[last : shown.start()]), f"\n```\n{shown['code'].strip()}\n```\n"
-        last = shown.end()
-    text = "".join([*pieces, _tex_prose(text[last:])])
-    text, headings = read_markdown(re.sub(r"\n(?:[ \t]*\n){2,}", "\n\n", text).strip("\n"))
-    title = one_line(_tex_prose(named[1])) if named else _title(text, headings) if headings else first_line_title(text)
-    return Extracted(text, title, tuple(headings))
-
-
-def _tex_prose(text: str) -> str:
-    """Return the text that LaTeX without verbatim blocks prints."""
-    text = _TEX_HIDDEN.sub("", text)
-    text = re.sub(r"\\([%&$#_{}])", lambda m: m[1].translate(_TEX_ESCAPED), text)
-    text = _TEX_FORMULA.sub(_formula, text)
-    text = _TEX_ACCENT.sub(_accented, text)
-    for _ in range(_TEX_DEPTH):
-        text, count = _TEX_COMMAND.subn(_shown_of_command, text)
-        if not count:
-            break
-    text = _TEX_TABLE.sub(_tex_table, text)
-    text = _TEX_TERM.sub(r"- \1:", _TEX_BLOCK.sub("", text))
-    text = _TEX_SIGN.sub(_shown_of_sign, text)
-    text = re.sub(r"^[ \t]+", "", text, flags=re.MULTILINE)
-    return text.translate(_TEX_PLAIN)
-
-
-def _formula(match: re.Match[str]) -> str:
-    """Return a formula as it is, unless all of its commands are signs: half of one would say something else."""
-    names = re.findall(r"\\([A-Za-z]+)", match[0])
-    plain = (
-        match[0].startswith("$") and all(name in _TEX_SIGNS for name in names) and not re.search(r"[\^{}]", match[0])
-    )
-    return match[0] if plain else match[0].translate(_TEX_ESCAPED)
-
-
-def _accented(match: re.Match[str]) -> str:
-    mark, letter = match[1] or match[4], match[2] or match[3] or match[5]
-    return unicodedata.normalize("NFC", letter + _TEX_ACCENTS[mark])
-
-
-def _shown_of_command(command: re.Match[str]) -> str:
-    name, first, rest = command["name"], command["first"][1:-1], command["rest"]
-    arguments = [first, *rest[1:-1].split("}{")] if rest else [first]
-    if name in _TEX_LEVELS:
-        return f"\n\n{'#' * (_TEX_LEVELS.index(name) + 1)} {one_line(first)}\n\n{rest}"
-    if not first:
-        return _TEX_SIGNS.get(name, "") + rest
-    if name in _TEX_SMALL:
-        return first.translate(_TEX_SMALL[name]) + rest
-    if name == "multicolumn" and first.isdecimal():
-        return arguments[-1] + "&" * (min(int(first), 100) - 1)
-    if name in ("href", "multirow", "textcolor", "parbox", "raisebox"):
-        return arguments[-1]
-    if name.endswith(("ref", "cite", "citep", "citet")):
-        return f"[{first}]{rest}"
-    if name == "caption":
-        return f"\n\n{first}\n\n{rest}"
-    return f"{' (' if name == 'footnote' else ''}{first}{')' if name == 'footnote' else ''}{rest}"
-
-
-def _tex_table(table: re.Match[str]) -> str:
-    """Return the rows of a table; the first one names the columns if it has words and a rule below it."""
-    if table["body"] is None:
-        return table[0]
-    columns = _TEX_COLUMNS.match(table["body"])
-    rows: list[list[str]] = []
-    ruled = False
-    for row in _TEX_ROW_END.split(table["body"][columns.end() if columns else 0 :]):
-        ruled = ruled or (len(rows) == 1 and _TEX_RULE.match(row.strip()) is not None)
-        cells = [one_line(cell.replace("|", "/")) for cell in _TEX_RULE.sub("", row).split("&")]
-        if any(cells) and not (rows and cells == rows[0]):  # the head of the next page
-            rows.append(cells)
-    lines = [f"| {' | '.join(cells)} |" for cells in rows]
-    if ruled and all(any(c.isalpha() for c in cell) for cell in rows[0][1:]) and not rows[0][0].isdecimal():
-        lines.insert(1, "|" + " - |" * len(rows[0]))
-    return "\n\n{}\n\n".format("\n".join(lines))
-
-
-def _shown_of_sign(sign: re.Match[str]) -> str:
-    if sign[1]:
-        return _TEX_SIGNS[sign[1]].rstrip() + sign[2] if sign[1] in _TEX_SIGNS else ""
-    if sign[3]:
-        return " " if sign[3] in ",;: " else ""
-    return _TEX_SIGNS.get(sign[0][:2] if sign[0].startswith("\\") else sign[0], "")
 
 
 def _level(mark: str) -> int:

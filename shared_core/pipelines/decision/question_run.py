@@ -14,7 +14,7 @@ from shared_core.lm.base import Capabilities, LanguageModel
 from shared_core.lm.identity import identity_of
 from shared_core.pipelines.decision.reasons import limit_reason
 from shared_core.pipelines.decision.trust import ModelTrust
-from shared_core.reading.expected import ExpectedShare
+from shared_core.reading.confidence import ExpectedShare
 from shared_core.runtime.flow import Flow, LeafRequest, Report, Resources, Retrieve, Together
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Decided, Decision, MetadataValue, Passage, Retrieved

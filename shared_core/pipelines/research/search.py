@@ -24,7 +24,7 @@ from shared_core.pipelines.research.asking import Fact, spoken, write_prompt
 from shared_core.pipelines.research.claims import Candidate, Splits, shown_scores, split
 from shared_core.pipelines.research.evaluate import evaluate, self_evaluation_of
 from shared_core.pipelines.support import support_method
-from shared_core.reading.expected import ExpectedShare
+from shared_core.reading.confidence import ExpectedShare
 from shared_core.retrieval import BM25Retriever
 from shared_core.runtime.flow import Flow, Generate, Judge, Request, intercept
 from shared_core.settings import ResearchSettings
