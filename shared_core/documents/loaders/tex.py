@@ -11,10 +11,17 @@ from shared_core.documents.loaders.markdown import read_markdown
 _TITLE = re.compile(r"\\title(?:\[[^]\n]{0,200}\])?(\{(?:[^{}]|\{[^{}]*\})*\})")
 _LEVELS = ("part", "chapter", "section", "subsection", "subsubsection", "paragraph")
 _SHOWN = re.compile(  # as it is
-    r"\\begin\{(?P<block>[vV]erbatim\*?|lstlisting|minted)\}(?P<code>.*?)(?:\\end\{(?P=block)\}|\Z)", re.DOTALL
+    r"\\begin\{(?P<block>[vV]erbatim\*?|lstlisting|minted)\}(?:\[[^]\n]{0,200}\])?(?P<code>.*?)(?:\\end\{(?P=block)\}|\Z)",
+    re.DOTALL,
+)
+_LITERAL = re.compile(  # within a line; the target of a link may hold a percent sign
+    r"\\(?:verb\*?|lstinline)(?P<end>[^\sA-Za-z*{])(?P<code>[^\n]{0,500}?)(?P=end)"
+    r"|\\(?:url|path|nolinkurl)\{(?P<url>[^{}\n]*)\}|(?P<link>\\href\{[^{}\n]*\})"
 )
 _HIDDEN = re.compile(
-    r"\\begin\{(?P<block>comment\w*)\}(?:.*?\\end\{(?P=block)\}|.*+)|^[ \t]*%[^\n]*(?:\n|\Z)|(?<!\\)%[^\n]*"
+    r"\\begin\{(?P<block>comment\w*)\}(?:.*?\\end\{(?P=block)\}|.*+)|^[ \t]*%[^\n]*(?:\n|\Z)"
+    r"|(?<!\\)(?P<kept>(?:\\\\)*+)%[^\n]*|\\(?:(?:re)?new|provide)command\*?\{?\\\w+\}?(?:\[[^]\n]{0,200}\])*"
+    r"\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}"
     r"|\\(?:label|index\w*|[vh]space|(?:this)?pagestyle|pagenumbering|input|include|includegraphics|bibliography\w*"
     r"|addto(?:counter|length)|addcontentsline|set(?:counter|length)|mark(?:both|right)|usepackage)"
     r"\*?(?:\[[^]\n]{0,200}\])?(?:\{[^{}]*\})+",
@@ -23,7 +30,9 @@ _HIDDEN = re.compile(
 _COMMAND = re.compile(
     r"\\(?!begin\b|end\b)(?P<name>[A-Za-z]+)\*?(?P<option>\[[^]\n]{0,200}\])?(?P<first>\{[^{}]*\})(?P<rest>(?:\{[^{}]*\})*)"
 )
-_ACCENT = re.compile(r"""\\(?:(['`^"~=.])[ ]?(?:\{([A-Za-z])\}|([A-Za-z]))|([cvuHkr])\{([A-Za-z])\})""")
+_ACCENT = re.compile(
+    r"""\\(?:(['`^"~=.])[ ]?(?:\{\\?([A-Za-z])\}|\\?([ij])(?![A-Za-z])|([A-Za-z]))|([cvuHkr])\{\\?([A-Za-z])\})"""
+)
 _ACCENTS = dict(
     zip("'`^\"~=.cvuHkr", "\u0301\u0300\u0302\u0308\u0303\u0304\u0307\u0327\u030c\u0306\u030b\u0328\u030a", strict=True)
 )
@@ -42,8 +51,10 @@ _SIGNS = {
 }  # fmt: skip
 _SIGNS |= dict(
     pair.split("=")
-    for pair in "ldots=… dots=… times=× pm=± le=≤ leq=≤ ge=≥ geq=≥ ne=≠ neq=≠ approx=≈ cdot=· circ=° degree=° mu=μ "
-    "to=→ rightarrow=→ ss=ß ae=æ AE=Æ oe=œ o=ø O=Ø aa=å AA=Å euro=€ pounds=£ S=§ copyright=©".split()
+    for pair in "ldots=… dots=… times=× pm=± le=≤ leq=≤ ge=≥ geq=≥ ne=≠ neq=≠ approx=≈ cdot=· circ=° "
+    "degree=° mu=μ textdegree=° textendash=– textemdash=— textbar=| textasciitilde=~ to=→ "
+    "rightarrow=→ ss=ß ae=æ AE=Æ oe=œ o=ø O=Ø aa=å AA=Å euro=€ pounds=£ S=§ copyright=© i=i "
+    "j=j slash=/ textquotesingle=' guillemotleft=« guillemotright=» degreeCelsius=°C".split()
 )
 _ESCAPED = str.maketrans("%&$#_{}\\~`-", "\ue000\ue001\ue002\ue003\ue004\ue005\ue006\ue007\ue008\ue009\ue00a")
 """Characters that stand for themselves, until the end."""
@@ -56,6 +67,15 @@ _FORMULA = re.compile(
       (?:.*?\\end\{(?P=block)\}|.*+)""",
     re.DOTALL | re.VERBOSE,
 )
+_LAYOUT = frozenset(  # commands that print nothing
+    "maketitle tableofcontents listoffigures listoftables newpage clearpage cleardoublepage pagebreak linebreak "
+    "newline noindent indent par centering raggedright raggedleft smallskip medskip bigskip vfill hfill appendix "
+    "frontmatter mainmatter backmatter footnotemark displaystyle left right protect relax bf it tt em sc sf rm sl "
+    "bfseries itshape ttfamily scshape sffamily rmfamily mdseries upshape slshape normalfont tiny scriptsize "
+    "footnotesize small normalsize large Large LARGE huge Huge hline toprule midrule bottomrule printindex "
+    "selectfont makeatletter makeatother null strut sloppy fussy xspace leavevmode".split()
+)
+_TYPEWRITER = ("texttt", "code", "lstinline", "mintinline", "cmd", "file")
 _DEPTH = 8  # of commands within commands
 
 
@@ -82,9 +102,10 @@ def load_tex(text: str) -> Extracted:
 
 def _prose(text: str) -> str:
     """Return the text that LaTeX without verbatim blocks prints."""
-    text = _HIDDEN.sub("", text)
-    text = re.sub(r"\\([%&$#_{}])", lambda m: m[1].translate(_ESCAPED), text)
-    text = _FORMULA.sub(_formula, text)
+    text = _LITERAL.sub(_literal, text)
+    text = _HIDDEN.sub(lambda m: m["kept"] or "", text)
+    text = re.sub(r"\\\\|\\([%&$#_{}])", lambda m: m[1].translate(_ESCAPED) if m[1] else m[0], text)
+    text = _FORMULA.sub(_formula, re.sub(r"\^\{?\\circ\b\}?", "°", text))
     text = _ACCENT.sub(_accented, text)
     for _ in range(_DEPTH):
         text, count = _COMMAND.subn(_command, text)
@@ -92,9 +113,16 @@ def _prose(text: str) -> str:
             break
     text = _TABLE.sub(_table, text)
     text = _TERM.sub(r"- \1:", _BLOCK.sub("", text))
+    text = re.sub(r"(?<![\w-])--(?=[a-z])", "--".translate(_ESCAPED), text)  # an option
     text = _SIGN.sub(_sign, text)
     text = re.sub(r"^[ \t]+", "", text, flags=re.MULTILINE)
     return text.translate(_PLAIN)
+
+
+def _literal(match: re.Match[str]) -> str:
+    if match["link"]:
+        return r"\href{}"  # its text follows
+    return str(match["code"] or match["url"] or "").translate(_ESCAPED)
 
 
 def _formula(match: re.Match[str]) -> str:
@@ -105,7 +133,7 @@ def _formula(match: re.Match[str]) -> str:
 
 
 def _accented(match: re.Match[str]) -> str:
-    mark, letter = match[1] or match[4], match[2] or match[3] or match[5]
+    mark, letter = match[1] or match[5], match[2] or match[3] or match[4] or match[6]
     return unicodedata.normalize("NFC", letter + _ACCENTS[mark])
 
 
@@ -114,13 +142,17 @@ def _command(command: re.Match[str]) -> str:
     arguments = [first, *rest[1:-1].split("}{")] if rest else [first]
     if name in _LEVELS:
         return f"\n\n{'#' * (_LEVELS.index(name) + 1)} {one_line(first)}\n\n{rest}"
+    if name == "href":
+        return arguments[-1]
     if not first:
-        return _SIGNS.get(name, "") + rest
+        return f"\\{name} {rest}" if name not in _SIGNS else _SIGNS[name] + rest
+    if name in _TYPEWRITER:
+        return first.translate(_ESCAPED) + rest
     if name in _SMALL:
         return first.translate(_SMALL[name]) + rest
     if name == "multicolumn" and first.isdecimal():
         return arguments[-1] + "&" * (min(int(first), 100) - 1)
-    if name in ("href", "multirow", "textcolor", "parbox", "raisebox"):
+    if name in ("multirow", "textcolor", "parbox", "raisebox"):
         return arguments[-1]
     if name.endswith(("ref", "cite", "citep", "citet")):
         return f"[{first}]{rest}"
@@ -149,7 +181,9 @@ def _table(table: re.Match[str]) -> str:
 
 def _sign(sign: re.Match[str]) -> str:
     if sign[1]:
-        return _SIGNS[sign[1]].rstrip() + sign[2] if sign[1] in _SIGNS else ""
+        if sign[1] in _SIGNS:
+            return _SIGNS[sign[1]].rstrip() + sign[2]
+        return "" if sign[1] in _LAYOUT else sign[0]  # what is not known may say something
     if sign[3]:
         return " " if sign[3] in ",;: " else ""
     return _SIGNS.get(sign[0][:2] if sign[0].startswith("\\") else sign[0], "")
