@@ -110,7 +110,7 @@ def test_a_worker_that_dies_ends_the_run_and_keeps_what_was_done(tmp_path: Path)
 @pytest.mark.usefixtures("cluster")
 def test_the_command_makes_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = Model([[f"{LIT} {SANK}", LIT]], think=believes(lit="90", sank="20"))
-    monkeypatch.setattr("shared_core.cli.common.build_model", lambda name, url: model.lm)
+    monkeypatch.setattr("shared_core.cli.common.build_model", lambda *_: model.lm)
     questions = tmp_path / "q.jsonl"
     asked = [Question(str(i), f"When was lamp {i} lit?") for i in range(4)]
     questions.write_text("\n".join(json.dumps({"id": q.id, "question": q.question}) for q in asked), "utf-8")
