@@ -16,7 +16,7 @@ from benchmarks.reader.claims import ClaimRow
 from benchmarks.reader.data import Corpus, QuestionRow, Text
 from benchmarks.reader.network import Inputs
 from shared_core.reading.features import QUESTION_FEATURES, TOKEN_FEATURES, Surface, Tokens, surface, words_of
-from shared_core.reading.pieces import Pieces
+from shared_core.reading.network import Pieces
 
 if TYPE_CHECKING:
     from torch import Tensor

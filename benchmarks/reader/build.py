@@ -38,7 +38,7 @@ from benchmarks.reader.look import look
 from benchmarks.reader.network import initial
 from benchmarks.reader.together import join
 from shared_core.errors import InputError
-from shared_core.reading.pieces import PieceTokenizer
+from shared_core.reading.network import PieceTokenizer
 from shared_core.reading.weights import RARITY_STEPS
 from shared_core.retrieval import BM25Retriever
 from shared_core.retrieval.minilm import load_model

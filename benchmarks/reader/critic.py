@@ -20,8 +20,7 @@ from benchmarks.reader.sets import sentences_to_rate
 from shared_core.errors import CalibrationError
 from shared_core.evaluation.metrics.confidence import auroc, expected_calibration_error
 from shared_core.reading.confidence import Logistic
-from shared_core.reading.critic import CriticSupportScorer
-from shared_core.reading.evidence import EVIDENCE_FIGURES
+from shared_core.reading.critic import EVIDENCE_FIGURES, CriticSupportScorer
 
 EACH = 300
 """(evidence, claim) pairs of each source to fit weights on."""

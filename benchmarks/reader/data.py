@@ -24,7 +24,7 @@ from rich.progress import track
 from shared_core.citation.sentences import split_sentences
 from shared_core.evaluation.metrics.qa import contains_answer
 from shared_core.reading.features import RARITY_BUCKETS, Tokens, Words, words_of
-from shared_core.reading.pieces import Pieces, PieceTokenizer
+from shared_core.reading.network import Pieces, PieceTokenizer
 from shared_core.types import Passage
 
 _NAME = re.compile(r"(?<![.?!]\s)(?<!^)\b(?!I\b)[A-Z][\w'’.-]*(?:\s+(?:of\s+|the\s+|de\s+)?[A-Z][\w'’.-]*)*")

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared_core.documents.chunking import Splitter, chunk_document
+from shared_core.documents.chunking import Splitter, chunk_document, is_listing, is_single_word
 from shared_core.documents.load import Document
 from shared_core.documents.loaders.extracted import Heading, Page, Segment
-from shared_core.documents.noise import is_listing, is_single_word
 from shared_core.errors import InputError
 from shared_core.types import Passage
 

@@ -7,8 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from shared_core.reading.base import Verdict, VerdictScorer
-from shared_core.reading.critic import CriticSupportScorer
-from shared_core.reading.evidence import EVIDENCE_FIGURES
+from shared_core.reading.critic import EVIDENCE_FIGURES, CriticSupportScorer
 
 pytest.importorskip("onnxruntime")
 

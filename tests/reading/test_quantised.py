@@ -14,8 +14,7 @@ from benchmarks.reader.export import NETWORK, average, read, write
 from benchmarks.reader.network import Inputs, forward, read_apart, score_cheaply
 from shared_core.errors import InputError
 from shared_core.reading.features import QUESTION_FEATURES, TOKEN_FEATURES, Surface
-from shared_core.reading.network import Network
-from shared_core.reading.pieces import Pieces
+from shared_core.reading.network import Network, Pieces
 from shared_core.reading.weights import WEIGHTS, load_weights
 
 torch = pytest.importorskip("torch")

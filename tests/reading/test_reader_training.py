@@ -36,7 +36,7 @@ from shared_core.reading.conflicts import ABSENT, NEGATION, VALUE
 from shared_core.reading.conflicts import OPPOSITE as TURNED
 from shared_core.reading.extractive import ExtractiveReader
 from shared_core.reading.features import RARITY_BUCKETS, words_of
-from shared_core.reading.pieces import PieceTokenizer
+from shared_core.reading.network import PieceTokenizer
 from shared_core.retrieval.minilm import load_model
 from shared_core.types import Passage
 

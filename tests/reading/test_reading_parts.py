@@ -32,7 +32,7 @@ from shared_core.reading.features import (
     words_of,
 )
 from shared_core.reading.language import is_english
-from shared_core.reading.pieces import MAX_TOKENS, ranges
+from shared_core.reading.network import MAX_TOKENS, ranges
 
 RARITY = np.full(RARITY_BUCKETS, 0.5, dtype=np.float32)
 NO_TITLE = np.zeros(0, dtype=np.int64)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shared_core.training.fused_lora import fuse_lora
+from shared_core.training.base_model import fuse_lora
 
 torch = pytest.importorskip("torch")
 peft = pytest.importorskip("peft")
