@@ -1,7 +1,8 @@
 """Read a file as a document: its text with headings, pages and table rows.
 
 The file's name tells its format (``loaders/formats.py`` lists them): plain text and markup (``.txt .md .rst .tex`` …),
-``.html``, ``.pdf``, ``.docx .pptx .xlsx .epub``, tables (``.csv .tsv .jsonl .json``), notebooks, source files,
+``.html``, ``.pdf``, office documents (``.docx .pptx .xlsx``, ``.doc .ppt .xls``, ``.odt .odp .ods``, ``.rtf``),
+``.epub``, tables (``.csv .tsv .jsonl .json``), notebooks, source files,
 configuration and logs; each of them also compressed as ``.gz`` or ``.bz2``.
 """
 
@@ -31,11 +32,21 @@ from shared_core.documents.loaders.extracted import (
     damaged,
     decode,
 )
-from shared_core.documents.loaders.formats import BINARY, PACKED, SUFFIXES, TABLES, ending, file_format, way_out
+from shared_core.documents.loaders.formats import (
+    BINARY,
+    OFFICE,
+    PACKED,
+    SUFFIXES,
+    TABLES,
+    ending,
+    file_format,
+    office_format,
+    way_out,
+)
 from shared_core.documents.loaders.limits import MAX_SECONDS, Budget, read_unpacked
 from shared_core.errors import DocumentError, InputError
 
-LOADER_VERSION = 16
+LOADER_VERSION = 17
 """Increased whenever the same bytes may give another text; an index then reads its files again."""
 
 _OPEN: dict[str, Callable[[IO[bytes]], IO[bytes]]] = {
@@ -272,6 +283,8 @@ def unpack(data: bytes, packed: str, limit: int, budget: Budget) -> bytes:
 def _extract(kind: str, data: bytes, options: LoadOptions, budget: Budget) -> tuple[str, Extracted]:
     """Return the actual format (JSON may be a table, a notebook or plain code) and the extracted text."""
     # Imported here, so that parsers of formats that are not used cost nothing.
+    if kind in OFFICE:
+        kind = office_format(kind, data)
     if kind in BINARY:
         from shared_core.documents.loaders.isolated import read_isolated
 

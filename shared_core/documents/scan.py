@@ -162,8 +162,8 @@ def _hint_for_none(found: ScanResult) -> str:
 def describe_skipped(endings: Mapping[str, int]) -> str:
     """Describe skipped files.
 
-    >>> describe_skipped({".png": 12, ".xls": 3})
-    '.png 12 (pictures hold no text; scans need OCR (for example ocrmypdf)), .xls 3 (save them as .xlsx)'
+    >>> describe_skipped({".png": 12, ".xlsb": 3})
+    '.png 12 (pictures hold no text; scans need OCR (for example ocrmypdf)), .xlsb 3 (save them as .xlsx)'
     """
     ordered = sorted(endings.items(), key=lambda item: (-item[1], item[0]))
     named = [f"{kind} {count}" + (f" ({way})" if (way := way_out(kind)) else "") for kind, count in ordered]

@@ -105,7 +105,7 @@ def test_what_is_no_readable_file_is_refused(tmp_path: Path, monkeypatch: pytest
         server.bind(str(tmp_path / "socket.txt"))
         assert "socket" in refused(tmp_path / "socket.txt").message
     assert "format" in refused(write(tmp_path, "a.xyz", "hello")).message
-    assert ".xlsx" in refused(write(tmp_path, "a.xls", "hello")).hint
+    assert ".xlsx" in refused(write(tmp_path, "a.xlsb", "hello")).hint
     path = write(tmp_path, "a.txt", "hello")
 
     def deny(*_: object, **__: object) -> None:
@@ -214,15 +214,15 @@ def test_odd_entries_of_a_folder_cost_themselves_only(tmp_path: Path) -> None:
 
 
 def test_what_is_passed_over_is_counted_by_ending(tmp_path: Path) -> None:
-    for name in ("a.txt", "b.xls", "c.xls", "d.PNG", "e.tar.gz", "node_modules/x/readme.md", "binary"):
+    for name in ("a.txt", "b.xlsb", "c.xlsb", "d.PNG", "e.tar.gz", "node_modules/x/readme.md", "binary"):
         write(tmp_path, name, "Some text.")
     write(tmp_path, "env/pyvenv.cfg", "home = /usr")
     write(tmp_path, "env/lib/readme.md", "Some text.")
     found = scan([tmp_path])
     assert [file.source for file in found.files] == ["a.txt"]
-    assert found.skipped_endings == {".xls": 2, ".png": 1, ".tar.gz": 1, "node_modules/": 1, "env/": 1, "no ending": 1}
+    assert found.skipped_endings == {".xlsb": 2, ".png": 1, ".tar.gz": 1, "node_modules/": 1, "env/": 1, "no ending": 1}
     shown = describe_skipped(found.skipped_endings)
-    assert shown.startswith(".xls 2 (save them as .xlsx), ")
+    assert shown.startswith(".xlsb 2 (save them as .xlsx), ")
     assert ".tar.gz 1 (unpack them)" in shown
     assert [file.source for file in scan([tmp_path / "env"]).files] == ["lib/readme.md", "pyvenv.cfg"]  # asked for
 

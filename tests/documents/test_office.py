@@ -291,7 +291,7 @@ def test_bad_documents_are_refused() -> None:
     for kind in ("docx", "pptx", "xlsx", "epub"):
         for data in (b" \n", b"\xef\xbb\xbf", zipped({"x": "y"})):
             assert refuses(data, f"a.{kind}").hint
-    assert "as .docx" in refuses(b"PK", "g.odt").hint
+    assert "as .docx" in refuses(b"PK", "g.pages").hint
 
 
 LAUGHS = (
@@ -421,7 +421,9 @@ def test_text_that_other_libraries_lose_is_kept() -> None:
 
 def test_a_missing_library_is_named_with_the_extra_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(isolated.importlib.util, "find_spec", lambda name: None)
-    for kind, package in (("docx", "office-oxide"), ("xlsx", "office-oxide"), ("epub", "lxml"), ("pdf", "pypdfium2")):
+    for kind, package in (
+        ("docx", "office-oxide"), ("xlsx", "office-oxide"), ("rtf", "lxml"), ("epub", "lxml"), ("pdf", "pypdfium2")
+    ):  # fmt: skip
         with pytest.raises(MissingDependencyError, match=package) as caught:
-            read(docx(paragraph("Some text.")), f"a.{kind}")
+            read(b"{\\rtf1 Text.}" if kind == "rtf" else docx(paragraph("Some text.")), f"a.{kind}")
         assert "documents" in caught.value.hint

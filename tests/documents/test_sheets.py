@@ -80,7 +80,9 @@ def text_of(*rows: tuple[Cell, ...]) -> str:
 
 def test_a_workbook_as_programs_write_it() -> None:
     document = made_by("openpyxl_prices.xlsx")
-    assert headings(document) == [(1, name) for name in ("Price list 2026", "Staff", "Quarter", "Notes")]
+    assert headings(document) == [
+        (1, "Price list 2026"), (2, "Harbour Boats Ltd – price list"), (1, "Staff"), (1, "Quarter"), (1, "Notes")
+    ]  # fmt: skip
     assert (
         "Article: Kayak Auk; Length (m): 4.25; Price: €899.00; Discount: 7.5%; Available from: 2026-04-15; "
         "Open at: 09:00; In stock: FALSE\n" in document.text
@@ -145,4 +147,49 @@ def test_bad_workbooks_are_refused() -> None:
     assert "no text" in refuses(xlsx({"Sheet1": sheet()}), "f.xlsx").message
     assert "damaged" in refuses(xlsx({"Sheet1": "<broken"}), "g.xlsx").message
     assert "damaged" in refuses(xlsx({"Sheet1": LAUGHS}), "h.xlsx").message
-    assert "as .xlsx" in refuses(b"PK", "g.ods").hint
+    assert "as .xlsx" in refuses(b"PK", "g.numbers").hint
+
+
+def test_the_names_of_columns_stand_below_titles() -> None:
+    """Of 284 real workbooks, most have a title and the like above their table."""
+    document = read(
+        xlsx({
+            "Fleet": sheet(
+                ("Fleet of the yard",), ("Printed by:", "I. Berg"), (None,), ("Boats for hire",),
+                ("Boat", "Berth", "Price"), ("Teal", "A4", 12.0), ("Auk", "B1", 9.0),
+            )
+        }),
+        "a.xlsx",
+    )  # fmt: skip
+    assert document.text == (
+        "Fleet\n\nFleet of the yard\n\nPrinted by: I. Berg\n\nBoats for hire\n\n"
+        "Boat: Teal; Berth: A4; Price: 12\n\nBoat: Auk; Berth: B1; Price: 9"
+    )
+    assert headings(document) == [(1, "Fleet"), (2, "Boats for hire")]
+    passages = chunk_document(document)
+    assert passages[-1].metadata["section"] == "Fleet > Boats for hire"
+    assert "Printed by: I. Berg" in passages[0].text
+
+
+def test_a_sheet_may_hold_several_tables() -> None:
+    text = text_of(
+        ("Boat", "Price"), ("Teal", 12.0), (None,), ("Auk", 9.0), (None,),
+        ("Crew", "Phone"), ("Ida Berg", "55 12 34"), (None,), ("Rates hold until spring.",),
+    )  # fmt: skip
+    assert text == (
+        "Boat: Teal; Price: 12\n\nBoat: Auk; Price: 9\n\nCrew: Ida Berg; Phone: 55 12 34\n\nRates hold until spring."
+    )
+
+
+def test_a_table_of_nothing_but_figures_keeps_its_names() -> None:
+    assert text_of(("€", 2001.0, 2002.0), (6000.0, 0.1, 0.2)) == "€: 6000; 2001: 0.1; 2002: 0.2"
+
+
+def test_empty_columns_are_no_columns() -> None:
+    assert text_of((None, "Boat", None, "Price"), (None, "Teal", None, 12.0)) == "Boat: Teal; Price: 12"
+
+
+def test_rows_of_values_are_no_names() -> None:
+    text = text_of(("Teal", 12.0), ("Auk", 9.0))
+    assert "Teal: Auk" not in text
+    assert "Auk: 9" in text

@@ -228,8 +228,8 @@ def _encoding_hint(data: bytes, position: int) -> str:
 
 # Titles that programs set when the author gave none.
 _NO_TITLE = re.compile(
-    r"^(untitled.*|microsoft (word|powerpoint) - .*|slide \d+|powerpoint presentation"
-    r"|.*\.(docx?|odt|pptx?|tex|dvi|indd))$",
+    r"^(untitled.*|microsoft (word|powerpoint) - .*|slide \d+|no slide title|powerpoint presentation"
+    r"|.*\.(docx?|odt|rtf|pptx?|tex|dvi|indd))$",
     re.IGNORECASE,
 )
 
@@ -270,6 +270,18 @@ def first_line_title(text: str) -> str:
         return ""
     line = re.sub(r"[ \t]*-\*-[^\n]*-\*-", "", one_line(match.group(1)))  # an editor's mode
     return line if len(line) <= _TITLE_CHARACTERS and not line.endswith(_SENTENCE_ENDS) else ""
+
+
+def title_of_text(found: Extracted) -> str:
+    """Return a text's first line if it is a title by itself, else its first heading; empty if it has neither."""
+    line = first_line_title(found.text)
+    return found.headings[0].label if found.headings and not (line and found.headings[0].start) else line
+
+
+def hidden_parts(number: int, name: str) -> tuple[Problem, ...]:
+    """Return the report on the parts of a document (slides, sheets) that are hidden, if any are."""
+    said = f"1 hidden {name} is" if number == 1 else f"{number} hidden {name}s are"
+    return (Problem(f"{said} not read", "To have them read, show them."),) if number else ()
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Recognise formats by file names, and suggest what to do about the ones that are not read."""
+"""Recognise formats by file names and by content, and suggest what to do about the ones that are not read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ SUFFIXES, NAMES, _SAVE_AS = map(_keys, _LISTS.split("\n\n"))
 PACKED = {".gz": "gzip", ".bz2": "bzip2"}
 """Endings of compressed files: ``notes.md.gz`` is read as ``notes.md``."""
 
-BINARY = frozenset(("pdf", "docx", "pptx", "xlsx", "epub"))
+OFFICE = frozenset("docx pptx xlsx doc ppt xls rtf odt odp ods".split())
+"""Formats of office programs, which are told by content as well."""
+
+BINARY = OFFICE | {"pdf", "epub"}
 """Formats to which a text encoding does not apply."""
 
 TABLES = frozenset(("csv", "tsv", "jsonl", "json"))
@@ -30,6 +33,17 @@ _MANUAL = re.compile(r"\.[1-9][a-z]{0,4}")  # section of a manual
 _KEPT = frozenset((".debian", ".old", ".orig"))
 _GENERATED = re.compile(r"search[-_]?index\.js(?:on)?|package-lock\.json")
 _HASH = re.compile(r"[-._](?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{8,20}(?=\.)")  # of its content: "book-a0b12cfe.js"
+
+
+_COMPOUND = b"\xd0\xcf\x11\xe0"
+_STREAMS = {"doc": ("WordDocument",), "ppt": ("PowerPoint Document",), "xls": ("Workbook", "Book")}
+_MEMBERS = {"docx": b"word/document", "pptx": b"ppt/presentation", "xlsx": b"xl/workbook"}
+_OPENDOCUMENT = re.compile(rb"mimetypeapplication/vnd\.oasis\.opendocument\.(text|presentation|spreadsheet)")
+_OPENDOCUMENT_KINDS = {b"text": "odt", b"presentation": "odp", b"spreadsheet": "ods"}
+_HTML = re.compile(
+    rb"(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)?<(?:!doctype html|html|table|head|body|meta)\b", re.I | re.S
+)
+_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 
 
 class Format(NamedTuple):
@@ -70,6 +84,34 @@ def _kind_by_name(name: str, path: PurePath) -> str:
     if path.suffix in _SAVE_AS or not (first.isupper() or _KEPT.intersection(path.suffixes)):
         return ""
     return NAMES.get(first.lower(), "")
+
+
+def office_format(kind: str, data: bytes) -> str:
+    """Return the format that an office document has by its content, whatever its name says.
+
+    Programs write RTF, web pages, mails and newer documents under ``.doc``, web pages and CSV under ``.xls``.
+
+    >>> office_format("doc", b"{\\\\rtf1 Bees.}"), office_format("xls", b"<html><table>"), office_format("docx", b"PK")
+    ('rtf', 'html', 'docx')
+    """
+    begins = data[:1024].lstrip()
+    if begins.startswith(b"{\\rtf"):
+        return "rtf"
+    if data.startswith(b"PK\x03\x04"):
+        if match := _OPENDOCUMENT.search(data, 0, 200):
+            return _OPENDOCUMENT_KINDS[match[1]]
+        return next((found for found, member in _MEMBERS.items() if member in data), kind)
+    if data.startswith(_COMPOUND):
+        found = [of for of, names in _STREAMS.items() if any(_stream_name(name) in data for name in names)]
+        return kind if kind in found or not found else found[0]  # others may be embedded in it
+    if kind in ("doc", "xls") and (b"\0" not in begins or data.startswith(_MARKS)):
+        return "html" if _HTML.match(begins) else "text" if kind == "doc" else "csv"
+    return kind
+
+
+def _stream_name(name: str) -> bytes:
+    """Return a name as the directory of a compound file holds it: UTF-16, padded with zeros (MS-CFB 2.6.1)."""
+    return name.encode("utf-16-le") + b"\0\0\0"
 
 
 def is_generated(path: PurePath) -> bool:

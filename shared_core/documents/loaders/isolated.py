@@ -26,6 +26,13 @@ _PACKAGES = {
     "pptx": ("office_oxide", "lxml"),
     "xlsx": ("office_oxide", "lxml"),
     "epub": ("lxml",),
+    "doc": ("office_oxide", "lxml"),
+    "ppt": ("office_oxide", "lxml"),
+    "xls": ("xlrd",),
+    "rtf": ("lxml",),
+    "odt": ("lxml",),
+    "odp": ("lxml",),
+    "ods": ("lxml",),
 }
 _helper = Helper("shared_core.documents.loaders.isolated")
 
@@ -34,7 +41,7 @@ def read_isolated(kind: str, data: bytes, budget: Budget) -> Extracted:
     """Read a file in the helper process.
 
     Args:
-        kind: ``pdf``, ``docx``, ``pptx``, ``xlsx`` or ``epub``.
+        kind: a value of ``loaders.formats.BINARY``.
         data: the file.
         budget: the time it may take; the helper is killed when it is used up.
 
@@ -67,10 +74,22 @@ def _reader(kind: str) -> Callable[[bytes, Budget], Extracted]:
         from shared_core.documents.loaders.pdf import read_pdf
 
         return read_pdf
-    if kind == "xlsx":
+    if kind == "rtf":
+        from shared_core.documents.loaders.rtf import read_rtf
+
+        return read_rtf
+    if kind in ("odt", "odp", "ods"):
+        from shared_core.documents.loaders.opendocument import read_opendocument
+
+        return partial(read_opendocument, kind)
+    if kind in ("xlsx", "xls"):
         from shared_core.documents.loaders.sheets import read_workbook
 
-        return read_workbook
+        return partial(read_workbook, kind)
+    if kind in ("doc", "ppt"):
+        from shared_core.documents.loaders.office97 import read_office97
+
+        return partial(read_office97, kind)
     from shared_core.documents.loaders.office import read_epub, read_office
 
     return read_epub if kind == "epub" else partial(read_office, kind)

@@ -12,8 +12,7 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 from xml.parsers import expat
@@ -25,14 +24,16 @@ from shared_core.documents.loaders.extracted import (
     Problem,
     damaged,
     decode,
-    first_line_title,
+    hidden_parts,
     is_no_title,
     join_parts,
     one_line,
+    title_of_text,
     without_surrogates,
 )
 from shared_core.documents.loaders.html import read_html
 from shared_core.documents.loaders.limits import MAX_UNPACKED_BYTES, Budget, read_unpacked
+from shared_core.documents.loaders.numbering import WordNumbers, new_run, write_numbers
 from shared_core.errors import DocumentError
 
 if TYPE_CHECKING:
@@ -81,15 +82,11 @@ def read_office(kind: str, data: bytes, budget: Budget) -> Extracted:
     signs = str.maketrans({"\u2011": "-", _BLANK: None})
     parts = (f"<main>{_NO_TEXT.sub('', slide.strip())}</main>".translate(signs) for slide in slides)
     found = join_parts(read_html(part, budget, spaces=True) for part in parts)
-    title = archive.title()
-    if not title:
-        title = first_line_title(found.text)  # of the style "Title", which makes no heading
-        title = found.headings[0].label if found.headings and not (title and found.headings[0].start) else title
-    hidden = archive.hidden_slides
-    said = "1 hidden slide is" if hidden == 1 else f"{hidden} hidden slides are"
-    problem = Problem(f"{said} not read", "To have them read, show them.")
     pages = found.pages if kind == "pptx" else ()
-    return Extracted(found.text, title, found.headings, problems=(problem,) if hidden else (), pages=pages)
+    problems = hidden_parts(archive.hidden_slides, "slide")
+    return Extracted(
+        found.text, archive.title() or title_of_text(found), found.headings, problems=problems, pages=pages
+    )
 
 
 def read_epub(data: bytes, budget: Budget) -> Extracted:
@@ -165,18 +162,10 @@ def _spelt_out(root: Element) -> bytes:
         for part in reversed(list(formula.iter("{*}*"))):  # the inner ones first
             before, after = _signs(part)
             if before:
-                part.insert(0, _run(part, before))
+                part.insert(0, new_run(part, before))
             if after:
-                part.append(_run(part, after))
+                part.append(new_run(part, after))
     return bytes(etree.tostring(root))
-
-
-def _run(part: Element, sign: str) -> Element:
-    space = part.tag[: part.tag.index("}") + 1]
-    run = part.makeelement(f"{space}r")
-    run.append(part.makeelement(f"{space}t"))
-    run[0].text = sign
-    return run
 
 
 def _signs(part: Element) -> tuple[str, str]:
@@ -204,141 +193,6 @@ def _signs(part: Element) -> tuple[str, str]:
         "sub": ("", "") if not opened else ("_", "") if text.isalnum() else ("_(", ")"),
         "e": {"rad": (f"√{opened}", closed), "nary": (" ", "")}.get(within, ("", "")),
     }.get(name, ("", ""))  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class _Level:
-    """A level of a list: its first number, how numbers are written, the text around them (``%1.%2``), its style."""
-
-    start: int
-    format: str
-    text: str
-    decimals: bool
-    style: str
-
-    def write(self, number: int, decimals: bool) -> str:
-        """Write a number as this level shows it, or in decimals."""
-        kind = "decimal" if decimals or number < 1 else self.format
-        if kind.endswith("Letter"):
-            found = chr(ord("a") + (number - 1) % 26) * (1 + (number - 1) // 26)
-        elif kind.endswith("Roman"):
-            found = ""
-            for letters, value in _ROMAN.items():
-                found += letters * (number // value)
-                number %= value
-        else:
-            found = f"{number:02}" if kind == "decimalZero" else str(number)
-        return found.upper() if kind.startswith("upper") else found
-
-
-_ROMAN = {
-    "m": 1000, "cm": 900, "d": 500, "cd": 400, "c": 100, "xc": 90, "l": 50, "xl": 40, "x": 10, "ix": 9, "v": 5, "iv": 4,
-    "i": 1,
-}  # fmt: skip
-
-
-class _Numbering:
-    """The automatic numbers of a Word document, which stand nowhere in its text (ISO/IEC 29500-1, 17.9).
-
-    Args:
-        numbering, styles: the parts of these names.
-    """
-
-    def __init__(self, numbering: Element, styles: Element) -> None:
-        self._lists: dict[str, tuple[str, dict[int, _Level]]] = {}  # by numId; what is counted together has one name
-        self._counts: dict[str, dict[int, int]] = {}
-        abstract = {_attribute(a, "abstractNumId"): a for a in numbering.iterfind("{*}abstractNum")}
-        linked = {name: a for a in abstract.values() if (name := _value(a, "styleLink"))}
-        for number in numbering.iterfind("{*}num"):
-            name, counted = _attribute(number, "numId"), _value(number, "abstractNumId")
-            if (found := abstract.get(counted)) is None:
-                continue
-            levels = dict(_levels(linked.get(_value(found, "numStyleLink"), found)))
-            for over in number.iterfind("{*}lvlOverride"):
-                levels |= _levels(over)
-                at, start = _int(_attribute(over, "ilvl")), _value(over, "startOverride")
-                if start and at in levels:
-                    levels[at] = replace(levels[at], start=_int(start))
-                    counted = f"{counted}, {name}"
-            self._lists[name] = counted, levels
-        self._styles: dict[str, tuple[str, int]] = {}
-        known = {name: s for s in styles.iterfind("{*}style") if (name := _attribute(s, "styleId"))}
-        for name, style in known.items():
-            based = [style]
-            while (base := known.get(_value(based[-1], "basedOn"))) is not None and base not in based:
-                based.append(base)
-            list_ = next((found for s in based if (found := _value(s, "pPr/{*}numPr/{*}numId"))), "")
-            level = next((found for s in based if (found := _value(s, "pPr/{*}numPr/{*}ilvl"))), "")
-            own = (at for at, one in self._lists.get(list_, ("", {}))[1].items() if one.style == name)
-            self._styles[name] = list_, next(own, _int(level))
-
-    def next(self, paragraph: Element) -> str | None:
-        """Count a paragraph and return its number; ``None`` if it has none, or a bullet."""
-        list_, level = self._styles.get(_value(paragraph, "pPr/{*}pStyle"), ("", 0))
-        list_ = _value(paragraph, "pPr/{*}numPr/{*}numId") or list_
-        level = _int(_value(paragraph, "pPr/{*}numPr/{*}ilvl"), level)
-        counted, levels = self._lists.get(list_, ("", {}))
-        if not list_ or level not in levels or paragraph.find("{*}pPr/{*}rPr/{*}del") is not None:
-            return None
-        before = self._counts.get(counted, {})
-        counts = {at: before.get(at, levels[at].start - (at == level)) for at in range(level + 1) if at in levels}
-        counts[level] += 1
-        self._counts[counted] = counts  # without the levels below, which begin anew
-        one = levels[level]
-        if one.format == "bullet":
-            return None
-
-        def written(sign: re.Match[str]) -> str:
-            at = int(sign[1]) - 1
-            return levels[at].write(counts[at], one.decimals) if at in counts else ""
-
-        return re.sub(r"%([1-9])", written, one.text).strip()
-
-
-def _levels(element: Element) -> Iterator[tuple[int, _Level]]:
-    for level in element.iterfind("{*}lvl"):
-        kind = _value(level, "numFmt") or "decimal"
-        text = "" if kind == "none" else _value(level, "lvlText")
-        decimals = level.find("{*}isLgl") is not None
-        yield (
-            _int(_attribute(level, "ilvl")),
-            _Level(_int(_value(level, "start")), kind, text, decimals, _value(level, "pStyle")),
-        )
-
-
-def _attribute(element: Element, name: str) -> str:
-    return next((str(value) for key, value in element.items() if str(key).rpartition("}")[2] == name), "")
-
-
-def _value(element: Element, path: str) -> str:
-    """Return the value of an element below; "" if there is none."""
-    found = element.find(f"{{*}}{path}")
-    return "" if found is None else _attribute(found, "val")
-
-
-def _int(text: str, default: int = 0) -> int:
-    return int(text) if text.isdecimal() and len(text) < 9 else default
-
-
-def _numbered(document: Element, numbering: _Numbering) -> bytes:
-    """Return the document with its automatic numbers as text, and their paragraphs as what they are without them."""
-    from lxml import etree
-
-    for paragraph in document.iter("{*}p"):
-        number = numbering.next(paragraph)
-        if number is None:
-            continue
-        space = paragraph.tag[: paragraph.tag.index("}") + 1]
-        properties = paragraph.find(f"{space}pPr")  # there is one with the list, or with its style
-        for given in properties.findall(f"{space}numPr"):
-            properties.remove(given)
-        none = etree.SubElement(etree.SubElement(properties, f"{space}numPr"), f"{space}numId")
-        none.set(f"{space}val", "0")
-        if number and "".join(paragraph.itertext()).strip():
-            run = _run(paragraph, f"{number} ")
-            run[0].set("{http://www.w3.org/XML/1998/namespace}space", "preserve")
-            properties.addnext(run)
-    return bytes(etree.tostring(document))
 
 
 class Archive:
@@ -392,8 +246,8 @@ class Archive:
                 if b":oMath" in content:
                     content = _spelt_out(self._parsed(content))
                 if name == "word/document.xml" and {"word/numbering.xml", "word/styles.xml"} <= self.names.keys():
-                    numbering = _Numbering(self.tree("word/numbering.xml"), self.tree("word/styles.xml"))
-                    content = _numbered(self._parsed(content), numbering)
+                    numbering = WordNumbers(self.tree("word/numbering.xml"), self.tree("word/styles.xml"))
+                    content = write_numbers(self._parsed(content), numbering)
                 kept.writestr(name, self._shown(content) if name.startswith("ppt/slides/") else content)
         return copy.getvalue()
 
@@ -445,12 +299,21 @@ class Archive:
         return self._parsed(self.read(name))
 
     def _parsed(self, content: bytes) -> Element:
-        from lxml import etree
+        return parse_xml(content, self.kind)
 
-        parser = etree.XMLParser(
-            resolve_entities=False, no_network=True, load_dtd=False, remove_comments=True, remove_pis=True
-        )
-        try:
-            return etree.fromstring(content, parser)
-        except etree.LxmlError as error:
-            raise damaged(self.kind, error) from error
+
+def parse_xml(content: bytes, kind: str) -> Element:
+    """Parse XML of a document (``kind`` is its name in error messages) without expanding entities.
+
+    Raises:
+        DocumentError: it is not well-formed, or nested too deeply.
+    """
+    from lxml import etree
+
+    parser = etree.XMLParser(
+        resolve_entities=False, no_network=True, load_dtd=False, remove_comments=True, remove_pis=True
+    )
+    try:
+        return etree.fromstring(content, parser)
+    except etree.LxmlError as error:
+        raise damaged(kind, error) from error

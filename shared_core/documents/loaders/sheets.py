@@ -1,14 +1,16 @@
-"""Read workbooks (XLSX; through office-oxide): each sheet as a CSV file is read, below its name."""
+"""Read workbooks (XLSX, through office-oxide; XLS, through xlrd): each sheet as a CSV file is read, below its name."""
 
 from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from datetime import timedelta
+from typing import Any, NamedTuple
 
 from shared_core.documents.loaders.extracted import (
     Extracted,
@@ -16,23 +18,48 @@ from shared_core.documents.loaders.extracted import (
     Problem,
     Segment,
     damaged,
+    hidden_parts,
     one_line,
     without_surrogates,
 )
 from shared_core.documents.loaders.limits import Budget
 from shared_core.documents.loaders.office import Archive
+from shared_core.documents.loaders.office97 import check_office97, protected
 from shared_core.documents.loaders.tables import load_csv
 from shared_core.errors import DocumentError
 
 _PARTED = "\n\n"
 _GENERIC = re.compile(r"(?:sheet|tabelle|feuil|hoja|foglio|blad|ark|planilha)\s?\d*", re.IGNORECASE)
 _SHOWN_AS_TEXT = re.compile(r'"[^"]*"|\\.|\[(?!h+\]|m+\]|s+\])[^\]]*\]')  # of a number format: words, colours, locales
+_TABLE_LEVEL = 2  # below the names of sheets
+_HEAD_WITHIN = 20  # rows
+_LONGEST_HEADING = 100  # characters
+_DIGIT = re.compile(r"\d")
+_VALUE = re.compile(
+    r"(?=.*\d)[-+–−<>≤≥~±]?[^\w\s]{0,2}\s?[\d.,:/’' \-–−+()%‰°$€£¥]+\s?[^\w\s]{0,2}|TRUE|FALSE|-+|#[\w/?!]+"
+)
+_YEAR = re.compile(r"(?:19|20)\d\d(?:[/–-]\d{2,4})?")
 _MINUTE, _DAY = 60, 24 * 60 * 60  # seconds
 _DIGITS = 15  # that spreadsheets keep and show
+_COMPOUND = b"\xd0\xcf\x11\xe0"
+# Of a number's format: literal text, a currency, what only takes up room, the digits, other signs.
+_FORMAT = re.compile(r'"([^"]*)"|\\(.)|\[\$([^\]-]*)[^\]]*\]|(_.|\*.|\[[^\]]*\])|([#0?][#0?,.]*)|(.)')
+_EMPTY = (0, 5, 6)  # cells of these types: empty, an error, blank
+_PLACE = "\0"
+_PLACES = re.compile(r"([#0?]*(?:,[#0?]+)?)(?:\.([0#?]*))?")
 
 
-def read_workbook(data: bytes, budget: Budget) -> Extracted:
-    """Read a workbook: of each sheet its rows with the names of their columns, as ``load_csv`` reads them.
+class Sheet(NamedTuple):
+    """A sheet: its name, whether it is hidden, its rows, and how many formulas have no stored value."""
+
+    name: str
+    hidden: bool
+    rows: Iterable[Sequence[str]]
+    unknown: Sequence[str] = ()
+
+
+def read_workbook(kind: str, data: bytes, budget: Budget) -> Extracted:
+    """Read a workbook (``xlsx``, ``xls``): of each sheet its rows with the names of their columns, as CSV files are.
 
     Values are those that were stored, as the workbook shows them: dates and times, percentages, currencies. Hidden
     sheets and formulas without a stored value are left out and reported. ``sheet`` in a row's metadata is its sheet.
@@ -40,62 +67,190 @@ def read_workbook(data: bytes, budget: Budget) -> Extracted:
     Raises:
         DocumentError: damaged, protected by a password, in an older format, without text, or beyond the limits.
     """
+    if kind == "xls":
+        return read_sheets(_sheets97(data, budget), budget)
     import office_oxide
 
-    archive = Archive(data, "XLSX", budget)
+    archive = Archive(data, kind.upper(), budget)
     try:
-        workbook = json.loads(office_oxide.Document.from_bytes(archive.copy(), "xlsx").to_ir_json())
+        workbook = json.loads(office_oxide.Document.from_bytes(archive.copy(), kind).to_ir_json())
     except office_oxide.OfficeOxideError as error:
         raise damaged(archive.kind, error) from error
-    sheets: list[Mapping[str, Any]] = workbook["sections"]
-    shown = [sheet for sheet in sheets if not sheet.get("hidden")]
-    read = [(one_line(without_surrogates(sheet.get("title") or "")), _read_sheet(sheet, budget)) for sheet in shown]
-    found = _join([(name, part) for name, part in read if part.text.strip()])
-    hidden = len(sheets) - len(shown)
-    said = "1 hidden sheet is" if hidden == 1 else f"{hidden} hidden sheets are"
-    problem = Problem(f"{said} not read", "To have them read, show them.")
-    return replace(found, title=archive.title(), problems=(*found.problems, *((problem,) if hidden else ())))
+    found = read_sheets(map(_sheet, workbook["sections"]), budget)
+    return replace(found, title=archive.title())
+
+
+def _sheet(section: Mapping[str, Any]) -> Sheet:
+    unknown: list[str] = []
+    rows = ([_value(cell, unknown) for cell in row] for row in _rows(section))
+    return Sheet(section.get("title") or "", bool(section.get("hidden")), rows, unknown)
+
+
+def read_sheets(sheets: Iterable[Sheet], budget: Budget) -> Extracted:
+    """Read sheets below headings with their names, each as a CSV file is read; hidden ones are reported."""
+    read: list[tuple[str, Extracted]] = []
+    hidden = 0
+    for sheet in sheets:
+        if sheet.hidden:
+            hidden += 1
+            continue
+        found = _read_rows(sheet.rows, budget)
+        if number := len(sheet.unknown):
+            formulas = "1 formula has" if number == 1 else f"{number} formulas have"
+            problem = Problem(f"{formulas} no stored value", "Open the workbook in a spreadsheet program and save it.")
+            found = replace(found, problems=(*found.problems, problem))
+        if found.text.strip():
+            read.append((one_line(without_surrogates(sheet.name)), found))
+    joined = _join(read)
+    return replace(joined, problems=(*joined.problems, *hidden_parts(hidden, "sheet")))
 
 
 def _join(sheets: Sequence[tuple[str, Extracted]]) -> Extracted:
     """Join sheets below headings with their names; a single one needs none that programs give by themselves."""
+    parts: list[Extracted] = []
+    for name, sheet in sheets:
+        if name and not (len(sheets) == 1 and _GENERIC.fullmatch(name)):
+            parts.append(Extracted(name, headings=(Heading(0, len(name), 1, name),)))
+        segments = tuple(
+            replace(part, metadata={"sheet": name, **part.metadata})
+            for part in sheet.segments or (Segment(0, len(sheet.text)),)
+        )
+        problems = tuple(problem._replace(message=f"sheet {name!r}: {problem.message}") for problem in sheet.problems)
+        parts.append(replace(sheet, segments=segments, problems=problems))
+    return _combine(parts)
+
+
+def _read_rows(rows: Iterable[Sequence[str]], budget: Budget) -> Extracted:
+    """Read the rows of a sheet: its tables, as CSV files are read, and the text above, between and below them.
+
+    A single filled cell above a table is its heading.
+    """
+    parts: list[Extracted] = []
+    for above, table in _tables([list(row) for row in rows]):
+        heading = _heading(above) if table else ""
+        text = _PARTED.join(_written(row) for row in (above[:-1] if heading else above))
+        if text.strip():
+            parts.append(Extracted(text))
+        if heading:
+            length = len(heading)
+            spoken = (Segment(0, length),) if _DIGIT.search(heading) else ()  # such as the date from which it holds
+            parts.append(Extracted(heading, headings=(Heading(0, length, _TABLE_LEVEL, heading),), segments=spoken))
+        if table:
+            parts.append(_read_table(table, budget))
+    if len(parts) == 1:
+        return parts[0]
+    return _combine(parts)
+
+
+def _combine(parts: Sequence[Extracted]) -> Extracted:
     pieces: list[str] = []
     headings: list[Heading] = []
     segments: list[Segment] = []
-    problems: list[Problem] = []
     length = 0
-    for name, sheet in sheets:
-        if name and not (len(sheets) == 1 and _GENERIC.fullmatch(name)):
-            headings.append(Heading(length, length + len(name), 1, name))
-            pieces.append(name)
-            length += len(name) + len(_PARTED)
-        for part in sheet.segments or (Segment(0, len(sheet.text)),):
-            metadata = {"sheet": name, **part.metadata}
-            segments.append(replace(part, start=part.start + length, end=part.end + length, metadata=metadata))
-        problems += [problem._replace(message=f"sheet {name!r}: {problem.message}") for problem in sheet.problems]
-        pieces.append(sheet.text)
-        length += len(sheet.text) + len(_PARTED)
-    return Extracted(_PARTED.join(pieces), headings=tuple(headings), segments=tuple(segments), problems=tuple(problems))
+    for part in parts:
+        headings += [heading.moved(length) for heading in part.headings]
+        whole = () if part.headings else (Segment(0, len(part.text)),)
+        segments += [
+            replace(segment, start=segment.start + length, end=segment.end + length)
+            for segment in part.segments or whole
+        ]
+        pieces.append(part.text)
+        length += len(part.text) + len(_PARTED)
+    problems = tuple(problem for part in parts for problem in part.problems)
+    return Extracted(_PARTED.join(pieces), "", tuple(headings), tuple(segments), problems)
 
 
-def _read_sheet(sheet: Mapping[str, Any], budget: Budget) -> Extracted:
-    unknown: list[str] = []
-    rows = [[_value(cell, unknown) for cell in row] for row in _rows(sheet)]
-    rows = [row for row in rows if any(row)]
-    if any(sum(map(bool, row)) > 1 for row in rows):
-        written = io.StringIO(newline="")
-        csv.writer(written).writerows(rows)
-        try:
-            found = load_csv(written.getvalue(), None, budget, delimiter=",")
-        except DocumentError:  # no table: figures without words, or a form
-            found = Extracted("\n".join("\t".join(filter(None, row)) for row in rows))
-    else:
-        found = Extracted(_PARTED.join(cell for row in rows for cell in row if cell))
-    if not unknown:
-        return found
-    formulas = "1 formula has" if len(unknown) == 1 else f"{len(unknown)} formulas have"
-    problem = Problem(f"{formulas} no stored value", "Open the workbook in a spreadsheet program and save it.")
-    return replace(found, problems=(*found.problems, problem))
+def _tables(rows: Sequence[list[str]]) -> Iterator[tuple[list[list[str]], list[list[str]]]]:
+    """Yield the tables of a sheet, each with its head first, and the rows above each; last, rows below without one.
+
+    Rows behind an empty one that have no head of their own go on with the table before if they fill as many columns.
+    """
+    above: list[list[str]] = []
+    table: list[list[str]] = []
+    for block in _blocks(rows):
+        head = _head(block)
+        if head is None and table and max(map(_filled, block)) > 1:
+            table += block
+            continue
+        if table:
+            yield above, table
+            above, table = [], []
+        if head is None:
+            above += block
+        else:
+            above, table = above + block[:head], block[head:]
+    if above or table:
+        yield above, table
+
+
+def _blocks(rows: Sequence[list[str]]) -> Iterator[list[list[str]]]:
+    """Yield the stretches of rows between empty ones."""
+    for filled, block in itertools.groupby(rows, key=any):
+        if filled:
+            yield list(block)
+
+
+def _head(block: Sequence[Sequence[str]]) -> int | None:
+    """Return which row of a stretch has the names of the columns, if one has.
+
+    It fills at least half as many cells as any row, two or more, and more than each above it, all of them with words
+    (or years). One above it with names that span its columns belongs to it. Behind it comes a row, or an empty one.
+    """
+    width = max(map(_filled, block))
+    most = 0
+    for at, row in enumerate(block[:_HEAD_WITHIN]):
+        if 0 < at == len(block) - 1:
+            return None
+        cells = [cell for cell in row if cell]
+        if len(cells) > max(1, most) and 2 * len(cells) >= width and _are_names(cells):
+            return at - 1 if at and _spans(block[at - 1]) else at
+        most = max(most, len(cells))
+    return None
+
+
+def _spans(row: Sequence[str]) -> bool:
+    cells = [cell for cell in row if cell]
+    return not row[0] and len(cells) > 1 and all(_YEAR.fullmatch(cell) or not _VALUE.fullmatch(cell) for cell in cells)
+
+
+def _are_names(cells: Sequence[str]) -> bool:
+    years = [bool(_YEAR.fullmatch(cell)) for cell in cells]
+    labels = any(cell.endswith(":") for cell in cells)
+    return not labels and not all(years) and all(year or not _VALUE.fullmatch(cell) for cell, year in zip(cells, years))
+
+
+def _filled(row: Sequence[str]) -> int:
+    return sum(map(bool, row))
+
+
+def _heading(above: Sequence[Sequence[str]]) -> str:
+    """Return the last row above a table if it is a heading: a single short cell that is no sentence."""
+    last = [cell for cell in above[-1] if cell] if above else []
+    if len(last) != 1 or len(last[0]) > _LONGEST_HEADING or last[0].endswith(".") or _VALUE.fullmatch(last[0]):
+        return ""
+    return last[0]
+
+
+def _written(row: Sequence[str]) -> str:
+    """Return a row that is in no table: a label and its value, or its cells."""
+    cells = [cell for cell in row if cell]
+    return ": ".join((cells[0].rstrip(" :"), cells[1])) if len(cells) == 2 else "\t".join(cells)
+
+
+def _read_table(rows: Sequence[Sequence[str]], budget: Budget) -> Extracted:
+    filled = [any(cells) for cells in itertools.zip_longest(*rows, fillvalue="")]
+    written = io.StringIO(newline="")
+    width = len(filled)
+    csv.writer(written).writerows(itertools.compress([*row, *[""] * (width - len(row))], filled) for row in rows)
+    try:
+        return load_csv(written.getvalue(), None, budget, delimiter=",")
+    except DocumentError:  # figures without words
+        names = rows[0]
+        cells = (
+            [(name, cell) for name, cell in itertools.zip_longest(names, row, fillvalue="") if cell] for row in rows[1:]
+        )
+        texts = ["; ".join(f"{name}: {cell}" if name else cell for name, cell in row) for row in cells]
+        return Extracted(_PARTED.join(texts) if texts else _written(names))
 
 
 def _rows(sheet: Mapping[str, Any]) -> Iterator[list[Mapping[str, Any]]]:
@@ -142,3 +297,74 @@ def _moment(date: str, days: float, shown: str) -> str:
     hours, minutes = divmod(rest // _MINUTE, 60)
     time = f"{hours:02}:{minutes:02}" + (f":{rest % _MINUTE:02}" if rest % _MINUTE else "")
     return f"{date[:10]} {time}" if dated else time
+
+
+def _sheets97(data: bytes, budget: Budget) -> list[Sheet]:
+    """Return the sheets of a workbook.
+
+    Raises:
+        DocumentError: damaged, cut off, protected by a password, or the time is used up.
+    """
+    import xlrd
+
+    if data.startswith(_COMPOUND):
+        check_office97("xls", data)
+    try:
+        book = xlrd.open_workbook(file_contents=data, formatting_info=True, logfile=io.StringIO())
+    except MemoryError:
+        raise
+    except Exception as error:  # what xlrd raises for damaged files is not defined
+        raise protected("xls") if "encrypted" in str(error) else damaged("XLS", error) from error
+    return [Sheet(sheet.name, bool(sheet.visibility), list(_rows97(book, sheet, budget))) for sheet in book.sheets()]
+
+
+def _rows97(book: Any, sheet: Any, budget: Budget) -> Iterator[list[str]]:
+    for number in range(sheet.nrows):
+        budget.check()
+        filled = [i for i, kind in enumerate(sheet.row_types(number)) if kind not in _EMPTY]
+        row = [""] * (filled[-1] + 1 if filled else 0)
+        for i in filled:
+            row[i] = one_line(without_surrogates(_shown(book, sheet.cell(number, i))))
+        yield row
+
+
+def _shown(book: Any, cell: Any) -> str:
+    """Return what a cell shows."""
+    import xlrd
+
+    if cell.ctype == xlrd.XL_CELL_TEXT:
+        return str(cell.value)
+    if cell.ctype == xlrd.XL_CELL_BOOLEAN:
+        return "TRUE" if cell.value else "FALSE"
+    shown = str(book.format_map[book.xf_list[cell.xf_index].format_key].format_str)
+    if cell.ctype == xlrd.XL_CELL_NUMBER:
+        return _number(float(cell.value), shown)
+    began = xlrd.xldate.epoch_1904 if book.datemode else xlrd.xldate.epoch_1900_minus_1
+    try:
+        date = (began + timedelta(days=float(cell.value))).date().isoformat()
+    except OverflowError:
+        return f"{cell.value:.15g}"
+    return _moment(date, float(cell.value), _SHOWN_AS_TEXT.sub("", shown).lower())
+
+
+def _number(value: float, shown: str) -> str:
+    """Return a number as its format shows it: decimals, thousands, percent and currency signs.
+
+    >>> [_number(1234.5, shown) for shown in ("General", "#,##0.00", "0%", '[$€-407] #,##0.00', '0.0" km"')]
+    ['1234.5', '1,234.50', '123450%', '€ 1,234.50', '1234.5 km']
+    """
+    positive, *others = shown.split(";")
+    form, sign = (others[0], "") if others and others[0] and value < 0 else (positive, "-" if value < 0 else "")
+    written: list[str] = []
+    digits, percent = "", False
+    for quoted, escaped, currency, room, placeholders, other in _FORMAT.findall(form):
+        if (placeholders and digits) or other.isalpha() or other in ("/", "@"):
+            return f"{value:.15g}"  # fractions, exponents, words of Excel's own such as "General"
+        percent = percent or other == "%"
+        digits = digits or placeholders
+        written.append(_PLACE if placeholders else "" if room else quoted or escaped or currency or other)
+    if (match := _PLACES.fullmatch(digits)) is None or not digits:
+        return f"{value:.15g}"
+    size = abs(value) * (100 if percent else 1)
+    number = f"{size:{',' if ',' in match[1] else ''}.{len(match[2] or '')}f}"
+    return "".join(written).replace(_PLACE, f"{sign}{number}").strip()
