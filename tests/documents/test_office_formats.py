@@ -148,6 +148,7 @@ def text_of(body: str, fonts: str = "") -> str:
     ("{\\f1 \\'ca\\'e0\\'ed\\'e0\\'f2}", "Канат"),
     ("{\\f2 \\'93\\'fa\\'96\\'7b}", "日本"),
     ("H{\\sub 2}O and 10{\\super 6} m{\\super 2}", "H2O and 10⁶ m2"),
+    ("10{\\up6 -7} M, 2\\up0 0", "10⁻⁷ M, 20"),
     ("seen {\\v hidden} {\\deleted gone}{\\strike old }\\plain new\\{1\\}", "seen new{1}"),
     ("One{\\*\\unknown lost}{\\pict 0102}{\\header Page 1} two\\~three\\-four\\_five", "One two\xa0threefour-five"),
     ("{\\field{\\*\\fldinst HYPERLINK \"x\"}{\\fldrslt the link}}", "the link"),

@@ -303,10 +303,11 @@ def _sheets(body: Element, file: _File) -> Iterator[Sheet]:
         for row, _ in _rows(table):
             file.budget.check()
             values = [] if hidden else _values(row, file)
-            cells += len(values)
+            times = min(_int(_attribute(row, "number-rows-repeated")), _MAX_REPEATED)
+            cells += len(values) * times
             if cells > _MAX_CELLS:
                 raise too_much("cells", cells, _MAX_CELLS)
-            rows += [values] * min(_int(_attribute(row, "number-rows-repeated")), _MAX_REPEATED)
+            rows += [values] * times
         yield Sheet(_attribute(table, "name"), hidden, rows)
 
 

@@ -213,6 +213,8 @@ class _Reader:
             state.unseen = state.unseen - {word} if number == 0 else state.unseen | {word}
         elif word in ("super", "sub", "nosupersub"):
             state.raised = "" if number == 0 else {"super": "sup", "sub": "sub"}.get(word, "")
+        elif word in ("up", "dn"):  # by half points; 0 is the line itself
+            state.raised = "" if number == 0 else {"up": "sup", "dn": "sub"}[word]
         elif word == "uc":
             state.skipped = max(0, number or 0)
         elif word == "f":
