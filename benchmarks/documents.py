@@ -1,10 +1,11 @@
 """Measure the time and memory of loading each document format, ordinary and hostile.
 
-    python benchmarks/documents.py [--quick] [--json FILE] [--pdfs FOLDER]
+    python benchmarks/documents.py [--quick] [--json FILE] [--pdfs FOLDER] [--workbooks FOLDER]
 
 The files are generated. Each is read in its own process, whose CPU time and memory growth are measured; for office
 documents the helper process counts too. ``--pdfs`` also reads the PDFs of a folder with our loader, with PDFium's own
-text extraction and, if installed, with pypdf.
+text extraction and, if installed, with pypdf. ``--workbooks`` counts the cells of a folder's workbooks that have no
+better name than "column 7".
 """
 
 from __future__ import annotations
@@ -17,14 +18,17 @@ import subprocess
 import sys
 import time
 import zipfile
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks import ROOT, command_line, write_figures
-from shared_core.documents.load import LoadOptions, parse_document
+from shared_core.documents.load import LoadOptions, load_document, parse_document
+from shared_core.errors import DocumentError
 
+_NAMELESS = re.compile(r"\bcolumn \d+: ")
 SCHEMAS = "http://schemas.openxmlformats.org"
 MAIN = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
 PARTS = {
@@ -153,13 +157,34 @@ def compare_pdfs(folder: Path, quick: bool) -> dict[str, float]:
     return found
 
 
+def count_nameless(folder: Path) -> dict[str, float]:
+    """Read the workbooks of a folder (XLSX up to 400 kB) and count rows and the cells whose column has no name."""
+    counts: Counter[str] = Counter()
+    for path in sorted(folder.rglob("*.xlsx")):
+        if path.stat().st_size > 400_000:
+            continue
+        try:
+            document = load_document(path)
+        except DocumentError:
+            counts["not read"] += 1
+            continue
+        counts["read"] += 1
+        counts["passages"] += len(document.segments)
+        counts["cells without a name"] += len(_NAMELESS.findall(document.text))
+    print("workbooks: " + ", ".join(f"{number:,} {what}" for what, number in counts.items()))
+    return {f"workbooks, {what}": float(number) for what, number in counts.items()}
+
+
 def main() -> None:
     parser = command_line(__doc__, quick="files of a tenth of the size", data=False)
     parser.add_argument("--pdfs", type=Path, help="a folder of PDFs to read")
+    parser.add_argument("--workbooks", type=Path, help="a folder of workbooks to read")
     given = parser.parse_args()
     figures = measure(0.1 if given.quick else 1.0)
     if given.pdfs is not None:
         figures |= compare_pdfs(given.pdfs, given.quick)
+    if given.workbooks is not None:
+        figures |= count_nameless(given.workbooks)
     write_figures(figures, given.json)
 
 

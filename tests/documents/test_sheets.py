@@ -181,6 +181,13 @@ def test_a_sheet_may_hold_several_tables() -> None:
     )
 
 
+def test_sentences_are_neither_names_nor_rows() -> None:
+    note = "Boats are let from noon to noon, in winter for a week or more."
+    assert text_of(("Boat", "Price"), ("Teal", 12.0), (note,)) == f"Boat: Teal; Price: 12\n\n{note}"
+    below = text_of(("Berth", "A place for a boat."), ("Mole", "A wall in the sea."))
+    assert below == "Berth: A place for a boat.\n\nMole: A wall in the sea."
+
+
 def test_a_table_of_nothing_but_figures_keeps_its_names() -> None:
     assert text_of(("€", 2001.0, 2002.0), (6000.0, 0.1, 0.2)) == "€: 6000; 2001: 0.1; 2002: 0.2"
 

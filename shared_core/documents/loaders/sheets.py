@@ -34,6 +34,8 @@ _SHOWN_AS_TEXT = re.compile(r'"[^"]*"|\\.|\[(?!h+\]|m+\]|s+\])[^\]]*\]')  # of a
 _TABLE_LEVEL = 2  # below the names of sheets
 _HEAD_WITHIN = 20  # rows
 _LONGEST_HEADING = 100  # characters
+_LONGEST_NAME = 80
+_SHORTEST_NOTE = 50
 _DIGIT = re.compile(r"\d")
 _VALUE = re.compile(
     r"(?=.*\d)[-+–−<>≤≥~±]?[^\w\s]{0,2}\s?[\d.,:/’' \-–−+()%‰°$€£¥]+\s?[^\w\s]{0,2}|TRUE|FALSE|-+|#[\w/?!]+"
@@ -136,7 +138,10 @@ def _read_rows(rows: Iterable[Sequence[str]], budget: Budget) -> Extracted:
             spoken = (Segment(0, length),) if _DIGIT.search(heading) else ()  # such as the date from which it holds
             parts.append(Extracted(heading, headings=(Heading(0, length, _TABLE_LEVEL, heading),), segments=spoken))
         if table:
-            parts.append(_read_table(table, budget))
+            notes = list(itertools.takewhile(_is_note, reversed(table)))[::-1]
+            parts.append(_read_table(table[: len(table) - len(notes)], budget))
+            if notes:
+                parts.append(Extracted(_PARTED.join(map(_written, notes))))
     if len(parts) == 1:
         return parts[0]
     return _combine(parts)
@@ -215,8 +220,14 @@ def _spans(row: Sequence[str]) -> bool:
 
 def _are_names(cells: Sequence[str]) -> bool:
     years = [bool(_YEAR.fullmatch(cell)) for cell in cells]
-    labels = any(cell.endswith(":") for cell in cells)
-    return not labels and not all(years) and all(year or not _VALUE.fullmatch(cell) for cell, year in zip(cells, years))
+    if any(len(cell) > _LONGEST_NAME or cell.endswith((":", ".")) for cell in cells):  # a label, a sentence
+        return False
+    return not all(years) and all(year or not _VALUE.fullmatch(cell) for cell, year in zip(cells, years))
+
+
+def _is_note(row: Sequence[str]) -> bool:
+    """Return whether a row at the end of a table is a note on it: a single long cell, the first one."""
+    return len(row[0]) >= _SHORTEST_NOTE and _filled(row) == 1
 
 
 def _filled(row: Sequence[str]) -> int:
