@@ -3,7 +3,8 @@
 Two passages may both answer a question, each otherwise: "The dam was completed in 1911." and "… in 1921." Whichever is
 shown, the reader of the answer has to know of the other. Sentences contradict each other if they say the same but for
 one fact, or but for their answers; if both say all that the question names, with other years or amounts for answers; or
-if one denies the other's answer. What says that something was changed comes before what it was.
+if one denies the other's answer. What says that something was changed comes before what it was, and what a document's
+newer edition says (by the date or version in its title or path) before what an older one said.
 """
 
 from __future__ import annotations
@@ -28,11 +29,13 @@ from shared_core.reading.disagreements import (
     Said,
     agree_where_asked,
     answer_otherwise,
+    is_newer_edition,
     kinds_apart,
     narrowed_apart,
     only_one_holds,
     tells_another,
     tells_change,
+    tells_of_two_times,
 )
 from shared_core.runtime.flow import Flow, Read, Report
 from shared_core.types import Answer, Citation, Claim, ClaimSealed, Passage, Signals, Span
@@ -303,6 +306,11 @@ def add_contradiction(
 def _weighed(one: Claim, other: Claim, passages: Mapping[str, Passage], question: str) -> tuple[Claim, Claim]:
     """Return two claims of which at most one is right, the one that holds first, with their supports."""
     for old, new in ((one, other), (other, one)):
+        if tells_of_two_times(question, _said(new), _said(old)) and _is_of_newer_edition(new, old, passages):
+            # Each took from the other's probability when they were read; that either answers is what the newer one has.
+            sure = 1 - (1 - (one.support or 0.0)) * (1 - (other.support or 0.0))
+            left = (old.support or 0.0) * (1 - sure)
+            return dataclasses.replace(new, support=sure), dataclasses.replace(old, support=left)
         if _is_superseded(old, new, passages) or tells_change(question, _said(new), _said(old)):
             sure, less = one.support or 0.0, other.support or 0.0
             return dataclasses.replace(new, support=sure), dataclasses.replace(old, support=less * (1 - sure))
@@ -325,6 +333,17 @@ def _said(claim: Claim, titles: Mapping[str, str] | None = None) -> Said:
     return Said(claim.text, claim.short_answer or "", above)
 
 
+def _is_of_newer_edition(new: Claim, old: Claim, passages: Mapping[str, Passage]) -> bool:
+    """Return whether all that one claim quotes is of newer editions of the documents that another one quotes."""
+    mine, theirs = ([passages[s[0]] for s in quoted_places(c) if s[0] in passages] for c in (new, old))
+    pairs = [(_names(a), _names(b)) for a in mine for b in theirs]
+    return bool(pairs) and all(is_newer_edition(a, b) for a, b in pairs)
+
+
+def _names(passage: Passage) -> tuple[str, str]:
+    return passage.title, str(passage.metadata.get("source", ""))
+
+
 def _is_superseded(one: Claim, other: Claim, passages: Mapping[str, Passage]) -> bool:
     """Return whether a mail that ``other`` quotes repeats ``one`` as part of an older mail."""
     old, new = ([passages[s[0]].metadata for s in quoted_places(c) if s[0] in passages] for c in (one, other))
@@ -339,10 +358,16 @@ def _is_of_older_mail(metadata: Mapping[str, object]) -> bool:
 def find_contradiction(
     quotes: Sequence[Claim], passages: Sequence[Passage], question: str
 ) -> tuple[Claim, Claim] | None:
-    """Return the surest quote and the first of the others that contradicts it from another passage."""
+    """Return the surest quote and the first of the others that contradicts it from another passage.
+
+    What the newest edition of the same document says comes before those.
+    """
     by_id = {p.id: p for p in passages}
     titles = {p.id: p.title for p in passages}
     ranked = sorted((c for c in quotes if c.support and c.citations), key=lambda c: -(c.support or 0.0))
+    newest = _newest_edition(ranked, by_id, question)
+    if newest is not None:
+        return ranked[0], newest
     for other in ranked[1:]:
         first = ranked[0]
         if (other.support or 0.0) < max(_SHARE * (first.support or 0.0), _LEAST):
@@ -357,6 +382,20 @@ def find_contradiction(
                 continue
             return first, other
     return None
+
+
+def _newest_edition(ranked: Sequence[Claim], passages: Mapping[str, Passage], question: str) -> Claim | None:
+    """Return the quote of the newest edition of the surest quote's document; of the edition before, if that is it."""
+    if not ranked:
+        return None
+    first, *others = ranked
+    least = max(_SHARE * (first.support or 0.0), _LEAST)
+    told = [c for c in others if (c.support or 0.0) >= least and tells_of_two_times(question, _said(first), _said(c))]
+    newer = [c for c in told if _is_of_newer_edition(c, first, passages)]
+    for quote in newer:
+        if not any(_is_of_newer_edition(c, quote, passages) for c in newer):
+            return quote
+    return next((c for c in told if _is_of_newer_edition(first, c, passages)), None)
 
 
 def _lacks_names(claim: Claim, other: Passage, question: str) -> bool:

@@ -166,6 +166,50 @@ def test_what_was_changed_comes_before_what_it_was() -> None:
     assert (pair, claims[0].support) == ((0, 1), 0.8)
 
 
+EDITIONS = [
+    (("Fees 2023", "a.md"), ("Fees 2025", "b.md")),
+    (("Fees", "2023/fees.md"), ("Fees", "2025/fees.md")),
+    (("Minutes of 12 March 2024", ""), ("Minutes of 9 April 2025", "")),
+    (("Guide, version 2.9", ""), ("Guide, version 2.10", "")),
+    (("Fees", "fees-2024-12-31.pdf"), ("Fees", "fees-2025-01-02.pdf")),
+]
+
+
+@pytest.mark.parametrize(("before", "after"), EDITIONS)
+@pytest.mark.parametrize("supports", [(0.6, 0.3), (0.3, 0.6)])
+def test_what_a_newer_edition_says_comes_before_an_older_one(
+    before: tuple[str, str], after: tuple[str, str], supports: tuple[float, float]
+) -> None:
+    old = Passage("old", "A key to the walk costs nine crowns.", before[0], {"source": before[1]})
+    new = Passage("new", "A key to the walk costs twelve crowns.", after[0], {"source": after[1]})
+    quotes = [quote(old, supports[0], "nine crowns"), quote(new, supports[1], "twelve crowns")]
+    claims, pair = add_contradiction(quotes[:1], quotes, [old, new], "What does a key to the walk cost?")
+    assert ([c.text for c in claims], pair) == ([new.text, old.text], (0, 1))
+    assert 0.6 <= (claims[0].support or 0.0) < 0.9  # that one of the two is right
+    for asked in ("What did a key to the walk cost?", "What does a key to the walk cost in 2023?"):
+        surest = max(add_contradiction(quotes, quotes, [old, new], asked)[0], key=lambda claim: claim.support or 0.0)
+        assert surest.text == (old if supports[0] > supports[1] else new).text  # the reader's choice
+
+
+def test_the_newest_of_several_editions_counts() -> None:
+    passages = [
+        Passage(str(year), f"A key to the walk costs {cost} crowns.", f"Fees {year}")
+        for year, cost in ((2023, "nine"), (2025, "twelve"), (2024, "ten"))
+    ]
+    quotes = [quote(p, sure, f"{p.text.split()[-2]} crowns") for p, sure in zip(passages, (0.5, 0.2, 0.3), strict=True)]
+    claims, _ = add_contradiction(quotes[:1], quotes, passages, "What does a key to the walk cost?")
+    assert claims[0].text == passages[1].text
+
+
+def test_other_documents_are_no_editions() -> None:
+    for names in (("Fees 2023", "Wages 2025"), ("Fees 2023", "Fees"), ("Fees v2", "Fees 2025"), ("Fees", "Fees")):
+        old = Passage("old", "A key to the walk costs nine crowns.", names[0])
+        new = Passage("new", "A key to the walk costs twelve crowns.", names[1])
+        quotes = [quote(old, 0.6, "nine crowns"), quote(new, 0.3, "twelve crowns")]
+        claims, _ = add_contradiction(quotes, quotes, [old, new], "What does a key to the walk cost?")
+        assert claims[0].text == old.text
+
+
 def test_a_change_for_others_changes_nothing() -> None:
     old = Passage("old", "The fee of the course is 30 euros.")
     new = Passage("new", "The fee of the course is raised to 40 euros for visitors.")

@@ -161,13 +161,13 @@ def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere(docs: Path, monkeyp
 
 
 def test_what_is_passed_over_is_named_with_a_way_out(docs: Path, tmp_path: Path) -> None:
-    (docs / "b.ods").write_bytes(b"x")
+    (docs / "b.xlsb").write_bytes(b"x")
     (docs / "c.png").write_bytes(b"x")
     result = run(docs, "--index", tmp_path / "i")
-    assert ".ods 1 (save them as .xlsx)" in result.stdout
+    assert ".xlsb 1 (save them as .xlsx)" in result.stdout
     assert ".png 1" in result.stdout
     report = json.loads(run(docs, "--index", tmp_path / "i", "--json").stdout)
-    assert report["skipped_endings"] == {".ods": 1, ".png": 1}
+    assert report["skipped_endings"] == {".xlsb": 1, ".png": 1}
 
 
 def test_odd_files_each_get_their_true_hint(docs: Path, tmp_path: Path) -> None:
