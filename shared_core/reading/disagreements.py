@@ -57,6 +57,8 @@ _DATED = re.compile(
     re.IGNORECASE,
 )
 """The date or version in the name of a document of which there are several editions."""
+_OF_A_WORK = re.compile(r"\((?:19|20)\d\d [^\W\d_]|[^\W\d_],? (?:19|20)\d\d\)")
+"""The year that tells works of one name apart: "(1950 film)"."""
 _TIME_ASKED = re.compile(r"\b(?:earlier|former|old|older|before|ago|last|used to)\b", re.IGNORECASE)
 _ALIKE = 0.6  # of the words of two sentences that say the same of two times, but for their answers
 _SAYS_KIND = frozenset(map(stem, word_list("says_kind")))
@@ -201,7 +203,7 @@ def edition(name: str) -> tuple[str, tuple[int, ...]] | None:
     (('fees', (0, 2025)), ('minutes md', (0, 2024, 3)), ('minutes of', (0, 2025, 4, 9)), ('guide', (1, 2, 10)))
     """
     match = _DATED.search(name)
-    if match is None:
+    if match is None or _OF_A_WORK.search(name):
         return None
     rest = " ".join(re.findall(r"\w+", f"{name[: match.start()]} {name[match.end() :]}")).casefold()
     if match["version"]:

@@ -202,7 +202,8 @@ def test_the_newest_of_several_editions_counts() -> None:
 
 
 def test_other_documents_are_no_editions() -> None:
-    for names in (("Fees 2023", "Wages 2025"), ("Fees 2023", "Fees"), ("Fees v2", "Fees 2025"), ("Fees", "Fees")):
+    for names in (("Fees 2023", "Wages 2025"), ("Fees 2023", "Fees"), ("Fees v2", "Fees 2025"), ("Fees", "Fees"),
+                  ("The Key (1923 film)", "The Key (1958 film)")):  # fmt: skip
         old = Passage("old", "A key to the walk costs nine crowns.", names[0])
         new = Passage("new", "A key to the walk costs twelve crowns.", names[1])
         quotes = [quote(old, 0.6, "nine crowns"), quote(new, 0.3, "twelve crowns")]
