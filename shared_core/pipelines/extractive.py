@@ -340,8 +340,9 @@ def _is_of_newer_edition(new: Claim, old: Claim, passages: Mapping[str, Passage]
     return bool(pairs) and all(is_newer_edition(a, b) for a, b in pairs)
 
 
-def _names(passage: Passage) -> tuple[str, str]:
-    return passage.title, str(passage.metadata.get("source", ""))
+def _names(passage: Passage) -> tuple[str, str, str]:
+    source = str(passage.metadata.get("source", ""))
+    return passage.title, re.split(r"[/\\]", source)[-1], source
 
 
 def _is_superseded(one: Claim, other: Claim, passages: Mapping[str, Passage]) -> bool:

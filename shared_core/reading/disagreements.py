@@ -214,7 +214,7 @@ def edition(name: str) -> tuple[str, tuple[int, ...]] | None:
 
 
 def is_newer_edition(new: Sequence[str], old: Sequence[str]) -> bool:
-    """Return whether a document is a newer edition of another one, by their titles, else by their paths.
+    """Return whether a document is a newer edition of another one, by the first pair of their names that tells.
 
     >>> is_newer_edition(["Fees", "2025/fees.md"], ["Fees", "2023/fees.md"])
     True

@@ -172,6 +172,7 @@ EDITIONS = [
     (("Minutes of 12 March 2024", ""), ("Minutes of 9 April 2025", "")),
     (("Guide, version 2.9", ""), ("Guide, version 2.10", "")),
     (("Fees", "fees-2024-12-31.pdf"), ("Fees", "fees-2025-01-02.pdf")),
+    (("Fees", "/work 2020/fees_2023.md"), ("Fees", "/work 2020/fees_2024.md")),
 ]
 
 
