@@ -90,22 +90,22 @@ class WordNumbers:
     def __init__(self, numbering: Element, styles: Element) -> None:
         self._lists: dict[str, tuple[str, dict[int, Level]]] = {}  # by numId; what is counted together has one name
         self._counters = Counters()
-        abstract = {_attribute(a, "abstractNumId"): a for a in numbering.iterfind("{*}abstractNum")}
+        abstract = {attribute(a, "abstractNumId"): a for a in numbering.iterfind("{*}abstractNum")}
         linked = {name: a for a in abstract.values() if (name := _value(a, "styleLink"))}
         for number in numbering.iterfind("{*}num"):
-            name, counted = _attribute(number, "numId"), _value(number, "abstractNumId")
+            name, counted = attribute(number, "numId"), _value(number, "abstractNumId")
             if (found := abstract.get(counted)) is None:
                 continue
             levels = dict(_levels(linked.get(_value(found, "numStyleLink"), found)))
             for over in number.iterfind("{*}lvlOverride"):
                 levels |= _levels(over)
-                at, start = _int(_attribute(over, "ilvl")), _value(over, "startOverride")
+                at, start = to_int(attribute(over, "ilvl")), _value(over, "startOverride")
                 if start and at in levels:
-                    levels[at] = replace(levels[at], start=_int(start))
+                    levels[at] = replace(levels[at], start=to_int(start))
                     counted = f"{counted}, {name}"
             self._lists[name] = counted, levels
         self._styles: dict[str, tuple[str, int]] = {}
-        known = {name: s for s in styles.iterfind("{*}style") if (name := _attribute(s, "styleId"))}
+        known = {name: s for s in styles.iterfind("{*}style") if (name := attribute(s, "styleId"))}
         for name, style in known.items():
             based = [style]
             while (base := known.get(_value(based[-1], "basedOn"))) is not None and base not in based:
@@ -113,13 +113,13 @@ class WordNumbers:
             list_ = next((found for s in based if (found := _value(s, "pPr/{*}numPr/{*}numId"))), "")
             level = next((found for s in based if (found := _value(s, "pPr/{*}numPr/{*}ilvl"))), "")
             own = (at for at, one in self._lists.get(list_, ("", {}))[1].items() if one.style == name)
-            self._styles[name] = list_, next(own, _int(level))
+            self._styles[name] = list_, next(own, to_int(level))
 
     def next(self, paragraph: Element) -> str | None:
         """Count a paragraph and return its number; ``None`` if it has none, or a bullet."""
         list_, level = self._styles.get(_value(paragraph, "pPr/{*}pStyle"), ("", 0))
         list_ = _value(paragraph, "pPr/{*}numPr/{*}numId") or list_
-        level = _int(_value(paragraph, "pPr/{*}numPr/{*}ilvl"), level)
+        level = to_int(_value(paragraph, "pPr/{*}numPr/{*}ilvl"), level)
         counted, levels = self._lists.get(list_, ("", {}))
         if not list_ or paragraph.find("{*}pPr/{*}rPr/{*}del") is not None:
             return None
@@ -132,22 +132,24 @@ def _levels(element: Element) -> Iterator[tuple[int, Level]]:
         text = "" if kind == "none" else _value(level, "lvlText")
         decimals = level.find("{*}isLgl") is not None
         yield (
-            _int(_attribute(level, "ilvl")),
-            Level(_int(_value(level, "start")), kind, text, decimals, _value(level, "pStyle")),
+            to_int(attribute(level, "ilvl")),
+            Level(to_int(_value(level, "start")), kind, text, decimals, _value(level, "pStyle")),
         )
 
 
-def _attribute(element: Element, name: str) -> str:
+def attribute(element: Element, name: str) -> str:
+    """Return an attribute by its name in any namespace; empty if there is none."""
     return next((str(value) for key, value in element.items() if str(key).rpartition("}")[2] == name), "")
 
 
 def _value(element: Element, path: str) -> str:
     """Return the value of an element below; "" if there is none."""
     found = element.find(f"{{*}}{path}")
-    return "" if found is None else _attribute(found, "val")
+    return "" if found is None else attribute(found, "val")
 
 
-def _int(text: str, default: int = 0) -> int:
+def to_int(text: str, default: int = 0) -> int:
+    """Return a number of at most eight digits; ``default`` for any other text."""
     return int(text) if text.isdecimal() and len(text) < 9 else default
 
 

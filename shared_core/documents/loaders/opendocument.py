@@ -23,7 +23,7 @@ from shared_core.documents.loaders.extracted import (
 )
 from shared_core.documents.loaders.html import read_html
 from shared_core.documents.loaders.limits import Budget, too_much
-from shared_core.documents.loaders.numbering import Counters, Level
+from shared_core.documents.loaders.numbering import Counters, Level, attribute, to_int
 from shared_core.documents.loaders.office import Archive, parse_xml
 from shared_core.documents.loaders.sheets import Sheet, read_sheets
 from shared_core.errors import DocumentError
@@ -104,19 +104,19 @@ class _File:
             for style in part.iter("{*}style"):
                 self._learn(style)
             for style in part.iter("{*}list-style", "{*}outline-style"):
-                name = _OUTLINE if _tag(style) == "outline-style" else _attribute(style, "name")
+                name = _OUTLINE if _tag(style) == "outline-style" else attribute(style, "name")
                 self._lists[name] = dict(map(_level, style))
 
     def _learn(self, style: Element) -> None:
-        name = _attribute(style, "name")
+        name = attribute(style, "name")
         lists = [str(value) for key, value in style.items() if str(key).endswith("}list-style-name")]
         self._lists_of_styles[name] = lists[0] if lists else None
-        self._parents[name] = _attribute(style, "parent-style-name")
+        self._parents[name] = attribute(style, "parent-style-name")
         for properties in style:
-            position = _attribute(properties, "text-position").split(" ")[0]
-            struck = {_attribute(properties, f"text-line-through-{of}") for of in ("style", "type")} - {"", "none"}
-            shown = _attribute(properties, "display") not in ("none", "false")
-            if struck or not shown or _attribute(properties, "visibility") == "hidden":
+            position = attribute(properties, "text-position").split(" ")[0]
+            struck = {attribute(properties, f"text-line-through-{of}") for of in ("style", "type")} - {"", "none"}
+            shown = attribute(properties, "display") not in ("none", "false")
+            if struck or not shown or attribute(properties, "visibility") == "hidden":
                 self.unseen.add(name)
             if position == "super" or position.rstrip("%").strip("0").isdigit():
                 self.raised[name] = "sup"
@@ -125,11 +125,11 @@ class _File:
 
     def open_list(self, list_: Element) -> None:
         """Enter a list: within another one it has that one's style unless it has its own, and its counts."""
-        style = _attribute(list_, "style-name") or (self._open[-1][0] if self._open else "")
+        style = attribute(list_, "style-name") or (self._open[-1][0] if self._open else "")
         if self._open:
             counted = self._open[-1][1]
         else:
-            on = _attribute(list_, "continue-numbering") == "true" or _attribute(list_, "continue-list")
+            on = attribute(list_, "continue-numbering") == "true" or attribute(list_, "continue-list")
             self._last[style] = self._last.get(style, 0) + (not on)
             counted = f"{style} {self._last[style]}"
         self._open.append((style, counted))
@@ -141,8 +141,8 @@ class _File:
 
     def begin_item(self, item: Element) -> None:
         """Enter an item: its first paragraph gets the number, at the level of the innermost list that begins there."""
-        given = _attribute(item, "start-value")
-        self._due = (len(self._open) - 1, _int(given) if given else None)
+        given = attribute(item, "start-value")
+        self._due = (len(self._open) - 1, to_int(given, 1) if given else None)
 
     def number(self, paragraph: Element) -> str:
         """Count a paragraph or heading and return its number; empty if it has none, or a bullet."""
@@ -150,8 +150,8 @@ class _File:
         if self._open:
             style, counted = self._open[-1]
             found = due and self.counters.next(counted, self._lists.get(style, {}), *due)
-        elif _tag(paragraph) == "h" and self._is_numbered(_attribute(paragraph, "style-name")):
-            level = _int(_attribute(paragraph, "outline-level")) - 1
+        elif _tag(paragraph) == "h" and self._is_numbered(attribute(paragraph, "style-name")):
+            level = to_int(attribute(paragraph, "outline-level"), 1) - 1
             found = self.counters.next(_OUTLINE, self._lists.get(_OUTLINE, {}), level)
         else:
             return ""
@@ -171,31 +171,23 @@ def _level(level: Element) -> tuple[int, Level]:
 
     LibreOffice writes the whole form (``%1%.%2%)``) beside what the standard has.
     """
-    at = _int(_attribute(level, "level"))
-    kind = _FORMATS.get(_attribute(level, "num-format"), "bullet")
-    shown = min(max(_int(_attribute(level, "display-levels")), 1), at)
+    at = to_int(attribute(level, "level"), 1)
+    kind = _FORMATS.get(attribute(level, "num-format"), "bullet")
+    shown = min(max(to_int(attribute(level, "display-levels"), 1), 1), at)
     numbers = ".".join(f"%{number}" for number in range(at - shown + 1, at + 1))
-    text = f"{_attribute(level, 'num-prefix')}{numbers}{_attribute(level, 'num-suffix')}"
-    if given := _attribute(level, "num-list-format"):
+    text = f"{attribute(level, 'num-prefix')}{numbers}{attribute(level, 'num-suffix')}"
+    if given := attribute(level, "num-list-format"):
         text = _NUMBER.sub(r"%\1", given)
-    return at - 1, Level(_int(_attribute(level, "start-value")), kind, text)
-
-
-def _attribute(element: Element, name: str) -> str:
-    return next((str(value) for key, value in element.items() if str(key).rpartition("}")[2] == name), "")
+    return at - 1, Level(to_int(attribute(level, "start-value"), 1), kind, text)
 
 
 def _tag(element: Element) -> str:
     return str(element.tag).rpartition("}")[2]
 
 
-def _int(text: str, default: int = 1) -> int:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else default
-
-
 def _read_part(part: Element, file: _File, budget: Budget) -> Extracted:
     """Read a text or a slide; nothing of a hidden slide, which keeps its number."""
-    if _attribute(part, "style-name") in file.unseen:
+    if attribute(part, "style-name") in file.unseen:
         file.hidden += 1
         return Extracted("")
     notes: list[str] = []
@@ -216,12 +208,12 @@ def _write_children(element: Element, file: _File, notes: list[str]) -> Iterator
 
 def _write(element: Element, file: _File, notes: list[str]) -> Iterator[str]:
     name = _tag(element)
-    style = _attribute(element, "style-name")
+    style = attribute(element, "style-name")
     if name in _UNREAD or style in file.unseen or _is_hidden(element):
         return
     file.budget.check()
     if name == "s":
-        yield " " * min(_int(_attribute(element, "c")), 1_000)
+        yield " " * min(to_int(attribute(element, "c"), 1), 1_000)
     elif name == "tab":
         yield "\t"
     elif name == "line-break":
@@ -245,9 +237,9 @@ def _wrapped(element: Element, name: str, style: str, file: _File, notes: list[s
     """Yield an element whose content counts, within the HTML element that it stands for, if any."""
     tag = _BLOCKS.get(name, "")
     if name == "h":
-        tag = f"h{min(max(_int(_attribute(element, 'outline-level')), 1), 6)}"
+        tag = f"h{min(max(to_int(attribute(element, 'outline-level'), 1), 1), 6)}"
     elif name == "frame":
-        given = _attribute(element, "class")
+        given = attribute(element, "class")
         if given in _PLACEHOLDERS:
             return
         tag = "h1" if given == "title" else "div"
@@ -265,8 +257,8 @@ def _wrapped(element: Element, name: str, style: str, file: _File, notes: list[s
 
 
 def _is_hidden(element: Element) -> bool:
-    return _attribute(element, "display") == "none" or (
-        _tag(element) in ("hidden-text", "hidden-paragraph") and _attribute(element, "is-hidden") == "true"
+    return attribute(element, "display") == "none" or (
+        _tag(element) in ("hidden-text", "hidden-paragraph") and attribute(element, "is-hidden") == "true"
     )
 
 
@@ -278,10 +270,10 @@ def _write_rows(table: Element, file: _File, notes: list[str]) -> Iterator[str]:
             spans = "".join(
                 f' {of}span="{number}"'
                 for of, key in (("col", "number-columns-spanned"), ("row", "number-rows-spanned"))
-                if 1 < (number := _int(_attribute(cell, key))) < 1_000
+                if 1 < (number := to_int(attribute(cell, key), 1)) < 1_000
             )
             written = f"<{tag}{spans}>{''.join(_write_children(cell, file, notes))}</{tag}>"
-            cells.append(written * min(_int(_attribute(cell, "number-columns-repeated")), _MAX_REPEATED))
+            cells.append(written * min(to_int(attribute(cell, "number-columns-repeated"), 1), _MAX_REPEATED))
         yield f"<tr>{''.join(cells)}</tr>"
 
 
@@ -299,16 +291,16 @@ def _sheets(body: Element, file: _File) -> Iterator[Sheet]:
     cells = 0
     for table in body.iterfind("{*}table"):
         rows: list[list[str]] = []
-        hidden = _attribute(table, "style-name") in file.unseen
+        hidden = attribute(table, "style-name") in file.unseen
         for row, _ in _rows(table):
             file.budget.check()
             values = [] if hidden else _values(row, file)
-            times = min(_int(_attribute(row, "number-rows-repeated")), _MAX_REPEATED)
+            times = min(to_int(attribute(row, "number-rows-repeated"), 1), _MAX_REPEATED)
             cells += len(values) * times
             if cells > _MAX_CELLS:
                 raise too_much("cells", cells, _MAX_CELLS)
             rows += [values] * times
-        yield Sheet(_attribute(table, "name"), hidden, rows)
+        yield Sheet(attribute(table, "name"), hidden, rows)
 
 
 def _values(row: Element, file: _File) -> list[str]:
@@ -319,13 +311,13 @@ def _values(row: Element, file: _File) -> list[str]:
         name = _tag(cell)
         if name not in ("table-cell", "covered-table-cell"):
             continue
-        date = _attribute(cell, "date-value")
+        date = attribute(cell, "date-value")
         paragraphs = ("".join(_write_children(p, file, [])) for p in cell.iterfind("{*}p"))
         text = html.unescape(" ".join(paragraphs).replace("<br />", " "))
         if date and text.strip():  # as in other workbooks: 3/4/2026 would be another day for other readers
             text = f"{date[:10]} {date[11:16] if _TIME.search(text) else ''}"
         text = one_line(without_surrogates(text))
-        times = _int(_attribute(cell, "number-columns-repeated"))
+        times = to_int(attribute(cell, "number-columns-repeated"), 1)
         if not text or name == "covered-table-cell":
             empty += times
             continue
