@@ -307,13 +307,13 @@ def _extract(kind: str, data: bytes, options: LoadOptions, budget: Budget) -> tu
 
 def _extract_text(kind: str, text: str, options: LoadOptions, budget: Budget) -> tuple[str, Extracted]:
     if kind in TABLES:
-        from shared_core.documents.loaders import tables
+        from shared_core.documents.loaders import sheets, tables
 
         if kind == "jsonl":
             return kind, tables.load_jsonl(text, options.text_column, budget)
         if kind != "json":
             delimiter = "\t" if kind == "tsv" else None
-            return kind, tables.load_csv(text, options.text_column, budget, delimiter=delimiter)
+            return kind, sheets.read_csv(text, options.text_column, budget, delimiter=delimiter)
         found = tables.load_json(text, options.text_column)
         return (kind, found) if found is not None else ("code", tables.load_other_json(text))
     if kind == "man":

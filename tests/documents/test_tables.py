@@ -12,7 +12,7 @@ import pytest
 from shared_core.documents.load import Document
 from shared_core.documents.loaders import tables
 from shared_core.errors import DocumentError
-from tests.documents.reading import read, refuses
+from tests.documents.reading import headings, read, refuses
 
 
 def rows(document: Document) -> list[tuple[str, str, dict[str, Any]]]:
@@ -280,3 +280,24 @@ def test_a_header_that_is_narrower_than_the_rows_stays_the_header(header: str) -
 def test_decimal_commas_part_no_fields_of_a_table_with_semicolons() -> None:
     document = read("Quarter;Revenue (EUR);Margin\nQ1;1.204,5;12,4 %\nQ2;1.310,0;11,9 %\nQ3;998,2;-3,1 %\n", "a.csv")
     assert document.text.splitlines()[0] == "Quarter: Q1; Revenue (EUR): 1.204,5; Margin: 12,4 %"
+
+
+def test_a_csv_file_that_was_exported_from_a_sheet_is_read_as_one() -> None:
+    text = (
+        "Fleet of the yard,,\nPrinted by:,I. Berg,\n,,\nBoats for hire,,\nBoat,Berth,Price\nTeal,A4,12\nAuk,B1,9\n,,\n"
+    )
+    document = read(text, "fleet.csv")
+    assert document.text == (
+        "Fleet of the yard\n\nPrinted by: I. Berg\n\nBoats for hire\n\n"
+        "Boat: Teal; Berth: A4; Price: 12\n\nBoat: Auk; Berth: B1; Price: 9"
+    )
+    assert headings(document) == [(2, "Boats for hire")]
+    several = "Boat;Price\nTeal;12\n;\nCrew;Phone\nIda Berg;55 12\n"
+    assert read(several, "a.csv").text == "Boat: Teal; Price: 12\n\nCrew: Ida Berg; Phone: 55 12"
+
+
+def test_empty_rows_in_a_table_change_nothing() -> None:
+    plain = read("Boat,Price\nTeal,12\nAuk,9\n", "a.csv").text
+    assert read("Boat,Price\nTeal,12\n,\nAuk,9\n,\n", "a.csv").text == plain
+    lines = 'id,text\n1,"One, two\nthree."\n,\n2,Four.\n'
+    assert read(lines, "a.csv").text == "One, two\nthree.\n\nFour."

@@ -25,7 +25,7 @@ from shared_core.documents.loaders.extracted import (
 from shared_core.documents.loaders.limits import Budget
 from shared_core.documents.loaders.office import Archive
 from shared_core.documents.loaders.office97 import check_office97, protected
-from shared_core.documents.loaders.tables import load_csv
+from shared_core.documents.loaders.tables import above_header, load_csv
 from shared_core.errors import DocumentError
 
 _PARTED = "\n\n"
@@ -47,6 +47,7 @@ _COMPOUND = b"\xd0\xcf\x11\xe0"
 # Of a number's format: literal text, a currency, what only takes up room, the digits, other signs.
 _FORMAT = re.compile(r'"([^"]*)"|\\(.)|\[\$([^\]-]*)[^\]]*\]|(_.|\*.|\[[^\]]*\])|([#0?][#0?,.]*)|(.)')
 _EMPTY = (0, 5, 6)  # cells of these types: empty, an error, blank
+_DELIMITERS = (",", ";", "\t", "|")
 _PLACE = "\0"
 _PLACES = re.compile(r"([#0?]*(?:,[#0?]+)?)(?:\.([0#?]*))?")
 
@@ -80,6 +81,27 @@ def read_workbook(kind: str, data: bytes, budget: Budget) -> Extracted:
         raise damaged(archive.kind, error) from error
     found = read_sheets(map(_sheet, workbook["sections"]), budget)
     return replace(found, title=archive.title())
+
+
+def read_csv(text: str, text_column: str | None, budget: Budget, *, delimiter: str | None) -> Extracted:
+    """Read a CSV file as ``load_csv`` does; one that was exported from a sheet, with empty rows, as sheets are read.
+
+    Raises:
+        DocumentError: as ``load_csv``.
+    """
+    for sign in [delimiter] if delimiter else _DELIMITERS:
+        empty = re.search(rf"^(?:{re.escape(sign)})+\r?$", text, re.MULTILINE)
+        if empty is None or text_column is not None or above_header(text, None, [sign]) is not None:
+            continue
+        try:
+            rows = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=sign, strict=True) if row]
+        except csv.Error:
+            continue
+        whole = len(set(map(len, rows))) == 1 and not any("\n" in cell for row in rows for cell in row)
+        rows = [[one_line(without_surrogates(cell)) for cell in row] for row in rows]
+        if whole and len(list(_blocks(rows))) > 1:
+            return _read_rows(rows, budget)
+    return load_csv(text, text_column, budget, delimiter=delimiter)
 
 
 def _sheet(section: Mapping[str, Any]) -> Sheet:

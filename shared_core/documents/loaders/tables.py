@@ -78,7 +78,7 @@ def load_csv(text: str, text_column: str | None, budget: Budget, *, delimiter: s
             is used up.
     """
     _allow_long_fields(len(text))
-    found = _above_header(text, text_column, [delimiter] if delimiter else _DELIMITERS)
+    found = above_header(text, text_column, [delimiter] if delimiter else _DELIMITERS)
     above, delimiter = found or (0, delimiter or _delimiter(text))
     preface: list[str] = []
     header: list[str] | None = None
@@ -338,7 +338,7 @@ def _delimiter(text: str) -> str:
     return max(_DELIMITERS, key=lambda delimiter: scores[delimiter])
 
 
-def _above_header(text: str, text_column: str | None, delimiters: Sequence[str]) -> tuple[int, str] | None:
+def above_header(text: str, text_column: str | None, delimiters: Sequence[str]) -> tuple[int, str] | None:
     """Return how many lines with words stand above the header, and the delimiter; ``None`` if the table starts at once.
 
     Below them, all lines have the same number of fields, at least twice as many as each of them fills. One without an
