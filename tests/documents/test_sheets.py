@@ -188,6 +188,13 @@ def test_sentences_are_neither_names_nor_rows() -> None:
     assert below == "Berth: A place for a boat.\n\nMole: A wall in the sea."
 
 
+def test_words_above_columns_without_values_are_text() -> None:
+    text = text_of(
+        (None, "Gas and Condensate", "Run at noon"), ("Report WGT", None, None), ("Period: March", None, None)
+    )
+    assert all(words in text for words in ("Gas and Condensate", "Run at noon", "Report WGT", "Period: March"))
+
+
 def test_a_table_of_nothing_but_figures_keeps_its_names() -> None:
     assert text_of(("€", 2001.0, 2002.0), (6000.0, 0.1, 0.2)) == "€: 6000; 2001: 0.1; 2002: 0.2"
 

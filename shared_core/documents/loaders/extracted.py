@@ -248,6 +248,11 @@ def damaged(kind: str, error: Exception) -> DocumentError:
     )
 
 
+def protected(kind: str) -> DocumentError:
+    """Return the error for a file that needs a password."""
+    return DocumentError(f"The {kind.upper()} is protected by a password.", hint="Save a copy without the password.")
+
+
 def without_surrogates(text: str) -> str:
     """Replace lone surrogates (broken escapes in JSON or PDF) by U+FFFD: they cannot be encoded as UTF-8."""
     return _SURROGATE.sub("\ufffd", text)

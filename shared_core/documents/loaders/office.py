@@ -28,6 +28,7 @@ from shared_core.documents.loaders.extracted import (
     is_no_title,
     join_parts,
     one_line,
+    protected,
     title_of_text,
     without_surrogates,
 )
@@ -275,9 +276,7 @@ class Archive:
         except KeyError as error:
             raise damaged(self.kind, ValueError(f"it has no {name}")) from error
         except RuntimeError as error:  # zipfile's way of saying that a password is needed
-            raise DocumentError(
-                f"The {self.kind} is protected by a password.", hint="Save a copy without the password."
-            ) from error
+            raise protected(self.kind) from error
         except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, ValueError) as error:
             raise damaged(self.kind, error) from error
         self._unpacked += sum(map(len, chunks))

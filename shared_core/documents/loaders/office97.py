@@ -12,6 +12,7 @@ from shared_core.documents.loaders.extracted import (
     is_no_title,
     join_parts,
     one_line,
+    protected,
     title_of_text,
     without_surrogates,
 )
@@ -74,11 +75,6 @@ def check_office97(kind: str, data: bytes) -> None:
     if "EncryptedPackage".encode("utf-16-le") in data:  # a newer document within such a file
         raise protected(kind)
     _check_whole(kind, data)
-
-
-def protected(kind: str) -> DocumentError:
-    """Return the error for a file that needs a password."""
-    return DocumentError(f"The {kind.upper()} is protected by a password.", hint="Save a copy without the password.")
 
 
 def _check_whole(kind: str, data: bytes) -> None:

@@ -18,6 +18,7 @@ from shared_core.documents.loaders.extracted import (
     is_no_title,
     join_parts,
     one_line,
+    protected,
     title_of_text,
     without_surrogates,
 )
@@ -26,7 +27,6 @@ from shared_core.documents.loaders.limits import Budget, too_much
 from shared_core.documents.loaders.numbering import Counters, Level, attribute, to_int
 from shared_core.documents.loaders.office import Archive, parse_xml
 from shared_core.documents.loaders.sheets import Sheet, read_sheets
-from shared_core.errors import DocumentError
 
 if TYPE_CHECKING:
     from lxml.etree import _Element as Element
@@ -82,9 +82,7 @@ class _File:
         if data.startswith(b"PK"):
             archive = Archive(data, kind.upper(), budget)
             if b"encryption-data" in archive.read("META-INF/manifest.xml"):
-                raise DocumentError(
-                    f"The {kind.upper()} is protected by a password.", hint="Save a copy without the password."
-                )
+                raise protected(kind)
             roots = [archive.tree(name) for name in ("content.xml", "styles.xml", "meta.xml") if name in archive.names]
             if not roots or "content.xml" not in archive.names:
                 raise damaged(kind.upper(), ValueError("it has no content.xml"))

@@ -20,11 +20,12 @@ from shared_core.documents.loaders.extracted import (
     damaged,
     hidden_parts,
     one_line,
+    protected,
     without_surrogates,
 )
 from shared_core.documents.loaders.limits import Budget
 from shared_core.documents.loaders.office import Archive
-from shared_core.documents.loaders.office97 import check_office97, protected
+from shared_core.documents.loaders.office97 import check_office97
 from shared_core.documents.loaders.tables import above_header, load_csv
 from shared_core.errors import DocumentError
 
@@ -221,7 +222,8 @@ def _head(block: Sequence[Sequence[str]]) -> int | None:
     """Return which row of a stretch has the names of the columns, if one has.
 
     It fills at least half as many cells as any row, two or more, and more than each above it, all of them with words
-    (or years). One above it with names that span its columns belongs to it. Behind it comes a row, or an empty one.
+    (or years); columns of half the names or more have values. One above it with names that span its columns belongs to
+    it. Behind it comes a row, or an empty one.
     """
     width = max(map(_filled, block))
     most = 0
@@ -229,7 +231,7 @@ def _head(block: Sequence[Sequence[str]]) -> int | None:
         if 0 < at == len(block) - 1:
             return None
         cells = [cell for cell in row if cell]
-        if len(cells) > max(1, most) and 2 * len(cells) >= width and _are_names(cells):
+        if len(cells) > max(1, most) and 2 * len(cells) >= width and _are_names(cells) and _are_used(block, at):
             return at - 1 if at and _spans(block[at - 1]) else at
         most = max(most, len(cells))
     return None
@@ -245,6 +247,13 @@ def _are_names(cells: Sequence[str]) -> bool:
     if any(len(cell) > _LONGEST_NAME or cell.endswith((":", ".")) for cell in cells):  # a label, a sentence
         return False
     return not all(years) and all(year or not _VALUE.fullmatch(cell) for cell, year in zip(cells, years))
+
+
+def _are_used(block: Sequence[Sequence[str]], head: int) -> bool:
+    """Return whether rows below have values in the columns of half the names or more; names by themselves may."""
+    named = {at for at, cell in enumerate(block[head]) if cell}
+    used = {at for row in block[head + 1 :] for at, cell in enumerate(row) if cell}
+    return head == len(block) - 1 or 2 * len(named & used) >= len(named)
 
 
 def _is_note(row: Sequence[str]) -> bool:
