@@ -53,7 +53,6 @@ def test_text_by_xetex_has_its_spaces_and_whole_words() -> None:
     assert "A dynamo driven by a diesel engine" in flowing
     assert headings(document) == [(1, "1 The lamps"), (2, "1.1 The change to electricity"), (1, "2 The fog signal")]
     assert document.title == "Keeping the Lights of Norrhaven"
-    assert "1889\t412" in document.text
     letters = [word for word in document.text.split() if word.isalpha()]
     assert max(map(len, letters)) < 15
 
@@ -78,7 +77,6 @@ def test_a_document_of_a_word_processor() -> None:
     assert "confidential" not in document.text
     assert "Sheet" not in document.text
     assert headings(document) == [(1, "The dredger"), (2, "Soundings"), (1, "The lifeboat"), (1, "Other business")]
-    assert "Place\tMarch\tJune\nEntrance\t6.1 m\t5.6 m\nCoal quay\t7.4 m\t7.3 m" in document.text
     assert "1 The invoice of the manufacturers" in document.text
 
 
@@ -90,7 +88,6 @@ def test_a_page_printed_by_a_browser() -> None:
         "Summer",
         "Autumn and winter",
     ]
-    assert "1976 34\t1,140" in document.text or "1976\t34\t1,140" in document.text
 
 
 def test_letters_placed_one_by_one_have_the_spaces_that_are_seen() -> None:

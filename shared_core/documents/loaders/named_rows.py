@@ -32,6 +32,24 @@ _MOST_HEADS, _MOST_COLUMNS = 3, 100  # rows of names; columns that they name
 _LEAST_UNMARKED = 3  # columns, and rows, of a table whose header row is not marked
 _SENTENCE = re.compile(r"[.!?](?:\s|$)")
 _DIGIT = re.compile(r"\d")
+_VALUE = re.compile(
+    r"(?=.*\d)[-+–−<>≤≥~±]?[^\w\s]{0,2}\s?[\d.,:/’' \-–−+()%‰°$€£¥]+\s?[^\w\s]{0,2}|TRUE|FALSE|-+|#[\w/?!]+"
+)
+_YEAR = re.compile(r"(?:19|20)\d\d(?:[/–-]\d{2,4})?[*†‡]{0,3}")
+
+
+def is_value(cell: str) -> bool:
+    """Return whether a cell holds a number, a date, an amount or a sign in place of one, rather than words.
+
+    >>> [is_value(cell) for cell in ("1,140", "£3.50", "12–14", "-", "12 May", "Oil")]
+    [True, True, True, True, False, False]
+    """
+    return _VALUE.fullmatch(cell) is not None
+
+
+def is_year(cell: str) -> bool:
+    """Return whether a cell is a year (``1998``, ``2004/05``), which may be a column's name."""
+    return _YEAR.fullmatch(cell) is not None
 
 
 def flatten_cell(runs: Sequence[TextRun], first: int, gap: int) -> bool:

@@ -16,6 +16,7 @@ from shared_core.documents.loaders.extracted import (
 )
 from shared_core.documents.loaders.limits import Budget
 from shared_core.documents.loaders.pdf_lines import Line, page_lines
+from shared_core.documents.loaders.pdf_rules import Rules, page_rules
 from shared_core.documents.loaders.pdf_text import Bookmark, assemble
 from shared_core.errors import DocumentError
 
@@ -58,15 +59,18 @@ def _read(document: pypdfium2.PdfDocument, budget: Budget) -> Extracted:
     import pypdfium2
 
     pages: list[list[Line]] = []
+    rules: list[Rules] = []
     labels: list[str] = []
     problems: list[Problem] = []
     pictures: list[int] = []
     for number in range(1, len(document) + 1):
         budget.check()
         lines: list[Line] = []
+        drawn = Rules()
         try:
             page = document[number - 1]
-            lines = page_lines(page)
+            drawn = page_rules(page)
+            lines = page_lines(page, drawn)
             if not lines and _has_picture(page):
                 pictures.append(number)
             page.close()
@@ -81,6 +85,7 @@ def _read(document: pypdfium2.PdfDocument, budget: Budget) -> Extracted:
             )
             lines = []
         pages.append(lines)
+        rules.append(drawn)
         labels.append(_label(document, number))
     if not any(pages):
         why = f" ({problems[0].message})" if problems else ""
@@ -95,7 +100,7 @@ def _read(document: pypdfium2.PdfDocument, budget: Budget) -> Extracted:
                 f"{len(pictures)} pages are pictures without text: {shown}", "Run it through OCR (ocrmypdf IN OUT)."
             )
         )
-    found = assemble(pages, labels, _bookmarks(document, budget), _title(document))
+    found = assemble(pages, rules, labels, _bookmarks(document, budget), _title(document))
     return replace(found, problems=tuple(problems))
 
 

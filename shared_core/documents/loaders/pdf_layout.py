@@ -53,13 +53,15 @@ def page_rows(lines: Sequence[Line]) -> list[Line]:
     i = 0
     while i < len(rows):
         end, columns = _columns(rows, i)
-        ordered += columns or [_row(rows[i])]
+        ordered += columns or [join_row(rows[i])]
         i = end if columns else i + 1
     return ordered
 
 
 def _same_row(a: Line, b: Line) -> bool:
     size = max(a.size, b.size)
+    if a.table or b.table:
+        return False
     return abs(a.y - b.y) <= _SAME_ROW * size or (
         abs(a.y - b.y) <= _SHIFTED * size
         and b.x0 - a.x1 < _NEAR * size
@@ -78,7 +80,8 @@ def _is_right_of(a: Line, b: Line) -> bool:
     return b.x0 >= a.x1 - _KERNED * b.size
 
 
-def _row(cells: list[Line]) -> Line:
+def join_row(cells: Sequence[Line]) -> Line:
+    """Join pieces that stand side by side: with a tab between cells, a space or nothing between words."""
     result = cells[0]
     for a, b in itertools.pairwise(cells):
         gap = (b.x0 - a.x1) / b.size
@@ -213,7 +216,8 @@ def _edges(page: int, lines: Sequence[Line], pitch: float, largest: float) -> li
             following = ordered[rank + 1] if rank + 1 < len(ordered) else y
             apart = abs(y - following) > _APART * pitch * row[0].size
             text = " ".join(line.text for line in sorted(row, key=lambda line: line.x0))
-            key = " ".join(_NUMBER.sub("#", text.casefold()).split())
+            # Rows of a table are alike on each page but for their numbers.
+            key = " ".join((text if row[0].table else _NUMBER.sub("#", text.casefold())).split())
             found.append(_Edge(page, rank, top, key, y, apart))
     return found
 
@@ -233,6 +237,8 @@ def begins_paragraph(before: Sequence[Line], line: Line, after: Sequence[Line], 
     last = before[-1]
     if last.broken:
         return False
+    if last.table or line.table:
+        return last.table != line.table
     down = last.y - line.y
     if "\t" in last.text and "\t" in line.text and 0 < down < _NEXT_ROW * pitch * line.size:
         return False

@@ -12,11 +12,12 @@ import math
 import re
 import statistics
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from shared_core.documents.loaders.extracted import LOWERED, RAISED
+from shared_core.documents.loaders.pdf_rules import Rules
 
 if TYPE_CHECKING:
     import pypdfium2
@@ -27,6 +28,8 @@ _BOLD_WEIGHT = 600
 _FIXED_WIDTH = 1  # flag in a font's descriptor
 _FIXED = re.compile(r"mono|courier|typewriter|consol|cmtt|[se]ftt", re.IGNORECASE)
 _WIDE_GAP = 0.9  # in font sizes: wider than the space between words, even of justified text
+_CELL_GAP = 0.45  # in font sizes: cells of a narrow table may be so close, and so may words of a justified line
+_OTHER_LINE = 0.8  # in font sizes between base lines; raised digits are nearer
 _SPACE = 0.18  # in font sizes: a gap this wide is a space, whether the file has one or not
 _NO_SPACE = 0.04  # in font sizes: a space in the file that cannot be seen on the page
 _SPACED_OUT = 0.4  # of the gaps in a word: more wide ones are letter-spacing
@@ -36,6 +39,8 @@ _SMALL = 0.85  # of the font size: smaller digits are raised or lowered
 _SHIFTED = 0.1  # in font sizes: how far such digits are at least from the base line
 _RAISED_IN_WORD = re.compile(r"(?<=\d)[\d+\-−–]")
 _FONT_NAME_BYTES = 128
+_MIDDLE = 0.3  # of the font size: how far the middle of letters is above the base line
+_RULE_SLACK = 0.15  # of the font size: how far letters may stand over a rule
 _UNSEEN = {ord(c): None for c in "\xad\u200b\ufeff\x00"}
 
 
@@ -52,6 +57,8 @@ class Line:
         fixed: whether its font is monospaced.
         turned: its rotation on the page, in quarter turns (0: upright).
         broken: whether it ends in a hyphen that divides a word, or seems to.
+        table: the number of the table of which it is a row; 0 if it is none.
+        gaps: within it that are wider than most spaces: how many words are before each, and where it begins and ends.
     """
 
     text: str
@@ -63,13 +70,20 @@ class Line:
     fixed: bool = False
     turned: int = 0
     broken: bool = False
+    table: int = 0
+    gaps: tuple[tuple[int, float, float], ...] = ()
 
 
-def page_lines(page: pypdfium2.PdfPage) -> list[Line]:
-    """Return the lines of a page in the order of the file, text in the page's usual direction first."""
+def page_lines(page: pypdfium2.PdfPage, rules: Rules) -> list[Line]:
+    """Return the lines of a page in the order of the file, text in the page's usual direction first.
+
+    Args:
+        page: to read.
+        rules: drawn on it; lines are cut where one runs across them.
+    """
     textpage = page.get_textpage()
     try:
-        lines = list(_Reader(textpage).lines())
+        lines = list(_Reader(textpage, rules).lines())
     finally:
         textpage.close()
     if not lines:
@@ -84,10 +98,11 @@ def page_lines(page: pypdfium2.PdfPage) -> list[Line]:
 class _Reader:
     """Reads one text page; character indices are PDFium's."""
 
-    def __init__(self, textpage: Any) -> None:
+    def __init__(self, textpage: Any, rules: Rules) -> None:
         import pypdfium2.raw as raw
 
         self._raw: Any = raw
+        self._columns = [rules.turned(turned).vertical for turned in range(4)]
         self._page: Any = textpage.raw
         count = textpage.count_chars()
         text = textpage.get_text_range() if count else ""
@@ -102,9 +117,23 @@ class _Reader:
         start = 0
         for i, letter in enumerate(self._text):
             if letter in _BROKEN_WORD or letter in "\r\n\u2028\u2029":
-                yield from self._cut(start, i, broken=letter in _BROKEN_WORD)
+                yield from self._level(start, i, broken=letter in _BROKEN_WORD)
                 start = i + 1
-        yield from self._cut(start, len(self._text), broken=False)
+        yield from self._level(start, len(self._text), broken=False)
+
+    def _level(self, start: int, end: int, *, broken: bool) -> Iterator[Line]:
+        """Yield the lines of the characters ``[start, end)``: PDFium may join a short one to the one below it."""
+        text = self._text[start:end]
+        first, last = start + len(text) - len(text.lstrip()), start + len(text.rstrip()) - 1
+        if first < last:
+            size, turned = self._font(first)
+            if abs(self._place(first, turned)[1] - self._place(last, turned)[1]) > _OTHER_LINE * size:
+                seen = [i for i in range(first, last + 1) if not self._text[i].isspace()]
+                for (_, (x0, y0)), (b, (x1, y1)) in itertools.pairwise((i, self._place(i, turned)) for i in seen):
+                    if x1 < x0 - _SPACE * size and abs(y1 - y0) > _OTHER_LINE * size:
+                        yield from self._cut(start, b, broken=False)
+                        start = b
+        yield from self._cut(start, end, broken=broken)
 
     def _letter(self, i: int) -> str:
         code = int(self._raw.FPDFText_GetUnicode(self._page, i))
@@ -118,22 +147,42 @@ class _Reader:
         if not words:
             return
         size, turned = self._font(words[0][0])
-        gaps = [0.0] * (len(words) - 1)
-        if not turned:
-            words, gaps = self._spaced(words, size)
+        words, gaps = self._spaced(words, size, turned)
         first = 0
-        for i in _wide_gaps(gaps, size):
-            yield self._line(words[first : i + 1], broken=False)
+        cuts = set(_wide_gaps(gaps, size))
+        if self._columns[turned]:
+            cuts |= self._between_columns(words, turned)
+        for i in sorted(cuts):
+            yield self._line(words[first : i + 1], gaps[first:i], broken=False)
             first = i + 1
-        yield self._line(words[first:], broken=broken)
+        yield self._line(words[first:], gaps[first:], broken=broken)
 
-    def _spaced(self, words: list[tuple[int, int]], size: float) -> tuple[list[tuple[int, int]], list[float]]:
-        """Return the words of an upright line as seen on the page, and the gaps between them.
+    def _between_columns(self, words: list[tuple[int, int]], turned: int) -> set[int]:
+        """Return the gaps in a line through which a rule runs."""
+        size, y = self._font(words[0][0])[0], self._place(words[0][0], turned)[1]
+        middle = y + _MIDDLE * size
+        rules = [rule.at for rule in self._columns[turned] if rule.start <= middle <= rule.end]
+        if not rules or len(words) < 2:
+            return set()
+        ends = [(self._ends(a, turned)[0], self._ends(b - 1, turned)[1]) for a, b in words]
+        slack = _RULE_SLACK * size
+        return {
+            i
+            for i, ((_, left), (right, _)) in enumerate(itertools.pairwise(ends))
+            if any(left - slack <= at <= right + slack for at in rules)
+        }
+
+    def _spaced(
+        self, words: list[tuple[int, int]], size: float, turned: int
+    ) -> tuple[list[tuple[int, int]], list[float]]:
+        """Return the words of a line as seen on the page, and the gaps between them.
 
         Some programs place each letter by itself; their spaces have no width, and gaps contain no space.
         """
-        boxes = [self._boxes(a, b) for a, b in words]
+        boxes = [self._boxes(a, b, turned) for a, b in words]
         gaps = [after[0][0] - before[-1][1] for before, after in itertools.pairwise(boxes)]
+        if turned:  # PDFium knows their spaces better than their widths
+            return words, gaps
         spaced = bool(gaps) and statistics.median(gaps) > _SPACE * size
         result: list[tuple[int, int]] = []
         between: list[float] = []
@@ -153,7 +202,7 @@ class _Reader:
             between += [inner[cut - 1] for cut in cuts]
         return result, between
 
-    def _line(self, words: list[tuple[int, int]], *, broken: bool) -> Line:
+    def _line(self, words: list[tuple[int, int]], gaps: list[float], *, broken: bool) -> Line:
         start, last = words[0][0], words[-1][1] - 1
         text = " ".join(self._word(a, b).replace(" ", "").translate(_UNSEEN) for a, b in words)
         fonts = [self._font(a) for a, _ in (words[0], words[len(words) // 2], words[-1])]
@@ -162,7 +211,11 @@ class _Reader:
         x1 = max(self._ends(last, turned)[1], x0)
         broken = broken or self._text[last] == "\xad"
         bold, fixed = self._face(start)
-        return Line(text, x0, x1, y, size, bold and self._face(last)[0], fixed, turned, broken)
+        wide = [i for i, gap in enumerate(gaps) if gap > _CELL_GAP * size]
+        between = tuple(
+            (i + 1, self._ends(words[i][1] - 1, turned)[1], self._ends(words[i + 1][0], turned)[0]) for i in wide
+        )
+        return Line(text, x0, x1, y, size, bold and self._face(last)[0], fixed, turned, broken, gaps=between)
 
     def _word(self, start: int, end: int) -> str:
         """Return a word, in which what is raised or lowered behind a digit is in Unicode's digits: 10⁶ is not 106."""
@@ -199,8 +252,10 @@ class _Reader:
         a, b = _upright(box.left, box.bottom, turned)[0], _upright(box.right, box.top, turned)[0]
         return min(a, b), max(a, b)
 
-    def _boxes(self, start: int, end: int) -> list[tuple[float, float]]:
-        """Return where each of the upright characters ``[start, end)`` begins and ends."""
+    def _boxes(self, start: int, end: int, turned: int) -> list[tuple[float, float]]:
+        """Return where each of the characters ``[start, end)`` begins and ends along its line."""
+        if turned:
+            return [self._ends(i, turned) for i in range(start, end)]
         # Called for each letter of a document, so attributes are looked up once.
         read, page, box = self._raw.FPDFText_GetLooseCharBox, self._page, self._box
         found = []
@@ -234,7 +289,7 @@ def _upright(x: float, y: float, turned: int) -> tuple[float, float]:
     return ((x, y), (y, -x), (-x, -y), (-y, x))[turned]
 
 
-def joined(lines: list[Line], gap: str) -> Line:
+def joined(lines: Sequence[Line], gap: str) -> Line:
     """Join pieces of one line side by side."""
     return replace(
         lines[0], text=gap.join(line.text for line in lines), x1=lines[-1].x1, broken=lines[-1].broken,

@@ -12,6 +12,8 @@ from typing import NamedTuple
 from shared_core.documents.loaders.extracted import Extracted, Heading, Page, first_line_title, one_line
 from shared_core.documents.loaders.pdf_layout import begins_paragraph, line_pitch, page_rows, without_running_heads
 from shared_core.documents.loaders.pdf_lines import Line
+from shared_core.documents.loaders.pdf_rows import with_tables
+from shared_core.documents.loaders.pdf_rules import Rules
 
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _LAST_LETTERS = re.compile(r"[^\W\d_]+\Z")
@@ -65,18 +67,23 @@ class _Paragraph:
 
 
 def assemble(
-    pages: Sequence[Sequence[Line]], labels: Sequence[str], bookmarks: Sequence[Bookmark], title: str
+    pages: Sequence[Sequence[Line]],
+    rules: Sequence[Rules],
+    labels: Sequence[str],
+    bookmarks: Sequence[Bookmark],
+    title: str,
 ) -> Extracted:
     """Assemble the text of a PDF.
 
     Args:
         pages: lines of each page in the order of the file; an empty sequence for a page without text.
+        rules: drawn on each page.
         labels: of each page (``iv``); empty if it is the page's number.
         bookmarks: the outline.
         title: from the document's properties; empty if they have none.
     """
     cleaned = [[line for line in map(_cleaned, lines) if line.text] for lines in pages]
-    rows = [page_rows(lines) for lines in cleaned]
+    rows = [page_rows(lines) for lines in with_tables(cleaned, rules)]
     pitch = line_pitch(rows)
     writer = _Writer(_Dehyphenator(without_running_heads(rows, pitch)), pitch)
     starts = [
@@ -173,7 +180,7 @@ class _Writer:
         before, hyphen = last.text, None
         if last.broken:
             hyphen = self.words.hyphen(before, line.text)
-        elif before[-1:] in _HYPHENS and _goes_on(before[-2:-1], line.text[:1]):
+        elif not line.table and before[-1:] in _HYPHENS and _goes_on(before[-2:-1], line.text[:1]):
             before = before[:-1]
             hyphen = self.words.hyphen(before, line.text)
             if hyphen is not None:

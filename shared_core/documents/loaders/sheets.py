@@ -24,6 +24,7 @@ from shared_core.documents.loaders.extracted import (
     without_surrogates,
 )
 from shared_core.documents.loaders.limits import Budget
+from shared_core.documents.loaders.named_rows import is_value, is_year
 from shared_core.documents.loaders.office import Archive
 from shared_core.documents.loaders.office97 import check_office97
 from shared_core.documents.loaders.tables import above_header, load_csv
@@ -38,10 +39,6 @@ _LONGEST_HEADING = 100  # characters
 _LONGEST_NAME = 80
 _SHORTEST_NOTE = 50
 _DIGIT = re.compile(r"\d")
-_VALUE = re.compile(
-    r"(?=.*\d)[-+–−<>≤≥~±]?[^\w\s]{0,2}\s?[\d.,:/’' \-–−+()%‰°$€£¥]+\s?[^\w\s]{0,2}|TRUE|FALSE|-+|#[\w/?!]+"
-)
-_YEAR = re.compile(r"(?:19|20)\d\d(?:[/–-]\d{2,4})?")
 _MINUTE, _DAY = 60, 24 * 60 * 60  # seconds
 _DIGITS = 15  # that spreadsheets keep and show
 _COMPOUND = b"\xd0\xcf\x11\xe0"
@@ -239,14 +236,14 @@ def _head(block: Sequence[Sequence[str]]) -> int | None:
 
 def _spans(row: Sequence[str]) -> bool:
     cells = [cell for cell in row if cell]
-    return not row[0] and len(cells) > 1 and all(_YEAR.fullmatch(cell) or not _VALUE.fullmatch(cell) for cell in cells)
+    return not row[0] and len(cells) > 1 and all(is_year(cell) or not is_value(cell) for cell in cells)
 
 
 def _are_names(cells: Sequence[str]) -> bool:
-    years = [bool(_YEAR.fullmatch(cell)) for cell in cells]
+    years = [is_year(cell) for cell in cells]
     if any(len(cell) > _LONGEST_NAME or cell.endswith((":", ".")) for cell in cells):  # a label, a sentence
         return False
-    return not all(years) and all(year or not _VALUE.fullmatch(cell) for cell, year in zip(cells, years))
+    return not all(years) and all(year or not is_value(cell) for cell, year in zip(cells, years))
 
 
 def _are_used(block: Sequence[Sequence[str]], head: int) -> bool:
@@ -268,7 +265,7 @@ def _filled(row: Sequence[str]) -> int:
 def _heading(above: Sequence[Sequence[str]]) -> str:
     """Return the last row above a table if it is a heading: a single short cell that is no sentence."""
     last = [cell for cell in above[-1] if cell] if above else []
-    if len(last) != 1 or len(last[0]) > _LONGEST_HEADING or last[0].endswith(".") or _VALUE.fullmatch(last[0]):
+    if len(last) != 1 or len(last[0]) > _LONGEST_HEADING or last[0].endswith(".") or is_value(last[0]):
         return ""
     return last[0]
 

@@ -1,0 +1,146 @@
+"""Cells of tables on a PDF's pages: their lines, their text, and rows that are lines of one."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from shared_core.documents.loaders.named_rows import is_value
+from shared_core.documents.loaders.pdf_layout import join_row
+from shared_core.documents.loaders.pdf_lines import Line
+
+_ONE_LINE = 0.7  # font sizes between base lines that belong to one row
+_NEXT_LINE = 1.45  # font sizes between lines of a cell
+CLOSE = 0.85  # of the usual distance between rows: lines of one row
+_MEASURE = re.compile(r"[-+–−<>≤≥~±]?[$€£¥]?\s?\d[\d.,]*\s?(?!(?:st|nd|rd|th)\b)[^\W\d]{1,4}\.?")
+_LEADER = re.compile(r"(?:\s*[.…_]){3,}\Z")  # from a label to its value
+
+
+class Part(NamedTuple):
+    """A line, or a piece of the line with this number on its page."""
+
+    number: int
+    line: Line
+
+
+@dataclass(slots=True)
+class Cell:
+    """A cell: its first column, how many it spans, and its lines."""
+
+    column: int
+    columns: int
+    parts: list[Part]
+    text: str = ""
+    bold: bool = False
+
+
+@dataclass(slots=True)
+class Table:
+    """A table on a page: its rows of filled cells from the top, and where its columns begin and end, in points."""
+
+    rows: list[list[Cell]]
+    bounds: list[tuple[float, float]]
+    ruled: bool
+    top: float = field(default=0.0)
+
+    @property
+    def lines(self) -> set[int]:
+        """The numbers of its lines on the page."""
+        return {part.number for row in self.rows for cell in row for part in cell.parts}
+
+
+def visual_rows(parts: Iterable[Part]) -> list[list[Part]]:
+    """Return lines at the same height together, from the top, each row from left to right."""
+    rows: list[list[Part]] = []
+    for part in sorted(parts, key=lambda part: -part.line.y):
+        first = rows[-1][0].line if rows else part.line
+        if rows and first.y - part.line.y <= _ONE_LINE * min(part.line.size, first.size):
+            rows[-1].append(part)
+        else:
+            rows.append([part])
+    return [sorted(row, key=lambda part: part.line.x0) for row in rows]
+
+
+def join_wrapped(rows: Sequence[list[Cell]]) -> list[list[Cell]]:
+    """Join rows that are lines of one: those without values of their own, close to the one above or below.
+
+    Rows above the first with values are left: they may be names.
+    """
+    begin = next((i for i, row in enumerate(rows) if has_values(row)), len(rows))
+    usual = [distance(a, b) for a, b in itertools.pairwise(rows[begin:]) if has_values(a) and has_values(b)]
+    close = CLOSE * statistics.median(usual) if usual else 0.0
+    found = list(rows[: begin + 1])
+    for row in rows[begin + 1 :]:
+        if _belongs(found[-1], row, close):
+            found[-1] = _united(found[-1], row)
+        else:
+            found.append(row)
+    return found
+
+
+def _belongs(before: Sequence[Cell], row: Sequence[Cell], close: float) -> bool:
+    """Return whether two rows are one of which some cells have several lines."""
+    away = distance(before, row)
+    spans = any(cell.columns > 1 for cell in (*before, *row))
+    if spans or away > _NEXT_LINE * row[0].parts[0].line.size or (has_values(before) and has_values(row)):
+        return False
+    filled = {cell.column for cell in before}
+    goes_on = row[0].column == 0 and row[0].text[:1].islower()
+    if has_values(row):  # the label begins above its values
+        return len(before) == 1 and not before[0].column and (goes_on or (away < close and bool(row[0].column)))
+    within = all(cell.column in filled for cell in row) and len(row) < max(2, len(before))
+    return within and (away < close or goes_on or bool(row[0].column))
+
+
+def has_values(row: Sequence[Cell]) -> bool:
+    """Return whether a cell of a row holds a value, but for the first column, which holds labels."""
+    return any(is_amount(cell.text) for cell in row if cell.column)
+
+
+def distance(before: Sequence[Cell], row: Sequence[Cell]) -> float:
+    """Return how far the first line of a row is below the last of the one before, in points."""
+    return min(p.line.y for cell in before for p in cell.parts) - max(p.line.y for cell in row for p in cell.parts)
+
+
+def _united(before: Sequence[Cell], row: Sequence[Cell]) -> list[Cell]:
+    cells = {cell.column: cell for cell in before}
+    for cell in row:
+        known = cells.setdefault(cell.column, cell)
+        if known is not cell:
+            known.parts += cell.parts
+            fill(known)
+    return [cells[column] for column in sorted(cells)]
+
+
+# --- rows with names -----------------------------------------------------------------------------------------------
+
+
+def is_amount(text: str) -> bool:
+    """Return whether a cell holds a value, which may have a unit."""
+    return is_value(text) or _MEASURE.fullmatch(text) is not None
+
+
+def fill(cell: Cell) -> None:
+    """Set a cell's text from its lines, without the dots that lead to the next, and whether it is bold."""
+    cell.text = _LEADER.sub("", joined_text(cell.parts))
+    cell.bold = all(part.line.bold for part in cell.parts)
+
+
+def joined_text(parts: Sequence[Part]) -> str:
+    """Return the text of a cell, its lines joined; a word divided at the end of one is whole."""
+    text = ""
+    for row in visual_rows(parts):
+        line = join_row([part.line for part in row])
+        written = line.text.replace("\t", " ")
+        if text.endswith("\xad"):
+            text = text[:-1] + ("" if written[:1].islower() else "-") + written
+        else:
+            between = "" if text.endswith("-") and written[:1].isalnum() else " "
+            text = f"{text}{between}{written}".strip()
+        if line.broken:
+            text += "\xad"
+    return text.rstrip("\xad")

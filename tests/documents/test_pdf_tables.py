@@ -1,0 +1,289 @@
+"""Tables of PDFs: a row has the names of its columns, wherever its cells stand in the file; nothing is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shared_core.documents.chunking import chunk_document
+from tests.documents.pdf_files import At, from_streams, pdf
+from tests.documents.reading import headings, made_by, read
+
+LAMPS = [
+    ("Lamp", "Range in miles", "Oil in litres"),
+    ("Norrhaven", "14", "1,140"),
+    ("Ostrand", "9", "620"),
+    ("Saltmere", "11", "505"),
+]
+NAMED = [
+    "Lamp: Norrhaven; Range in miles: 14; Oil in litres: 1,140",
+    "Lamp: Ostrand; Range in miles: 9; Oil in litres: 620",
+    "Lamp: Saltmere; Range in miles: 11; Oil in litres: 505",
+]
+XS = (60.0, 220.0, 380.0)
+
+
+def placed(
+    rows: Sequence[Sequence[str]], xs: Sequence[float] = XS, *, top: float = 700, size: float = 10, step: float = 15
+) -> list[At]:
+    """The cells of rows, each at the left of its column; empty ones are not written."""
+    return [
+        (x, top - step * i, size, cell) for i, row in enumerate(rows) for x, cell in zip(xs, row, strict=True) if cell
+    ]
+
+
+def stream(cells: Sequence[At], rules: Sequence[tuple[float, float, float, float]]) -> bytes:
+    """A page's content: text at places, lines from x, y to x, y."""
+    drawn = [f"{x0} {y0} m {x1} {y1} l S" for x0, y0, x1, y1 in rules]
+    written = [f"BT /F1 {size} Tf 1 0 0 1 {x} {y} Tm ({text}) Tj ET" for x, y, size, text in cells]
+    return "\n".join([*drawn, *written]).encode("cp1252")
+
+
+def grid(xs: Sequence[float], ys: Sequence[float]) -> list[tuple[float, float, float, float]]:
+    return [(xs[0], y, xs[-1], y) for y in ys] + [(x, ys[-1], x, ys[0]) for x in xs]
+
+
+def text_of(*pages: Sequence[At]) -> str:
+    return read(pdf(pages), "a.pdf").text
+
+
+# --- without rules -------------------------------------------------------------------------------------------------
+
+
+def test_names_above_values_are_written_into_each_row() -> None:
+    before: At = (60, 740, 10, "The lamps of the coast, as of March:")
+    after: At = (60, 620, 10, "Saltmere was closed in May.")
+    assert text_of([before, *placed(LAMPS), after]).split("\n\n") == [before[3], "\n".join(NAMED), after[3]]
+
+
+def test_the_order_in_the_file_does_not_matter() -> None:
+    cells = placed(LAMPS)
+    by_column = [cell for x in XS for cell in cells if cell[0] == x]
+    assert text_of(by_column).split("\n") == NAMED
+    assert text_of(cells[::-1]).split("\n") == NAMED
+
+
+def test_an_empty_cell_takes_no_value_from_its_neighbours() -> None:
+    rows = [*LAMPS[:2], ("Ostrand", "", "620"), LAMPS[3]]
+    assert text_of(placed(rows)).split("\n")[1] == "Lamp: Ostrand; Oil in litres: 620"
+
+
+def test_values_as_close_as_words_are_cells_of_their_columns() -> None:
+    xs = (60.0, 130.0, 160.0)
+    rows = [("Lamp", "Miles", "Oil"), ("Norrhaven", "1,404", "1,140"), ("Ostrand", "9,106", "6,200")]
+    assert text_of(placed(rows, xs)).split("\n")[1] == "Lamp: Ostrand; Miles: 9,106; Oil: 6,200"
+
+
+def test_labels_on_two_lines_are_one_row() -> None:
+    cells = [*placed(LAMPS[:2]), (60.0, 665.0, 10.0, "Lamp on the old"), (60.0, 653.0, 10.0, "mole of Ostrand")]
+    cells += [(220.0, 665.0, 10.0, "9"), (380.0, 665.0, 10.0, "620"), *placed(LAMPS[3:], top=630)]
+    assert "Lamp: Lamp on the old mole of Ostrand; Range in miles: 9; Oil in litres: 620" in text_of(cells).split("\n")
+
+
+def test_a_name_above_several_columns_is_part_of_each_ones_name() -> None:
+    xs = (60.0, 200.0, 260.0, 360.0, 420.0)
+    rows = [
+        ("Lamp", "Miles", "Litres", "Miles", "Litres"),
+        ("Norrhaven", "14", "1,140", "15", "1,200"),
+        ("Ostrand", "9", "620", "9", "640"),
+    ]
+    years: list[At] = [(231.0, 715, 10, "1998"), (391.0, 715, 10, "2004")]
+    assert text_of([*years, *placed(rows, xs)]).split("\n")[0] == (
+        "Lamp: Norrhaven; 1998 Miles: 14; 1998 Litres: 1,140; 2004 Miles: 15; 2004 Litres: 1,200"
+    )
+
+
+def test_a_name_that_may_stand_for_one_column_or_for_three_names_none() -> None:
+    xs = (60.0, 140.0, 210.0, 280.0, 350.0, 420.0, 490.0)
+    rows = [
+        ("Lamp", "Miles", "Litres", "Crew", "Boats", "Oars", "Sails"),
+        ("Norrhaven", "14", "1,140", "3", "1", "4", "1"),
+        ("Ostrand", "9", "620", "2", "2", "8", "2"),
+    ]
+    text = text_of([(208.0, 715, 10, "Spring"), (420.0, 715, 10, "Autumn"), *placed(rows, xs)])
+    assert "Norrhaven\t14\t1,140\t3\t1\t4\t1" in text
+    assert ":" not in text
+
+
+def test_a_row_in_words_below_the_names_is_not_taken_for_names() -> None:
+    rows = [LAMPS[0], ("Norrhaven", "not measured", "none"), *LAMPS[2:]]
+    assert text_of(placed(rows)).split("\n")[0] == "Lamp: Norrhaven; Range in miles: not measured; Oil in litres: none"
+
+
+@pytest.mark.parametrize("year", ["2011", "31/12/2011"])
+def test_years_and_dates_name_columns_of_other_values(year: str) -> None:
+    rows = [("Lamp", year, year.replace("2011", "2012")), *LAMPS[1:]]
+    assert text_of(placed(rows)).split("\n")[0].startswith(f"Lamp: Norrhaven; {year}: 14; ")
+
+
+def test_years_below_a_name_are_values() -> None:
+    rows = [
+        ("Lamp", "Built", "Closed"),
+        ("Norrhaven", "1804", "1922"),
+        ("Ostrand", "1811", "-"),
+        ("Saltmere", "1901", "1923"),
+    ]
+    assert text_of(placed(rows)).split("\n")[0] == "Lamp: Norrhaven; Built: 1804; Closed: 1922"
+
+
+def test_leaders_from_a_label_to_its_value_are_left_out() -> None:
+    rows = [(f"{lamp} . . . . . . ." if i else lamp, *more) for i, (lamp, *more) in enumerate(LAMPS)]
+    assert text_of(placed(rows)).split("\n") == NAMED
+
+
+def test_running_text_beside_a_table_stays_apart_from_it() -> None:
+    prose = [
+        "The keepers of the coast wrote down",
+        "each night how far their lamps were",
+        "seen, and by whom, and the oil used.",
+    ]
+    cells = [(400.0, 700 - 12 * i, 10.0, line) for i, line in enumerate(prose)]
+    text = text_of([*placed(LAMPS, (60.0, 160.0, 260.0)), *cells])
+    assert "\n".join(NAMED) in text
+    assert "\n".join(prose) in text
+
+
+def test_a_list_of_labels_and_values_without_names_stays_as_it_is() -> None:
+    rows = [("Height", "14 m"), ("Built", "1804"), ("Keepers", "3")]
+    assert text_of(placed(rows, (60.0, 220.0))) == "Height\t14 m\nBuilt\t1804\nKeepers\t3"
+
+
+# --- with rules ----------------------------------------------------------------------------------------------------
+
+
+def test_sentences_in_cells_with_rules_are_whole() -> None:
+    cells: list[At] = [
+        (64, 686, 10, "Signal"), (204, 686, 10, "Meaning"), (464, 686, 10, "Hours"),
+        (64, 660, 10, "Black ball"), (204, 660, 10, "The bar is closed and no boat"), (464, 660, 10, "12"),
+        (204, 648, 10, "may leave the inner harbour."),
+        (64, 625, 10, "White cone"), (204, 625, 10, "Pilots are not at hand until the"), (464, 625, 10, "6"),
+        (204, 613, 10, "wind has turned to the west."),
+    ]  # fmt: skip
+    document = read(from_streams([stream(cells, grid((60, 200, 460, 540), (700, 675, 640, 605)))]), "a.pdf")
+    assert document.text.split("\n") == [
+        "Signal: Black ball; Meaning: The bar is closed and no boat may leave the inner harbour.; Hours: 12",
+        "Signal: White cone; Meaning: Pilots are not at hand until the wind has turned to the west.; Hours: 6",
+    ]
+
+
+def test_a_rule_parts_cells_that_are_as_close_as_words() -> None:
+    cells: list[At] = [
+        (64, 686, 10, "Lamp"), (114, 686, 10, "Oil"),
+        (64, 666, 10, "Skerry 12"), (64, 646, 10, "Sound 9"),
+    ]  # fmt: skip
+    rules = grid((60, 94.3, 140), (700, 680, 660, 640))
+    text = read(from_streams([stream(cells, rules)]), "a.pdf").text
+    assert text.split("\n") == ["Lamp: Skerry; Oil: 12", "Lamp: Sound; Oil: 9"]
+
+
+def test_rows_without_rules_between_them_are_told_by_their_values() -> None:
+    cells = placed(LAMPS, (64.0, 224.0, 384.0), top=686)
+    text = read(from_streams([stream(cells, grid((60, 220, 380, 540), (700, 680, 630)))]), "a.pdf").text
+    assert text.split("\n") == NAMED
+
+
+def test_a_title_across_a_table_and_a_note_below_stay_text() -> None:
+    xs = (60.0, 220.0, 380.0, 540.0)
+    cells = [
+        (64.0, 706.0, 10.0, "Lamps of the northern coast"),
+        *placed(LAMPS, (64.0, 224.0, 384.0), top=686, step=20),
+        (64.0, 606.0, 10.0, "Measured in March by the keepers"),
+    ]
+    rules = grid(xs, (720, 700, 680, 660, 640, 620, 600))
+    rules = [rule for rule in rules if rule[0] != rule[2] or rule[0] in (60, 540)]
+    rules += [(x, 620, x, 700) for x in xs[1:3]]
+    text = read(from_streams([stream(cells, rules)]), "a.pdf").text
+    assert text.split("\n\n") == ["Lamps of the northern coast", "\n".join(NAMED), "Measured in March by the keepers"]
+
+
+def test_boxes_around_running_text_are_no_table() -> None:
+    cells: list[At] = [
+        (64 + 240 * j, 686 - 12 * i, 10, f"word {j} {i} of a long column of text") for j in (0, 1) for i in range(30)
+    ]
+    rules = grid((60, 300, 540), (700, 500, 320))
+    assert "; " not in read(from_streams([stream(cells, rules)]), "a.pdf").text
+
+
+def test_a_page_with_thousands_of_lines_is_read_without_them() -> None:
+    hatched = [(x / 10, 100.0, x / 10, 90.0) for x in range(600, 6000)] * 4
+    assert read(from_streams([stream(placed(LAMPS), hatched)]), "a.pdf").text.split("\n") == NAMED
+
+
+# --- on several pages ----------------------------------------------------------------------------------------------
+
+
+def test_a_table_that_goes_on_on_the_next_page_keeps_its_names() -> None:
+    more = [("Kelp Point", "7", "301"), ("Hook", "8", "299"), ("Ness", "12", "710")]
+    assert text_of(placed(LAMPS), placed(more)).split("\n")[-1] == "Lamp: Ness; Range in miles: 12; Oil in litres: 710"
+
+
+def test_another_table_on_the_next_page_does_not_take_them() -> None:
+    other = placed([("Kelp Point", "7", "301"), ("Hook", "8", "299"), ("Ness", "12", "710")], (60.0, 300.0, 480.0))
+    assert "Lamp: Ness" not in text_of(placed(LAMPS), other)
+
+
+def test_tables_that_are_alike_on_each_page_are_not_running_heads() -> None:
+    pages = [
+        [*placed([LAMPS[0], ("Norrhaven", str(n), f"1,14{n}"), ("Ostrand", "9", f"62{n}")]),
+         (60.0, 500.0, 10.0, f"Report of night {n}.")]
+        for n in range(1, 6)
+    ]  # fmt: skip
+    assert text_of(*pages).count("Lamp: Norrhaven;") == 5
+
+
+@pytest.mark.parametrize("turn", [90, 270])
+def test_a_table_on_a_turned_page(turn: int) -> None:
+    """The page is on its side in the file, so that its text is upright when it is turned."""
+    written = [
+        f"BT /F1 {size} Tf 0 1 -1 0 {600 - y} {x} Tm ({text}) Tj ET"
+        if turn == 90
+        else f"BT /F1 {size} Tf 0 -1 1 0 {y} {800 - x} Tm ({text}) Tj ET"
+        for x, y, size, text in placed(LAMPS, top=500)
+    ]
+    assert read(from_streams(["\n".join(written).encode()], rotate=turn), "a.pdf").text.split("\n") == NAMED
+
+
+def test_tables_of_other_programs() -> None:
+    assert "Year: 1976; Hives: 34; Honey in kg: 1,140" in made_by("chromium_handbook.pdf").text
+    assert "Place: Entrance; March: 6.1 m; June: 5.6 m" in made_by("libreoffice_minutes.pdf").text
+    assert "Year: 1889; Hours of fog: 412; Blasts: 32,960" in made_by("xelatex_report.pdf").text
+
+
+def test_rows_are_sentences_of_their_section() -> None:
+    document = read(
+        pdf([[(60, 740, 16, "The lamps"), (60, 720, 10, "They are lit at dusk."), *placed(LAMPS)]]), "a.pdf"
+    )
+    assert headings(document) == [(1, "The lamps")]
+    (passage,) = chunk_document(document)
+    assert passage.text.endswith("\n".join(NAMED))
+
+
+# --- nothing is lost -----------------------------------------------------------------------------------------------
+
+WORD = st.text("abcdefghij", min_size=1, max_size=5)
+CELL = st.one_of(
+    st.just(""), WORD, st.integers(0, 99_999).map(str), st.lists(WORD, min_size=2, max_size=3).map(" ".join)
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.integers(2, 5).flatmap(lambda n: st.lists(st.lists(CELL, min_size=n, max_size=n), min_size=2, max_size=8)),
+    ruled=st.booleans(),
+)
+def test_no_word_of_a_table_is_lost(rows: list[list[str]], ruled: bool) -> None:
+    """Whatever is taken for names: each word is in the text, those of a body's cell together, in its order."""
+    if not any(map(any, rows)):
+        return
+    xs = [60.0 + 100 * i for i in range(len(rows[0]) + 1)]
+    ys = [720.0 - 20 * i for i in range(len(rows) + 1)]
+    cells = placed(rows, [x + 4 for x in xs[:-1]], top=706, step=20)
+    text = read(from_streams([stream(cells, grid(xs, ys) if ruled else [])]), "a.pdf").text
+    for row in rows:
+        for cell in row:
+            assert cell in text or all(word in text for word in cell.split())
+    for cell in filter(None, rows[-1]):
+        assert cell in text
