@@ -261,6 +261,50 @@ def test_rows_are_sentences_of_their_section() -> None:
     assert passage.text.endswith("\n".join(NAMED))
 
 
+def test_a_caption_heads_the_rows_below_it_and_nothing_else() -> None:
+    caption: At = (60, 752, 10, "Table 4: Lamps of the northern coast")
+    units: At = (60, 722, 10, "(as of March)")
+    after: At = (60, 620, 10, "Saltmere was closed in May.")
+    document = read(pdf([[caption, units, *placed(LAMPS), after]]), "a.pdf")
+    sections = {passage.text: passage.metadata.get("section") for passage in chunk_document(document)}
+    assert [section for text, section in sections.items() if NAMED[0] in text] == [caption[3]]
+    assert sections[after[3]] is None
+
+
+@pytest.mark.parametrize("above", ["The lamps burn rapeseed oil.", "which are lit at dusk"])
+def test_a_sentence_above_a_table_is_no_caption(above: str) -> None:
+    assert not read(pdf([[(60, 740, 10, above), *placed(LAMPS)]]), "a.pdf").headings
+
+
+def test_a_label_heads_the_rows_below_it() -> None:
+    rows = [
+        LAMPS[0],
+        ("North", "", ""),
+        *LAMPS[1:],
+        ("Kelp Point", "8", "299"),
+        ("South", "", ""),
+        *LAMPS[1:],
+        *LAMPS[1:],
+    ]
+    document = read(pdf([placed(rows)]), "a.pdf")
+    sections = {passage.metadata["section"]: passage.text for passage in chunk_document(document)}
+    assert list(sections) == ["North", "South"]
+    assert NAMED[0] in sections["North"]
+    assert NAMED[0] in sections["South"]
+
+
+def test_rows_without_values_are_no_labels() -> None:
+    rows = [LAMPS[0], ("Hook", "", ""), LAMPS[1], ("Ness", "", ""), *LAMPS[2:]]
+    assert not read(pdf([placed(rows)]), "a.pdf").headings
+
+
+def test_the_name_of_a_column_without_values_is_not_lost() -> None:
+    rows = [(*LAMPS[0], "Remarks"), *((*row, "") for row in LAMPS[1:])]
+    text = text_of(placed(rows, (*XS, 500.0)))
+    assert "Remarks" in text
+    assert NAMED[0] in text
+
+
 # --- nothing is lost -----------------------------------------------------------------------------------------------
 
 WORD = st.text("abcdefghij", min_size=1, max_size=5)

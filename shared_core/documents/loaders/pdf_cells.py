@@ -15,6 +15,7 @@ from shared_core.documents.loaders.pdf_lines import Line
 
 _ONE_LINE = 0.7  # font sizes between base lines that belong to one row
 _NEXT_LINE = 1.45  # font sizes between lines of a cell
+_MUCH_CLOSER = 0.67
 CLOSE = 0.85  # of the usual distance between rows: lines of one row
 _MEASURE = re.compile(r"[-+–−<>≤≥~±]?[$€£¥]?\s?\d[\d.,]*\s?(?!(?:st|nd|rd|th)\b)[^\W\d]{1,4}\.?")
 _LEADER = re.compile(r"(?:\s*[.…_]){3,}\Z")  # from a label to its value
@@ -65,14 +66,14 @@ def visual_rows(parts: Iterable[Part]) -> list[list[Part]]:
     return [sorted(row, key=lambda part: part.line.x0) for row in rows]
 
 
-def join_wrapped(rows: Sequence[list[Cell]]) -> list[list[Cell]]:
+def join_wrapped(rows: Sequence[list[Cell]], *, ruled: bool) -> list[list[Cell]]:
     """Join rows that are lines of one: those without values of their own, close to the one above or below.
 
-    Rows above the first with values are left: they may be names.
+    Rows above the first with values are left: they may be names. Rows of a table with rules must be much closer.
     """
     begin = next((i for i, row in enumerate(rows) if has_values(row)), len(rows))
     usual = [distance(a, b) for a, b in itertools.pairwise(rows[begin:]) if has_values(a) and has_values(b)]
-    close = CLOSE * statistics.median(usual) if usual else 0.0
+    close = (_MUCH_CLOSER if ruled else CLOSE) * statistics.median(usual) if usual else 0.0
     found = list(rows[: begin + 1])
     for row in rows[begin + 1 :]:
         if _belongs(found[-1], row, close):

@@ -57,7 +57,7 @@ class Line:
         fixed: whether its font is monospaced.
         turned: its rotation on the page, in quarter turns (0: upright).
         broken: whether it ends in a hyphen that divides a word, or seems to.
-        table: the number of the table of which it is a row; 0 if it is none.
+        table: the number of the table of which it is a row; negative for a label above rows, 0 for other lines.
         gaps: within it that are wider than most spaces: how many words are before each, and where it begins and ends.
     """
 

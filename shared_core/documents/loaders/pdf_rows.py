@@ -106,14 +106,17 @@ def _written(table: Table, number: int, above: _Names | None) -> tuple[list[Line
     if known is None and not _is_plain(table):
         return [], None
     found: list[Line] = []
-    unnamed = any(len(row) > 1 and any(cell.columns > 1 for cell in row) for row in table.rows[heads:])
-    for at, row in enumerate(table.rows[0 if unnamed else heads :], 0 if unnamed else heads):
+    body = table.rows[heads:]
+    used = {cell.column for row in body for cell in row}
+    unused = known is not None and any(name and column not in used for column, name in enumerate(known.names))
+    begin = 0 if unused or any(len(row) > 1 and any(cell.columns > 1 for cell in row) for row in body) else heads
+    for at, row in enumerate(table.rows[begin:], begin):
         first = [part.line for cell in row for part in cell.parts]
-        single = len(row) == 1
+        label = len(row) == 1 and not row[0].column
         line = replace(
             max(first, key=lambda line: line.y), text=_row_text(row, known.names if known and at >= heads else []),
             x0=min(line.x0 for line in first), x1=max(line.x1 for line in first), broken=False,
-            bold=all(line.bold for line in first), table=0 if single else number,
+            bold=all(line.bold for line in first), table=-number if label else number,
         )  # fmt: skip
         found.append(line)
     return found, known

@@ -92,7 +92,7 @@ def _ruled(free: Iterable[Part], grid: Rules) -> Table | None:
     rows = [split for row in _boxed_rows(slots, _owners(grid, xs, ys), used) for split in _split(row)]
     for cell in itertools.chain.from_iterable(rows):
         fill(cell)
-    rows = _without_notes(join_wrapped(rows), len(used))
+    rows = _without_notes(join_wrapped(rows, ruled=True), len(used))
     beside = sum(any(map(_has_columns, row)) for row in rows)
     bounds = [(xs[column], xs[column + 1]) for column in used]
     return Table(rows, bounds, True) if _is_table(rows, len(used)) and beside <= _BESIDE * len(rows) else None
@@ -320,7 +320,7 @@ def _table(stretch: Sequence[_Row]) -> Table | None:
     beside = sum(len(row) < len(pieces) for row, pieces in zip(rows, cut, strict=True))
     if beside > _BESIDE * len(rows):
         return None
-    rows = _without_notes(join_wrapped(rows), len(bounds))
+    rows = _without_notes(join_wrapped(rows, ruled=False), len(bounds))
     crossing = sum(any(cell.columns > 1 for cell in row) for row in rows)
     if not _is_table(rows, len(bounds)) or crossing > _CROSSING * len(rows):
         return None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -38,6 +39,12 @@ _HEADING_LETTERS = 200
 _BOLD_HEADING_LETTERS = 100
 _OUTLINE = 3
 _MOST_HEADINGS = 0.25  # of all letters; if there are more, size and weight do not mark headings
+_CAPTION_LEVEL = 8  # of a table's caption; a label above some of its rows is one below
+_CAPTION_LETTERS, _CAPTION_LINES = 160, 3
+_CAPTION = re.compile(r"(?:table|tabelle|tableau|tabla|tabella|exhibit|figure)\s+[\dA-Z]", re.IGNORECASE)
+_LABELS = 4  # rows for each label, at least
+_UNITS = re.compile(r"[(\[].{1,60}[)\]]")
+_SENTENCE_END = re.compile(r"[.;,]\Z")
 _SENTENCE_STOPS = tuple(".,;:")
 
 
@@ -51,7 +58,7 @@ class Bookmark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Paragraph:
-    """A paragraph, ``text[start:end]``, with the font of its lines; ``page`` counts from 0."""
+    """A paragraph, ``text[start:end]``, with the font of its lines; ``page`` counts from 0, ``table`` as for a line."""
 
     start: int
     end: int
@@ -59,6 +66,7 @@ class _Paragraph:
     size: float
     bold: bool
     lines: int
+    table: int
 
     @property
     def rank(self) -> float:
@@ -210,7 +218,8 @@ class _Writer:
         if self._open:
             size = statistics.median(line.size for line in self._open)
             bold = all(line.bold for line in self._open)
-            self._paragraphs.append(_Paragraph(self._start, self._length, self._page, size, bold, len(self._open)))
+            found = _Paragraph(self._start, self._length, self._page, size, bold, len(self._open), self._open[0].table)
+            self._paragraphs.append(found)
             self._open = []
 
 
@@ -230,10 +239,52 @@ def _headings(text: str, paragraphs: Sequence[_Paragraph], bookmarks: Sequence[B
     if sum(p.end - p.start for p in looks) > _MOST_HEADINGS * len(text):
         looks = []
     levels = _levels(named, looks)
-    found = [(p, named[p] if p in named else levels[p.rank]) for p in {*named, *looks}]
-    return tuple(
-        Heading(p.start, p.end, level, one_line(text[p.start : p.end]))
-        for p, level in sorted(found, key=lambda pair: pair[0].start)
+    found = {p: named[p] if p in named else levels[p.rank] for p in {*named, *looks}}
+    above, ends = _above_rows(text, paragraphs, found)
+    found |= above
+    headings = [Heading(p.start, p.end, level, one_line(text[p.start : p.end])) for p, level in found.items()]
+    return tuple(sorted(headings + ends))
+
+
+def _above_rows(
+    text: str, paragraphs: Sequence[_Paragraph], known: Collection[_Paragraph]
+) -> tuple[dict[_Paragraph, int], list[Heading]]:
+    """Return the captions of tables and the labels above their rows with their levels, and headings that end them.
+
+    A caption is the last short paragraph above a table that is no sentence; units in brackets may stand below it.
+    """
+    levels: dict[_Paragraph, int] = {}
+    ends: list[Heading] = []
+    for _, rows in itertools.groupby(enumerate(paragraphs), key=lambda pair: abs(pair[1].table)):
+        table = list(rows)
+        at, first = table[0]
+        if not first.table:
+            continue
+        near = [p for p in paragraphs[max(0, at - 2) : at][::-1] if p.page == first.page and not p.table]
+        if near and _UNITS.fullmatch(text[near[0].start : near[0].end]):
+            near = near[1:]
+        labels = [p for _, p in table if p.table < 0]
+        lines = sum(p.lines for _, p in table)
+        # Many are rows whose values are not given.
+        found = dict.fromkeys(labels if _LABELS * len(labels) <= lines else [], _CAPTION_LEVEL + 1)
+        if near and near[0] not in known and _is_caption(text[near[0].start : near[0].end], near[0].lines):
+            found[near[0]] = _CAPTION_LEVEL
+        if found:
+            levels |= found
+            end = table[-1][1].end
+            ends.append(Heading(end, end, min(found.values()), ""))
+    return levels, ends
+
+
+def _is_caption(shown: str, lines: int) -> bool:
+    letters = sum(map(str.isalpha, shown))
+    begins = shown[:1].isupper() or shown[:1].isdigit()
+    return (
+        begins
+        and lines <= _CAPTION_LINES
+        and 2 * letters > len(shown) <= _CAPTION_LETTERS
+        and "\t" not in shown
+        and (not _SENTENCE_END.search(shown) or _CAPTION.match(shown) is not None)
     )
 
 
@@ -252,7 +303,7 @@ def _body_size(paragraphs: Iterable[_Paragraph]) -> float:
 
 def _looks_like_heading(text: str, p: _Paragraph, body: float, *, bold: bool) -> bool:
     shown = text[p.start : p.end]
-    if "\t" in shown or p.lines > 4 or not any(letter.isalpha() for letter in shown):
+    if "\t" in shown or p.lines > 4 or p.table or not any(letter.isalpha() for letter in shown):
         return False
     if p.size >= _LARGER * body:
         return len(shown) <= _HEADING_LETTERS
