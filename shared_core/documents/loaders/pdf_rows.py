@@ -52,7 +52,7 @@ def with_tables(pages: Sequence[Sequence[Line]], rules: Sequence[Rules]) -> list
     for lines, drawn in zip(pages, rules, strict=True):
         rows: dict[int, list[Line]] = {}
         taken: set[int] = set()
-        for table in _with_heads(find_tables(lines, drawn)):
+        for table in join_heads(find_tables(lines, drawn)):
             above = sum(line.y > table.top for i, line in enumerate(lines) if i not in taken)
             number += 1
             written, names = _written(table, number, names if above <= _MOST_HEADS else None)
@@ -66,7 +66,7 @@ def with_tables(pages: Sequence[Sequence[Line]], rules: Sequence[Rules]) -> list
     return found
 
 
-def _with_heads(tables: Sequence[Table]) -> list[Table]:
+def join_heads(tables: Sequence[Table]) -> list[Table]:
     """Join tables of which the upper one is the head of the lower: each of its columns is above one of that."""
     found: list[Table] = []
     for table in tables:

@@ -90,7 +90,7 @@ def assemble(
         bookmarks: the outline.
         title: from the document's properties; empty if they have none.
     """
-    cleaned = [[line for line in map(_cleaned, lines) if line.text] for lines in pages]
+    cleaned = [clean_lines(lines) for lines in pages]
     rows = [page_rows(lines) for lines in with_tables(cleaned, rules)]
     pitch = line_pitch(rows)
     writer = _Writer(_Dehyphenator(without_running_heads(rows, pitch)), pitch)
@@ -111,9 +111,10 @@ def _goes_on(last: str, first: str) -> bool:
     return (last.isalpha() and first.islower()) or (last.isdigit() and first.isdigit())
 
 
-def _cleaned(line: Line) -> Line:
-    cleaned = line.text.translate(_CLEAN).strip()
-    return line if cleaned == line.text else replace(line, text=cleaned)
+def clean_lines(lines: Iterable[Line]) -> list[Line]:
+    """Return the lines with ligatures written as letters, without control characters and empty lines."""
+    cleaned = [(line, line.text.translate(_CLEAN).strip()) for line in lines]
+    return [line if text == line.text else replace(line, text=text) for line, text in cleaned if text]
 
 
 class _Dehyphenator:
