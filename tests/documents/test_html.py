@@ -149,6 +149,15 @@ def test_an_unmarked_first_row_names_the_columns_if_it_looks_like_it() -> None:
     ]
 
 
+def test_years_name_columns_of_other_values_below_a_title() -> None:
+    rows = [["", "2011", "2012"], ["North", "14 t", "9 t"], ["South", "7 t", "8 t"]]
+    assert plain_table(rows) == "North; 2011: 14 t; 2012: 9 t\nSouth; 2011: 7 t; 2012: 8 t"
+    titled = "<tr><td colspan=3>Mills of the coast</td></tr>" + "".join(
+        f"<tr><td>{'</td><td>'.join(row)}</td></tr>" for row in rows
+    )
+    assert table(titled, "") == "Mills of the coast\nNorth; 2011: 14 t; 2012: 9 t\nSouth; 2011: 7 t; 2012: 8 t"
+
+
 @pytest.mark.parametrize(
     "rows",
     [

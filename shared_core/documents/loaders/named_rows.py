@@ -2,8 +2,8 @@
 
 "Flag: -v; Meaning: verbose" can be found, read and quoted alone, so a cell that spans several rows is written in each
 of them. Office documents and many pages do not mark header rows. A first row is taken for one if all rows are as wide
-as it is, at least three columns; its cells are short, differ and have no digits; and some column has digits in each
-row below.
+as it is, at least three columns; its cells are short, differ and are no values (but years above other values); and some
+column has digits in each row below.
 """
 
 from __future__ import annotations
@@ -207,8 +207,8 @@ def _with_spanning(rows: Sequence[Sequence[_Cell]], runs: Sequence[TextRun]) -> 
 
 
 def _is_caption(rows: Sequence[Sequence[_Cell]]) -> bool:
-    """Return whether the first row is one header cell across all columns, above a row of several."""
-    return len(rows) > 1 and len(rows[0]) == 1 and rows[0][0].header and rows[0][0].columns == _width(rows[1]) > 1
+    """Return whether the first row is one cell across all columns, above a row of several."""
+    return len(rows) > 1 and len(rows[0]) == 1 and rows[0][0].columns == _width(rows[1]) > 1
 
 
 def _width(row: Sequence[_Cell]) -> int:
@@ -247,10 +247,11 @@ def _names_columns(names: Sequence[str], body: Sequence[Sequence[_Cell]], runs: 
     """Return whether an unmarked first row is one of names."""
     if len(names) < _LEAST_UNMARKED or len(body) + 1 < _LEAST_UNMARKED or any(len(r) != len(names) for r in body):
         return False
-    if "" in names or any(map(_DIGIT.search, names)):
-        return False
     texts = [_texts(row, runs) for row in body]
-    return any(all(_DIGIT.search(row[i]) for row in texts) for i in range(len(names)))
+    for name, column in zip(names, zip(*texts)):
+        if is_value(name) and not (is_year(name) and not any(map(is_year, column))):
+            return False
+    return "" not in names[1:] and any(all(map(_DIGIT.search, column)) for column in zip(*texts))
 
 
 def _texts(row: Sequence[_Cell], runs: Sequence[TextRun]) -> list[str]:
