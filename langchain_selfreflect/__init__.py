@@ -1,9 +1,9 @@
 """LangChain plugin: translation only, no policy.
 
 ``SelfReflectChain`` answers, ``SelfReflectChecker`` checks what another chain answered, ``SelfReflectRetriever``
-retrieves where needed, ``SelfReflectCompressor`` re-ranks, and ``LangChainLM`` lets the core speak to a LangChain chat
-model. ``SelfReflectMiddleware`` checks the answers of an agent; it needs the package ``langchain`` and is loaded when
-first used.
+retrieves where needed, ``SelfReflectCompressor`` re-ranks, ``SelfReflectLoader`` reads files, and ``LangChainLM`` lets
+the core speak to a LangChain chat model. ``SelfReflectMiddleware`` checks the answers of an agent; it needs the package
+``langchain`` and is loaded when first used.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from langchain_selfreflect.checker import SelfReflectChecker
 from langchain_selfreflect.compressor import CompressionRetriever, SelfReflectCompressor
 from langchain_selfreflect.embeddings import MiniLMEmbeddings
 from langchain_selfreflect.lm import LangChainLM
+from langchain_selfreflect.loader import SelfReflectLoader
 from langchain_selfreflect.retriever import SelfReflectRetriever
 from langchain_selfreflect.sourced import SourcedAnswer, SourcedChain
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CompressionRetriever", "LangChainLM", "MiniLMEmbeddings", "SelfReflectChain", "SelfReflectChecker",
-    "SelfReflectCompressor", "SelfReflectRetriever", "SourcedAnswer", "SourcedChain",
+    "SelfReflectCompressor", "SelfReflectLoader", "SelfReflectRetriever", "SourcedAnswer", "SourcedChain",
 ]  # fmt: skip
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from llamaindex_selfreflect.llm import LlamaIndexLM
     from llamaindex_selfreflect.postprocessor import SelfReflectRerank
     from llamaindex_selfreflect.query_engine import SelfReflectQueryEngine
+    from llamaindex_selfreflect.reader import SelfReflectReader
     from llamaindex_selfreflect.retriever import SelfReflectRetriever
     from llamaindex_selfreflect.tool import SelfReflectTool
 
@@ -36,7 +37,7 @@ __all__ = [
     "LlamaIndexLM", "MiniLMEmbedding", "PassageRetriever", "SelfReflectAnswerEvent",
     "SelfReflectAsyncStreamingResponse", "SelfReflectChatEngine", "SelfReflectChatResponse", "SelfReflectChecker",
     "SelfReflectCitationQueryEngine", "SelfReflectDecisionEvent", "SelfReflectEvaluation", "SelfReflectGuard",
-    "SelfReflectQueryEngine", "SelfReflectRerank", "SelfReflectResponse", "SelfReflectRetriever",
+    "SelfReflectQueryEngine", "SelfReflectReader", "SelfReflectRerank", "SelfReflectResponse", "SelfReflectRetriever",
     "SelfReflectStreamingChatResponse", "SelfReflectStreamingResponse", "SelfReflectTool",
 ]  # fmt: skip
 
@@ -46,7 +47,8 @@ _HOME = {
     "SelfReflectChatEngine": "chat_engine", "SelfReflectChatResponse": "chat_engine", "SelfReflectChecker": "checker",
     "SelfReflectCitationQueryEngine": "citation", "SelfReflectDecisionEvent": "_events",
     "SelfReflectEvaluation": "checker", "SelfReflectGuard": "guard", "SelfReflectQueryEngine": "query_engine",
-    "SelfReflectRerank": "postprocessor", "SelfReflectResponse": "_response", "SelfReflectRetriever": "retriever",
+    "SelfReflectReader": "reader", "SelfReflectRerank": "postprocessor", "SelfReflectResponse": "_response",
+    "SelfReflectRetriever": "retriever",
     "SelfReflectStreamingChatResponse": "chat_engine", "SelfReflectStreamingResponse": "_response",
     "SelfReflectTool": "tool",
 }  # fmt: skip

@@ -12,7 +12,7 @@ from shared_core.support.moved import lazy_names
 if TYPE_CHECKING:
     from shared_core.documents.chunking import chunk_document
     from shared_core.documents.load import Document, load_document
-    from shared_core.documents.scan import iter_documents
+    from shared_core.documents.scan import iter_documents, iter_passages
     from shared_core.documents.store import DocumentIndex, IndexSettings
 
 _HOME = {
@@ -21,9 +21,18 @@ _HOME = {
     "IndexSettings": "store",
     "chunk_document": "chunking",
     "iter_documents": "scan",
+    "iter_passages": "scan",
     "load_document": "load",
 }
 
-__all__ = ["Document", "DocumentIndex", "IndexSettings", "chunk_document", "iter_documents", "load_document"]
+__all__ = [
+    "Document",
+    "DocumentIndex",
+    "IndexSettings",
+    "chunk_document",
+    "iter_documents",
+    "iter_passages",
+    "load_document",
+]
 
 __getattr__, __dir__ = lazy_names(__name__, __all__, _HOME)

@@ -9,10 +9,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from shared_core.documents.chunking import MAX_CHARS, OVERLAP, chunk_document
 from shared_core.documents.load import MAX_FILE_BYTES, Document, Failure, LoadOptions, parse_document, read_bytes
 from shared_core.documents.loaders.formats import ending, file_format, is_generated, way_out
 from shared_core.documents.loaders.limits import MAX_SECONDS
 from shared_core.errors import DocumentError, SelfReflectError
+from shared_core.types import Passage
 
 _FOREIGN_FOLDERS = frozenset(("node_modules", "__pycache__", "site-packages"))  # installed packages and caches
 _ENVIRONMENT_MARK = "pyvenv.cfg"
@@ -134,6 +136,37 @@ def iter_documents(
             if on_failure is None:
                 raise
             on_failure(Failure(file.source, error.message, error.hint))
+
+
+def iter_passages(
+    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    *,
+    max_chars: int = MAX_CHARS,
+    overlap: int = OVERLAP,
+    text_column: str | None = None,
+    encoding: str | None = None,
+    on_failure: Callable[[Failure], None] | None = None,
+) -> Iterator[Passage]:
+    """Read files and folders as passages, as an index does: for an index of another program.
+
+    ::
+
+        for passage in iter_passages("manuals", on_failure=print):
+            print(passage.metadata["source"], passage.metadata.get("section"), passage.text)
+
+    Args:
+        paths: files and folders, as for ``iter_documents``.
+        max_chars, overlap: as for ``chunk_document``.
+        text_column, encoding: as for ``load_document``.
+        on_failure: called for each file that cannot be read, and reading goes on; ``None`` raises instead.
+
+    Raises:
+        DocumentError, MissingDependencyError: from the first file that fails, if ``on_failure`` is ``None``.
+        InputError: ``max_chars`` or ``overlap`` out of range.
+    """
+    documents = iter_documents(paths, text_column=text_column, encoding=encoding, on_failure=on_failure)
+    for document in documents:
+        yield from chunk_document(document, max_chars=max_chars, overlap=overlap)
 
 
 def _scan_folder(root: Path, found: ScanResult, excluded: Collection[str], seen: set[str]) -> None:
