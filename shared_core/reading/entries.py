@@ -17,7 +17,17 @@ from numpy.typing import NDArray
 from shared_core.reading.features import Words, is_among
 from shared_core.reading.prepared import Asked
 from shared_core.reading.questions import asks_meaning, asks_wording, words
-from shared_core.reading.rows import NO_STEMS, Entry, above, find_fullest, of_labels, of_named_rows, of_rows, stems_of
+from shared_core.reading.rows import (
+    NO_STEMS,
+    Entry,
+    above,
+    find_fullest,
+    of_cells_asked,
+    of_labels,
+    of_named_rows,
+    of_rows,
+    stems_of,
+)
 from shared_core.support.options import entry_at, find_codes, find_options, find_variables, is_of_another, setting_at
 from shared_core.types import Passage
 
@@ -73,7 +83,8 @@ def of_entries_asked(asked: Asked, entries: Sequence[Entry]) -> tuple[list[int],
     """Return the numbers of the candidates that may be about what is asked, all where nothing tells them apart.
 
     Also 1 for those that define it: for a question of what an option or a variable means, the first sentences below it,
-    and the setting that is asked for; -1 for settings of blocks that lack it, and rows whose cell is empty.
+    the setting that is asked for, and the row with the cell that is asked for; -1 for settings of blocks that lack it,
+    and rows whose cell is empty.
     """
     kept, defines = _of_names(asked, entries)
     kept = _of_codes(asked.text, entries, _of_keys(asked.text, entries, kept))
@@ -82,7 +93,7 @@ def of_entries_asked(asked: Asked, entries: Sequence[Entry]) -> tuple[list[int],
     kept = of_labels(asked, entries, kept)
     kept, empty = of_named_rows(asked.words, entries, kept)
     kept = of_rows(asked.words, entries, kept)
-    marks |= dict.fromkeys(empty, -1)
+    marks |= dict.fromkeys(of_cells_asked(asked, entries, kept), 1) | dict.fromkeys(empty, -1)
     return kept, dict.fromkeys(kept, 1) if defines or says else marks or _of_terms(asked, entries, kept)
 
 

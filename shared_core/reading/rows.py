@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared_core.reading.candidates import Candidate
-from shared_core.reading.features import CAPITAL, RARITY_BUCKETS, Words, is_among, words_of
+from shared_core.reading.features import CAPITAL, RARITY_BUCKETS, Words, is_among, is_of_kind, words_of
 from shared_core.reading.prepared import Asked, Prepared
 from shared_core.types import Passage
 
@@ -29,6 +29,11 @@ _ITEM = re.compile(r"[ \t]*(?:([-*•+])[ \t]+|(?=[^\W_]))([^\n:|]{2,60}):[ \t]+
 _NUMBER = re.compile(r"\d|\bfree\b", re.IGNORECASE)
 _CELLS = re.compile(r"[^\t\n]*?\S(?:\t+| {3,})(?=\S)([^\n]*)")
 _GAP = re.compile(r"\S(?:\t| {3,})\S")
+_COMPARES = re.compile(
+    r"\b(?:more|most|less|least|fewer|fewest|than|not|no|without|other|else|except|between|before|after|until|since"
+    r"|all|each|every|both|or|why|how (?!many\b|much\b|\w+ (?:is|are|was|were|does|do|did|has|have)\b)|\w+n['’]t)\b",
+    re.IGNORECASE,
+)
 _ASKS_WHICH = re.compile(r"what\b|which\b|tell me\b", re.IGNORECASE)
 _LABELS_OF_ANYTHING = "name", "type", "kind"
 """Function words that are labels."""
@@ -38,6 +43,9 @@ _LONGEST_VALUE = 40
 _LONGEST, _LONGEST_CELL = 240, 80
 """Characters of a table's row, or of each of its cells, at most; longer ones hold prose, which may speak of a thing
 without its name."""
+
+
+Range = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +121,11 @@ def _of_table(question: Words, rows: Mapping[int, _Row], entries: Sequence[Entry
     return fullest, fullest if unknown or _lacks_total(question, [entries[i].passage for i in rows]) else []
 
 
-def _row_of(entry: Entry, question: Words) -> _Row | None:
-    """Return a candidate as a row of named cells; ``None`` if it is none, or holds prose."""
+def _cells_of(entry: Entry) -> tuple[Range, list[tuple[Range, Range]]] | None:
+    """Return the first cell of a row, and the name and the value of each cell; ``None`` if it is none, or holds prose.
+
+    The first cell is one of the others if its column has a name.
+    """
     text, start, end = entry.passage.text, entry.candidate.start, entry.candidate.end
     names = list(_NAME.finditer(text, start, end))
     if "\n" in text[start:end] and (end - start < len(text.strip()) or "row" not in entry.passage.metadata):
@@ -124,14 +135,65 @@ def _row_of(entry: Entry, question: Words) -> _Row | None:
     ends = [*(name.start() for name in names[1:]), end]
     if end - start > _LONGEST and max(b - a.end() for a, b in zip(names, ends)) > _LONGEST_CELL:
         return None
-    cells = frozenset(m[1] for m, b in zip(names, ends) if not _EMPTY.fullmatch(text[m.end() : b].strip()))
+    key = (start, names[0].start()) if names[0].start() > start else (names[0].end(), ends[0])
+    return key, [(name.span(1), (name.end(), b)) for name, b in zip(names, ends)]
+
+
+def _row_of(entry: Entry, question: Words) -> _Row | None:
+    """Return a candidate as a row of named cells; ``None`` if it is none, or holds prose."""
+    text, start, end = entry.passage.text, entry.candidate.start, entry.candidate.end
+    found = _cells_of(entry)
+    if found is None:
+        return None
+    key, named_cells = found
+    cells = frozenset(text[slice(*a)] for a, b in named_cells if not _EMPTY.fullmatch(text[slice(*b)].strip()))
     words = entry.prepared.words
-    named = words.within(start, end) & np.logical_or.reduce([words.within(*name.span(1)) for name in names])
+    named = words.within(start, end) & np.logical_or.reduce([words.within(*name) for name, _ in named_cells])
     held = is_among(question.content, words.stem[words.within(start, end) & ~named])
-    key = text[start : names[0].start()] or text[names[0].end() : ends[0]]
-    stems = stems_of(key) if _LETTERS.search(key) else NO_STEMS
-    is_named = len(stems) > 0 and bool(is_among(stems, question.content).all())
-    return _Row(is_named, cells, held, held | is_among(question.content, words.stem[named]))
+    return _Row(_holds(question, text[slice(*key)]), cells, held, held | is_among(question.content, words.stem[named]))
+
+
+def _holds(question: Words, name: str) -> bool:
+    """Return whether a question holds a name whole."""
+    stems = stems_of(name) if _LETTERS.search(name) else NO_STEMS
+    return len(stems) > 0 and bool(is_among(stems, question.content).all())
+
+
+def of_cells_asked(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> list[int]:
+    """Return the rows with the very cell that a question asks for: "What is the range of Ostrand?".
+
+    It has the whole first cell of the row and words of one column's name, and every other word of it is in that name,
+    another cell of the row, or a heading above. What compares, or asks for another kind of thing, is no such question.
+    """
+    content = asked.words.content
+    if not len(content) or _COMPARES.search(asked.text):
+        return []
+    return [i for i in kept if _is_cell_asked(asked, entries[i])]
+
+
+def _is_cell_asked(asked: Asked, entry: Entry) -> bool:
+    content, words, text = asked.words.content, entry.prepared.words, entry.passage.text
+    found = _cells_of(entry)
+    if found is None or not _holds(asked.words, text[slice(*found[0])]):
+        return False
+    key, cells = found
+
+    def is_in(place: Range) -> NDArray[np.bool_]:
+        return is_among(content, words.stem[words.within(*place)])
+
+    of_row = np.logical_or.reduce([is_in(value) for _, value in cells] + [is_in(key)])
+    filled = [
+        (is_in(name), value)
+        for name, value in cells
+        if value != key and not _EMPTY.fullmatch(text[slice(*value)].strip())
+    ]
+    named = [(held & ~of_row, value) for held, value in filled]
+    best = find_fullest({i: held for i, (held, _) in enumerate(named)})
+    if len(best) != 1 or not (named[best[0]][0].any() or len(filled) == 1):
+        return False
+    held, value = named[best[0]]
+    told = held | of_row | is_among(content, stems_of(above(entry.passage)))
+    return bool(told.all()) and is_of_kind(asked.kind, words, text, *value) > 0
 
 
 def _names_asked(question: Words, names: Collection[str]) -> set[str]:

@@ -1,0 +1,63 @@
+"""Questions for a cell of a table: sure where its row and its column have every word of them, and only there."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared_core.types import Passage
+from tests.reading.asking import chance, quotes
+
+LAMPS = (
+    "Lamp: Norrhaven; Range in miles: 14; Oil 2011: 1,140; Oil 2012: 1,210; Keeper: Ida Holm\n"
+    "Lamp: Ostrand; Range in miles: 9; Oil 2011: 620; Oil 2012: 640; Keeper: Jon Falk\n"
+    "Lamp: Saltmere; Range in miles: 11; Oil 2011: 505; Oil 2012: –; Keeper: Ann Berg"
+)
+RATIOS = Passage(
+    "p",
+    "Austria; 1996: 59; 1993: 54\nGermany; 1996: 45; 1993: 45\nSpain; 1996: 32; 1993: 22",
+    "Retailing",
+    {"section": "Table 7.4: Five firm national concentration ratios (%)"},
+)
+
+
+@pytest.mark.parametrize(
+    ("passage", "question", "row"),
+    [
+        (LAMPS, "What is the range in miles of Ostrand?", "Lamp: Ostrand;"),
+        (LAMPS, "What was Norrhaven's oil 2012?", "Lamp: Norrhaven;"),
+        (LAMPS, "keeper of Saltmere", "Lamp: Saltmere;"),
+        (LAMPS, "Who was the keeper of Ostrand?", "Lamp: Ostrand;"),
+        (RATIOS, "What was the five firm concentration ratio of Germany in 1996?", "Germany;"),
+        (RATIOS, "What is the concentration ratio for Spain in 1993?", "Spain;"),
+    ],
+)
+def test_a_cell_that_a_question_names_is_sure(passage: Passage | str, question: str, row: str) -> None:
+    assert quotes(question, passage)[0].startswith(row)
+    assert chance(question, passage) > 0.7
+
+
+@pytest.mark.parametrize(
+    ("passage", "question"),
+    [
+        (LAMPS, "What is the range in miles of Kelp Point?"),  # no such row
+        (LAMPS, "What was Norrhaven's oil 2015?"),  # no such column
+        (LAMPS, "What was the oil 2012 of Saltmere?"),  # an empty cell
+        (LAMPS, "What is the price of oil 2012 at Norrhaven?"),  # something else of it
+        (RATIOS, "What was the five firm concentration ratio of Norway in 1996?"),
+        (RATIOS, "What was the three firm concentration ratio of Germany in 1996?"),
+        (RATIOS, "What was the five firm concentration ratio of Germany in 1999?"),
+    ],
+)
+def test_a_question_with_a_word_that_is_not_in_the_table_is_not(passage: Passage | str, question: str) -> None:
+    assert chance(question, passage) < 0.5
+
+
+@pytest.mark.parametrize("question", ["Which lamp has more oil 2012 than Ostrand?", "Which keeper is not at Ostrand?"])
+def test_a_comparison_does_not_ask_for_the_cell_it_names(question: str) -> None:
+    plain = "Which keeper is at Ostrand?"
+    assert chance(question, LAMPS) < chance(plain, LAMPS)
+
+
+def test_a_cell_of_another_kind_than_asked_is_not_sure() -> None:
+    built = "Lamp: Norrhaven; Built: 1804; Keeper: Ida Holm\nLamp: Ostrand; Built: 1811; Keeper: Jon Falk"
+    assert chance("Who built Norrhaven?", built) < chance("When was Norrhaven built?", built)
