@@ -185,6 +185,16 @@ def test_rows_without_rules_between_them_are_told_by_their_values() -> None:
     assert text.split("\n") == NAMED
 
 
+def test_a_cell_that_spans_rows_is_written_in_each() -> None:
+    rows = [("Coast", *LAMPS[0]), ("North", *LAMPS[1]), ("", *LAMPS[2]), ("South", *LAMPS[3])]
+    xs, ys = (60.0, 140.0, 260.0, 400.0, 540.0), (700.0, 680.0, 660.0, 640.0, 620.0)
+    rules = [rule for rule in grid(xs, ys) if rule[1] != 660 or rule[3] != 660] + [(140.0, 660.0, 540.0, 660.0)]
+    cells = placed(rows, [x + 4 for x in xs[:-1]], top=686, step=20)
+    assert read(from_streams([stream(cells, rules)]), "a.pdf").text.split("\n") == [
+        f"Coast: {coast}; {row}" for coast, row in zip(("North", "North", "South"), NAMED, strict=True)
+    ]
+
+
 def test_a_title_across_a_table_and_a_note_below_stay_text() -> None:
     xs = (60.0, 220.0, 380.0, 540.0)
     cells = [

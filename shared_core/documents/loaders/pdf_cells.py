@@ -30,13 +30,21 @@ class Part(NamedTuple):
 
 @dataclass(slots=True)
 class Cell:
-    """A cell: its first column, how many it spans, and its lines."""
+    """A cell: its first column, how many it spans, and its lines.
+
+    ``bottom`` is the height in points to which it spans rows; endless if it is in one.
+    """
 
     column: int
     columns: int
     parts: list[Part]
     text: str = ""
     bold: bool = False
+    bottom: float = float("inf")
+
+    def spans(self, row: Sequence[Cell]) -> bool:
+        """Return whether it stands beside a row below the one in which it begins."""
+        return all(part.line.y > self.bottom for cell in row for part in cell.parts)
 
 
 @dataclass(slots=True)
@@ -76,25 +84,25 @@ def join_wrapped(rows: Sequence[list[Cell]], *, ruled: bool) -> list[list[Cell]]
     close = (_MUCH_CLOSER if ruled else CLOSE) * statistics.median(usual) if usual else 0.0
     found = list(rows[: begin + 1])
     for row in rows[begin + 1 :]:
-        if _belongs(found[-1], row, close):
+        if _belongs(found[-1], row, close, ruled=ruled):
             found[-1] = _united(found[-1], row)
         else:
             found.append(row)
     return found
 
 
-def _belongs(before: Sequence[Cell], row: Sequence[Cell], close: float) -> bool:
+def _belongs(before: Sequence[Cell], row: Sequence[Cell], close: float, *, ruled: bool) -> bool:
     """Return whether two rows are one of which some cells have several lines."""
     away = distance(before, row)
     spans = any(cell.columns > 1 for cell in (*before, *row))
     if spans or away > _NEXT_LINE * row[0].parts[0].line.size or (has_values(before) and has_values(row)):
         return False
     filled = {cell.column for cell in before}
-    goes_on = row[0].column == 0 and row[0].text[:1].islower()
+    goes_on = not ruled and row[0].column == 0 and row[0].text[:1].islower()
     if has_values(row):  # the label begins above its values
         return len(before) == 1 and not before[0].column and (goes_on or (away < close and bool(row[0].column)))
     within = all(cell.column in filled for cell in row) and len(row) < max(2, len(before))
-    return within and (away < close or goes_on or bool(row[0].column))
+    return within and (away < close or goes_on or (bool(row[0].column) and not ruled))
 
 
 def has_values(row: Sequence[Cell]) -> bool:

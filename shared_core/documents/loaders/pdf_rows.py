@@ -110,11 +110,15 @@ def _written(table: Table, number: int, above: _Names | None) -> tuple[list[Line
     used = {cell.column for row in body for cell in row}
     unused = known is not None and any(name and column not in used for column, name in enumerate(known.names))
     begin = 0 if unused or any(len(row) > 1 and any(cell.columns > 1 for cell in row) for row in body) else heads
+    spanning: dict[int, Cell] = {}
     for at, row in enumerate(table.rows[begin:], begin):
         first = [part.line for cell in row for part in cell.parts]
-        label = len(row) == 1 and not row[0].column
+        spanning = {column: cell for column, cell in spanning.items() if cell.spans(row)}
+        whole = sorted([*row, *spanning.values()], key=lambda cell: cell.column)
+        spanning |= {cell.column: cell for cell in row if at >= heads}
+        label = len(whole) == 1 and not row[0].column
         line = replace(
-            max(first, key=lambda line: line.y), text=_row_text(row, known.names if known and at >= heads else []),
+            max(first, key=lambda line: line.y), text=_row_text(whole, known.names if known and at >= heads else []),
             x0=min(line.x0 for line in first), x1=max(line.x1 for line in first), broken=False,
             bold=all(line.bold for line in first), table=-number if label else number,
         )  # fmt: skip

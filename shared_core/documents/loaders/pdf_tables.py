@@ -44,6 +44,7 @@ _FULL = 0.7  # of the most cells a row has: rows that show where the columns are
 _CROSSING = 0.4  # of the rows with a cell that spans columns, at most
 _VALUE_ROWS = 0.6
 _TITLE_LETTERS = 50
+_LONGEST_REPEATED = 80  # letters of a cell that spans rows and is written in each
 _BESIDE = 0.15  # of the rows have a cell in which pieces stand apart from one another
 _LABELLED = 0.7  # of the rows with values in a box without rules between them have a label
 
@@ -89,7 +90,7 @@ def _ruled(free: Iterable[Part], grid: Rules) -> Table | None:
     if not slots:
         return None
     used = sorted({column for _, column in slots})  # others are the room between double rules, or empty
-    rows = [split for row in _boxed_rows(slots, _owners(grid, xs, ys), used) for split in _split(row)]
+    rows = [split for row in _boxed_rows(slots, _owners(grid, xs, ys), used, ys) for split in _split(row)]
     for cell in itertools.chain.from_iterable(rows):
         fill(cell)
     rows = _without_notes(join_wrapped(rows, ruled=True), len(used))
@@ -98,19 +99,24 @@ def _ruled(free: Iterable[Part], grid: Rules) -> Table | None:
     return Table(rows, bounds, True) if _is_table(rows, len(used)) and beside <= _BESIDE * len(rows) else None
 
 
-def _boxed_rows(slots: Mapping[_Box, list[Part]], owners: Mapping[_Box, _Box], used: Sequence[int]) -> list[list[Cell]]:
+def _boxed_rows(
+    slots: Mapping[_Box, list[Part]], owners: Mapping[_Box, _Box], used: Sequence[int], ys: Sequence[float]
+) -> list[list[Cell]]:
     """Return the cells of each row of boxes.
 
     Args:
         slots: the lines in each box.
         owners: the box in which the cell of each begins.
         used: the numbers of the columns with text.
+        ys: where the rows begin, and the last one ends.
     """
     places = {column: number for number, column in enumerate(used)}
     extents: dict[_Box, set[int]] = defaultdict(set)
+    ends: dict[_Box, int] = {}
     shares: dict[_Box, dict[int, list[Part]]] = defaultdict(dict)
     for (row, column), owner in owners.items():
         extents[owner].add(column)
+        ends[owner] = max(row, ends.get(owner, row))
         if own := slots.get((row, column)):
             shares[owner].setdefault(column, []).extend(own)
     rows: dict[int, list[Cell]] = defaultdict(list)
@@ -120,7 +126,10 @@ def _boxed_rows(slots: Mapping[_Box, list[Part]], owners: Mapping[_Box, _Box], u
             rows[owner[0]] += [Cell(places[column], 1, own) for column, own in sorted(share.items())]
         else:
             spanned = [places[column] for column in extents[owner] if column in places]
-            rows[owner[0]].append(Cell(min(spanned), max(spanned) - min(spanned) + 1, parts))
+            cell = Cell(min(spanned), max(spanned) - min(spanned) + 1, parts)
+            if ends[owner] > owner[0] and sum(len(part.line.text) for part in parts) <= _LONGEST_REPEATED:
+                cell.bottom = ys[ends[owner] + 1]
+            rows[owner[0]].append(cell)
     return [row for _, row in sorted(rows.items())]
 
 
