@@ -35,6 +35,8 @@ _COMPARES = re.compile(
     re.IGNORECASE,
 )
 _ASKS_WHICH = re.compile(r"what\b|which\b|tell me\b", re.IGNORECASE)
+_OF_ANY_CELL = "many much number amount value figure"
+"""Words of questions for any cell, but for function words."""
 _LABELS_OF_ANYTHING = "name", "type", "kind"
 """Function words that are labels."""
 NO_STEMS = np.zeros(0, np.int64)
@@ -192,7 +194,7 @@ def _is_cell_asked(asked: Asked, entry: Entry) -> bool:
     if len(best) != 1 or not (named[best[0]][0].any() or len(filled) == 1):
         return False
     held, value = named[best[0]]
-    told = held | of_row | is_among(content, stems_of(above(entry.passage)))
+    told = held | of_row | is_among(content, stems_of(f"{above(entry.passage)}\n{_OF_ANY_CELL}"))
     return bool(told.all()) and is_of_kind(asked.kind, words, text, *value) > 0
 
 

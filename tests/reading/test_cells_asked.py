@@ -27,6 +27,7 @@ RATIOS = Passage(
         (LAMPS, "What was Norrhaven's oil 2012?", "Lamp: Norrhaven;"),
         (LAMPS, "keeper of Saltmere", "Lamp: Saltmere;"),
         (LAMPS, "Who was the keeper of Ostrand?", "Lamp: Ostrand;"),
+        (LAMPS, "How many miles is the range of Ostrand?", "Lamp: Ostrand;"),
         (RATIOS, "What was the five firm concentration ratio of Germany in 1996?", "Germany;"),
         (RATIOS, "What is the concentration ratio for Spain in 1993?", "Spain;"),
     ],
