@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from langchain_core.documents import Document
@@ -25,6 +26,7 @@ from tests.retrieval.hashing_embedder import HashingEmbedder
 
 QUESTION = "When was the lamp lit?"
 TEXTS = tuple(p.text for p in PASSAGES)
+MANUAL = Path(__file__).parents[1] / "documents" / "files" / "pandoc_handbook.docx"
 
 
 class _Shared:
@@ -148,6 +150,7 @@ class LlamaIndexFacades(_Shared):
                 lambda r: (self.rank(r, QUESTION), r.top_n, r._reranker._resources.reader.name),
             ),
             "SelfReflectResponse": (whole, lambda r: (str(r), r.answer, r.citations)),
+            "SelfReflectReader": (li.SelfReflectReader(max_chars=90), lambda r: [d.text for d in r.load_data(MANUAL)]),
             "SelfReflectRetriever": (self.gated(llm=self.llm(), gate="always"), lambda r: self.find(r, QUESTION)),
             "SelfReflectStreamingResponse": (li.SelfReflectStreamingResponse(whole), str),
         }
@@ -228,6 +231,10 @@ class LangChainFacades(_Shared):
                 lambda c: str(c.invoke(TEXTS[0]).text),
             ),
             "SelfReflectCompressor": (compressor, lambda c: (self.rank(c, QUESTION), c.top_n)),
+            "SelfReflectLoader": (
+                lc.SelfReflectLoader(MANUAL, max_chars=90),
+                lambda r: [d.page_content for d in r.load()],
+            ),
             "SelfReflectRetriever": (self.gated(reader=self.reader()), lambda r: self.find(r, QUESTION)),
             "SourcedAnswer": (self.engine().with_sources().invoke(QUESTION), lambda a: a["answer"]),
             "SourcedChain": (self.engine().with_sources(), lambda c: self.sources(c.chain, QUESTION)),
