@@ -1,6 +1,6 @@
-"""Measure questions for single cells of the tables in a folder's files: how many are answered, and how many wrongly.
+"""Measure questions for single cells of the tables in files: how many are answered, and how many wrongly.
 
-    python benchmarks/cells.py FOLDER… [--number N] [--seed S] [--json FILE]
+    python benchmarks/cells.py PATH… [--number N] [--seed S] [--json FILE]
 
 For rows that have names for their columns, questions are written with four templates ("What is the COLUMN of ROW?").
 Each is asked again with the row of a file that has no such column: nothing answers that. All files are in one index. A
@@ -71,7 +71,8 @@ def questions(rows: list[Row], number: int, seed: int) -> Iterator[tuple[str, Ro
         template = chosen.choice(TEMPLATES)
         question = template.format(column=column, row=row.name)
         alike = [r for r in by_source[row.source] if r.name == row.name]
-        if len(alike) > 1 or column in columns[other.source] or question in asked:
+        answered = any(r.name == other.name and column in r.cells for r in rows)
+        if len(alike) > 1 or answered or column in columns[other.source] or question in asked:
             continue
         asked.add(question)
         yield question, row, row.cells[column]
@@ -80,12 +81,12 @@ def questions(rows: list[Row], number: int, seed: int) -> Iterator[tuple[str, Ro
 
 def main() -> None:
     parser = command_line(__doc__, quick="20 questions", data=False)
-    parser.add_argument("folders", type=Path, nargs="+", help="files or folders")
+    parser.add_argument("paths", type=Path, nargs="+", help="files or folders")
     parser.add_argument("--number", type=int, default=100, help="of questions with an answer (default: 100)")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     index = DocumentIndex(None)
-    index.update(given.folders)
+    index.update(given.paths)
     engine = SelfReflectEngine(index.retriever())
     counts = Counter[str]()
     rows = list(rows_of(index.passages()))
