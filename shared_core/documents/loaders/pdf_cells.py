@@ -43,7 +43,7 @@ class Cell:
     bottom: float = float("inf")
 
     def spans(self, row: Sequence[Cell]) -> bool:
-        """Return whether it stands beside a row below the one in which it begins."""
+        """Return whether it reaches down to a row below the one in which it begins."""
         return all(part.line.y > self.bottom for cell in row for part in cell.parts)
 
 
