@@ -113,7 +113,8 @@ def _written(table: Table, number: int, above: _Names | None) -> tuple[list[Line
     spanning: dict[int, Cell] = {}
     for at, row in enumerate(table.rows[begin:], begin):
         first = [part.line for cell in row for part in cell.parts]
-        spanning = {column: cell for column, cell in spanning.items() if cell.spans(row)}
+        own = {cell.column for cell in row}
+        spanning = {column: cell for column, cell in spanning.items() if column not in own and cell.spans(row)}
         whole = sorted([*row, *spanning.values()], key=lambda cell: cell.column)
         spanning |= {cell.column: cell for cell in row if at >= heads}
         label = len(whole) == 1 and not row[0].column
