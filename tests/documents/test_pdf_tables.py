@@ -256,6 +256,20 @@ def test_a_table_on_a_turned_page(turn: int) -> None:
     assert read(from_streams(["\n".join(written).encode()], rotate=turn), "a.pdf").text.split("\n") == NAMED
 
 
+def test_rules_are_turned_with_the_page() -> None:
+    cells: list[At] = [
+        (64, 486, 10, "Lamp"),
+        (114, 486, 10, "Oil"),
+        (64, 466, 10, "Skerry 12"),
+        (64, 446, 10, "Sound 9"),
+    ]
+    written = [f"BT /F1 {size} Tf 0 1 -1 0 {600 - y} {x} Tm ({text}) Tj ET" for x, y, size, text in cells]
+    upright = grid((60, 94.3, 140), (500, 480, 460, 440))
+    drawn = [f"{600 - y0} {x0} m {600 - y1} {x1} l S" for x0, y0, x1, y1 in upright]
+    text = read(from_streams(["\n".join(drawn + written).encode()], rotate=90), "a.pdf").text
+    assert text.split("\n") == ["Lamp: Skerry; Oil: 12", "Lamp: Sound; Oil: 9"]
+
+
 def test_tables_of_other_programs() -> None:
     assert "Year: 1976; Hives: 34; Honey in kg: 1,140" in made_by("chromium_handbook.pdf").text
     assert "Place: Entrance; March: 6.1 m; June: 5.6 m" in made_by("libreoffice_minutes.pdf").text

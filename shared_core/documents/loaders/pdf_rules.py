@@ -44,12 +44,9 @@ class Rules:
         """Return them as seen with text upright that is turned by so many quarters on the page."""
         if quarters == 0:
             return self
-        back = Rules([_mirrored(rule) for rule in self.vertical], list(self.horizontal))
-        return back.turned(quarters - 1)
-
-
-def _mirrored(rule: Rule) -> Rule:
-    return Rule(-rule.at, rule.start, rule.end)
+        lying = [Rule(-rule.at, rule.start, rule.end) for rule in self.vertical]
+        upright = [Rule(rule.at, -rule.end, -rule.start) for rule in self.horizontal]
+        return Rules(lying, upright).turned(quarters - 1)
 
 
 def page_rules(page: pypdfium2.PdfPage) -> Rules:
