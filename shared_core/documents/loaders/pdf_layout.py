@@ -235,10 +235,10 @@ def begins_paragraph(before: Sequence[Line], line: Line, after: Sequence[Line], 
         pitch: the usual distance of base lines, in font sizes.
     """
     last = before[-1]
-    if last.broken:
-        return False
     if last.table or line.table:
         return last.table != line.table
+    if last.broken:
+        return False
     down = last.y - line.y
     if "\t" in last.text and "\t" in line.text and 0 < down < _NEXT_ROW * pitch * line.size:
         return False
