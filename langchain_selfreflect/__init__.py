@@ -22,11 +22,11 @@ from langchain_selfreflect.checker import SelfReflectChecker
 from langchain_selfreflect.compressor import CompressionRetriever, SelfReflectCompressor
 from langchain_selfreflect.embeddings import MiniLMEmbeddings
 from langchain_selfreflect.lm import LangChainLM
-from langchain_selfreflect.loader import SelfReflectLoader
 from langchain_selfreflect.retriever import SelfReflectRetriever
 from langchain_selfreflect.sourced import SourcedAnswer, SourcedChain
 
 if TYPE_CHECKING:
+    from langchain_selfreflect.loader import SelfReflectLoader as SelfReflectLoader
     from langchain_selfreflect.middleware import SelfReflectMiddleware as SelfReflectMiddleware
 
 __all__ = [
@@ -36,8 +36,12 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name != "SelfReflectMiddleware":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from langchain_selfreflect.middleware import SelfReflectMiddleware
+    if name == "SelfReflectLoader":
+        from langchain_selfreflect.loader import SelfReflectLoader
 
-    return SelfReflectMiddleware
+        return SelfReflectLoader
+    if name == "SelfReflectMiddleware":
+        from langchain_selfreflect.middleware import SelfReflectMiddleware
+
+        return SelfReflectMiddleware
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

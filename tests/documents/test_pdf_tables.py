@@ -235,6 +235,16 @@ def test_another_table_on_the_next_page_does_not_take_them() -> None:
     assert "Lamp: Ness" not in text_of(placed(LAMPS), other)
 
 
+def test_a_table_of_words_does_not_take_the_names_of_one_above_or_before_it() -> None:
+    crews = [("Boat", "Crew", "Berth"), ("Ida", "Holm and Falk", "inner quay"), ("Ness", "Berg", "mole")]
+    ruled = grid((60, 220, 380, 540), (700, 680, 660, 640, 620)) + grid((60, 220, 380, 540), (560, 540, 520, 500))
+    cells = placed(LAMPS, (64.0, 224.0, 384.0), top=686, step=20)
+    below = placed(crews, (64.0, 224.0, 384.0), top=546, step=20)
+    assert "Lamp: Boat" not in read(from_streams([stream([*cells, *below], ruled)]), "a.pdf").text
+    pages = [stream(cells, ruled[:9]), stream(below, ruled[9:])]
+    assert "Lamp: Boat" not in read(from_streams(pages), "a.pdf").text
+
+
 def test_tables_that_are_alike_on_each_page_are_not_running_heads() -> None:
     pages = [
         [*placed([LAMPS[0], ("Norrhaven", str(n), f"1,14{n}"), ("Ostrand", "9", f"62{n}")]),

@@ -15,8 +15,8 @@ from shared_core.documents.loaders.pdf_lines import Line
 
 _ONE_LINE = 0.7  # font sizes between base lines that belong to one row
 _NEXT_LINE = 1.45  # font sizes between lines of a cell
-_MUCH_CLOSER = 0.67
 CLOSE = 0.85  # of the usual distance between rows: lines of one row
+_MUCH_CLOSER = 0.67  # the same where rules part the rows
 _MEASURE = re.compile(r"[-+–−<>≤≥~±]?[$€£¥]?\s?\d[\d.,]*\s?(?!(?:st|nd|rd|th)\b)[^\W\d]{1,4}\.?")
 _LEADER = re.compile(r"(?:\s*[.…_]){3,}\Z")  # from a label to its value
 
@@ -123,9 +123,6 @@ def _united(before: Sequence[Cell], row: Sequence[Cell]) -> list[Cell]:
             known.parts += cell.parts
             fill(known)
     return [cells[column] for column in sorted(cells)]
-
-
-# --- rows with names -----------------------------------------------------------------------------------------------
 
 
 def is_amount(text: str) -> bool:

@@ -28,7 +28,7 @@ _BOLD_WEIGHT = 600
 _FIXED_WIDTH = 1  # flag in a font's descriptor
 _FIXED = re.compile(r"mono|courier|typewriter|consol|cmtt|[se]ftt", re.IGNORECASE)
 _WIDE_GAP = 0.9  # in font sizes: wider than the space between words, even of justified text
-_CELL_GAP = 0.45  # in font sizes: cells of a narrow table may be so close, and so may words of a justified line
+CELL_GAP = 0.45  # in font sizes: cells of a narrow table may be so close, and so may words of a justified line
 _OTHER_LINE = 0.8  # in font sizes between base lines; raised digits are nearer
 _SPACE = 0.18  # in font sizes: a gap this wide is a space, whether the file has one or not
 _NO_SPACE = 0.04  # in font sizes: a space in the file that cannot be seen on the page
@@ -39,7 +39,7 @@ _SMALL = 0.85  # of the font size: smaller digits are raised or lowered
 _SHIFTED = 0.1  # in font sizes: how far such digits are at least from the base line
 _RAISED_IN_WORD = re.compile(r"(?<=\d)[\d+\-−–]")
 _FONT_NAME_BYTES = 128
-_MIDDLE = 0.3  # of the font size: how far the middle of letters is above the base line
+MIDDLE = 0.3  # of the font size: how far the middle of letters is above the base line
 _RULE_SLACK = 0.15  # of the font size: how far letters may stand over a rule
 _UNSEEN = {ord(c): None for c in "\xad\u200b\ufeff\x00"}
 
@@ -160,7 +160,7 @@ class _Reader:
     def _between_columns(self, words: list[tuple[int, int]], turned: int) -> set[int]:
         """Return the gaps in a line through which a rule runs."""
         size, y = self._font(words[0][0])[0], self._place(words[0][0], turned)[1]
-        middle = y + _MIDDLE * size
+        middle = y + MIDDLE * size
         rules = [rule.at for rule in self._columns[turned] if rule.start <= middle <= rule.end]
         if not rules or len(words) < 2:
             return set()
@@ -211,7 +211,7 @@ class _Reader:
         x1 = max(self._ends(last, turned)[1], x0)
         broken = broken or self._text[last] == "\xad"
         bold, fixed = self._face(start)
-        wide = [i for i, gap in enumerate(gaps) if gap > _CELL_GAP * size]
+        wide = [i for i, gap in enumerate(gaps) if gap > CELL_GAP * size]
         between = tuple(
             (i + 1, self._ends(words[i][1] - 1, turned)[1], self._ends(words[i + 1][0], turned)[0]) for i in wide
         )

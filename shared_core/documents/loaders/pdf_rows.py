@@ -22,21 +22,27 @@ from shared_core.documents.loaders.pdf_tables import NEXT_ROW, find_tables
 _NAME_LETTERS = 90
 _CENTRED = 0.12  # of the width of the columns that a name stands in the middle of
 _MOST_HEADS = 5  # lines of names
+_LINES_ABOVE = 5  # of a page, above a table that goes on from the page before: its running head
 _SAME_COLUMNS = 8.0  # points that a table on the next page may be shifted
 _PLAIN = 0.8  # of the rows, and of their cells
 
 
 @dataclass(frozen=True, slots=True)
 class _Names:
-    """The names of a table's columns, for a table that goes on on the next page."""
+    """The names of a table's columns, for its rows on the next page."""
 
     names: Sequence[str]
     bounds: Sequence[tuple[float, float]]
 
     def fit(self, table: Table) -> bool:
-        return len(self.bounds) == len(table.bounds) and all(
-            abs(a0 - b0) <= _SAME_COLUMNS or abs(a1 - b1) <= _SAME_COLUMNS
-            for (a0, a1), (b0, b1) in zip(self.bounds, table.bounds, strict=True)
+        """Whether a table goes on with this one: its columns are there, and its first row holds values, not names."""
+        return (
+            len(self.bounds) == len(table.bounds)
+            and has_values(table.rows[0])
+            and all(
+                abs(a0 - b0) <= _SAME_COLUMNS or abs(a1 - b1) <= _SAME_COLUMNS
+                for (a0, a1), (b0, b1) in zip(self.bounds, table.bounds, strict=True)
+            )
         )
 
 
@@ -55,7 +61,7 @@ def with_tables(pages: Sequence[Sequence[Line]], rules: Sequence[Rules]) -> list
         for table in join_heads(find_tables(lines, drawn)):
             above = sum(line.y > table.top for i, line in enumerate(lines) if i not in taken)
             number += 1
-            written, names = _written(table, number, names if above <= _MOST_HEADS else None)
+            written, names = _written(table, number, names if not taken and above <= _LINES_ABOVE else None)
             if written:
                 own = table.lines
                 rows[min(own)] = written

@@ -24,22 +24,18 @@ from shared_core.documents.loaders.pdf_cells import (
     joined_text,
     visual_rows,
 )
-from shared_core.documents.loaders.pdf_lines import Line
+from shared_core.documents.loaders.pdf_lines import CELL_GAP, MIDDLE, Line
 from shared_core.documents.loaders.pdf_rules import Rules, grids
 
 _SAME_PLACE = 3.5  # points between rules that bound the same column or row
 _MOST_ROWS, _MOST_COLUMNS = 400, 40
 _CELL_LETTERS = 600  # a longer cell belongs to the page's layout
 _FILLED = 0.4  # of its cells are filled in a table, at least
-_Box = tuple[int, int]  # row and column between rules
-
-_MIDDLE = 0.3  # of the font size: how far the middle of a line of letters is above its base line
 _PROSE_LETTERS, _PROSE_LINES = 25, 3
 _PROSE_WORDS = 4
 _PROSE_SHARE = 0.6  # of its characters are letters
 _LEAST_ROWS = 3  # of several cells, in a table without rules
 NEXT_ROW = 2.8  # font sizes between rows
-_CELL_GAP = 0.45  # font sizes between pieces that are different cells
 _FULL = 0.7  # of the most cells a row has: rows that show where the columns are
 _CROSSING = 0.4  # of the rows with a cell that spans columns, at most
 _VALUE_ROWS = 0.6
@@ -47,6 +43,8 @@ _TITLE_LETTERS = 50
 _LONGEST_REPEATED = 80  # letters of a cell that spans rows and is written in each
 _BESIDE = 0.15  # of the rows have a cell in which pieces stand apart from one another
 _LABELLED = 0.7  # of the rows with values in a box without rules between them have a label
+
+_Box = tuple[int, int]  # row and column between rules
 
 
 def find_tables(lines: Sequence[Line], rules: Rules) -> list[Table]:
@@ -84,7 +82,7 @@ def _ruled(free: Iterable[Part], grid: Rules) -> Table | None:
         return None
     slots: dict[_Box, list[Part]] = defaultdict(list)
     for part in free:
-        x, y = (part.line.x0 + part.line.x1) / 2, part.line.y + _MIDDLE * part.line.size
+        x, y = (part.line.x0 + part.line.x1) / 2, part.line.y + MIDDLE * part.line.size
         if xs[0] < x < xs[-1] and ys[-1] < y < ys[0]:
             slots[bisect_left(ys, -y, key=lambda place: -place) - 1, bisect_left(xs, x) - 1].append(part)
     if not slots:
@@ -277,7 +275,7 @@ def _pieces(row: Sequence[Part]) -> list[_Piece]:
     pieces: list[_Piece] = []
     for part in row:
         line = part.line
-        if pieces and line.x0 - pieces[-1].x1 < _CELL_GAP * line.size:
+        if pieces and line.x0 - pieces[-1].x1 < CELL_GAP * line.size:
             pieces[-1].parts.append(part)
             pieces[-1].x1 = max(pieces[-1].x1, line.x1)
         else:
@@ -380,15 +378,17 @@ def _at_gaps(piece: _Piece) -> list[_Piece]:
     ends = [*(at for at, _, _ in line.gaps), len(words)]
     lefts = [line.x0, *(right for _, _, right in line.gaps)]
     rights = [*(left for _, left, _ in line.gaps), line.x1]
-    return [
-        _Piece([Part(number, replace(line, text=" ".join(words[a:b]), x0=x0, x1=x1, gaps=()))], x0, x1)
-        for a, b, x0, x1 in zip(begins, ends, lefts, rights, strict=True)
-    ]
+    pieces: list[_Piece] = []
+    for a, b, x0, x1 in zip(begins, ends, lefts, rights, strict=True):
+        broken = line.broken and b == len(words)
+        cut = replace(line, text=" ".join(words[a:b]), x0=x0, x1=x1, broken=broken, gaps=())
+        pieces.append(_Piece([Part(number, cut)], x0, x1))
+    return pieces
 
 
 def _rejoined(left: _Piece, right: _Piece) -> _Piece:
     (number, a), (_, b) = left.parts[0], right.parts[0]
-    return _Piece([Part(number, replace(a, text=f"{a.text} {b.text}", x1=b.x1))], left.x0, right.x1)
+    return _Piece([Part(number, replace(a, text=f"{a.text} {b.text}", x1=b.x1, broken=b.broken))], left.x0, right.x1)
 
 
 def _columns(stretch: Sequence[_Row]) -> list[tuple[float, float]]:
