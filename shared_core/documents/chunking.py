@@ -81,7 +81,6 @@ def chunk_document(
 
 def _passages(document: Document, cutter: _Cutter, *, filtered: bool) -> list[Passage]:
     """Return all passages; if ``filtered``, without listings and single words."""
-    lists = directives(document.text) if filtered and document.format == "rst" else []
     passages: list[Passage] = []
     for segment in document.segments or (Segment(0, len(document.text)),):
         for start, end, body, headings in _sections(document, segment):
@@ -91,8 +90,7 @@ def _passages(document: Document, cutter: _Cutter, *, filtered: bool) -> list[Pa
             term = above[-1].label if above and above[-1].level >= TERM_LEVEL else ""
 
             def is_noise(first: int, last: int, titled: bool = titled) -> bool:
-                listed = any(a < last and first < b for a, b in lists)
-                return listed or is_listing(document.text[first:last], titled=titled)
+                return is_listing(document.text[first:last], titled=titled)
 
             for first, last, head in _pages(document, cutter, start, end, body):
                 pieces = list(cutter.cut(first, last, head, is_noise if filtered else None))
@@ -315,9 +313,6 @@ _LISTING = re.compile(
     r"(?:(?:table of )?contents|(?:list|table) of (?:figures|tables|illustrations)|(?:general |subject )?index)",
     re.IGNORECASE,
 )
-_DIRECTIVE = re.compile(
-    r"^\.\. (?:contents|toctree|sectnum|index)::[^\n]*\n(?:(?:[ \t]+[^\n]*|[ \t]*)(?:\n|\Z))*", re.MULTILINE
-)
 _MOST = 0.6
 _LINKS = 3
 _LEAST_WORDS = 2
@@ -347,11 +342,6 @@ def is_listing(paragraph: str, *, titled: bool) -> bool:
     numbered = sum(1 for line in lines if shape.search(line[-200:]))
     links = sum(1 for line in lines if _LINK_LINE.fullmatch(line[:1000]))
     return numbered >= _MOST * len(lines) or (links == len(lines) and (titled or links >= _LINKS))
-
-
-def directives(text: str) -> list[tuple[int, int]]:
-    """Return the ranges of reStructuredText directives that generate tables of contents and indexes."""
-    return [match.span() for match in _DIRECTIVE.finditer(text)]
 
 
 def is_single_word(text: str) -> bool:

@@ -46,7 +46,7 @@ from shared_core.documents.loaders.formats import (
 from shared_core.documents.loaders.limits import MAX_SECONDS, Budget, read_unpacked
 from shared_core.errors import DocumentError, InputError
 
-LOADER_VERSION = 18
+LOADER_VERSION = 19
 """Increased whenever the same bytes may give another text; an index then reads its files again."""
 
 _OPEN: dict[str, Callable[[IO[bytes]], IO[bytes]]] = {
@@ -67,7 +67,7 @@ class Document:
 
     Attributes:
         source: the file's name: its path relative to the root it was found under, with ``/``.
-        text: as extracted (txt, rst: the file itself); offsets of passages count its code points.
+        text: as extracted (txt: the file itself); offsets of passages count its code points.
         title: from the file (``<title>``, first heading, properties, a first line on its own), else the file's name.
         format: a value of ``loaders.formats.SUFFIXES``.
         content_hash: SHA-256 of the file's bytes, hexadecimal; empty for a document that is not a file.
@@ -325,6 +325,10 @@ def _extract_text(kind: str, text: str, options: LoadOptions, budget: Budget) ->
         from shared_core.documents.loaders.markdown import load_markdown
 
         return "markdown", load_markdown(text, budget, mdx=kind == "mdx")
+    if kind == "rst":
+        from shared_core.documents.loaders.isolated import read_isolated
+
+        return kind, read_isolated(kind, text.encode(), budget)
     if kind == "config":
         from shared_core.documents.loaders.config import load_config
 
@@ -344,5 +348,4 @@ def _extract_text(kind: str, text: str, options: LoadOptions, budget: Budget) ->
         return (kind, found) if found is not None else ("code", load_other_json(text))
     if kind in texts.MARKUP:
         return "text", texts.load_markup(text, kind)
-    load = {"text": texts.load_text, "rst": texts.load_rst, "subtitles": texts.load_subtitles}
-    return kind, load[kind](text)
+    return kind, texts.load_subtitles(text) if kind == "subtitles" else texts.load_text(text)

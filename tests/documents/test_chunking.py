@@ -154,12 +154,6 @@ def test_under_a_heading_that_says_so_lines_with_page_numbers_are_a_listing() ->
     assert [p.text for p in passages] == ["The lamps\nThey burned oil in 1871."]
 
 
-def test_lists_that_restructured_text_makes_are_no_passages() -> None:
-    text = "Some words.\n\n.. toctree::\n   :maxdepth: 2\n\n   first page\n   second page\n\nThe end comes.\n"
-    passages = chunk_document(Document("a.rst", text, format="rst"))
-    assert [p.text for p in passages] == ["Some words.", "The end comes."]
-
-
 @pytest.mark.parametrize("text", ["Word", "1 One ..... 3", "水", "Москва"])
 def test_a_document_of_nothing_else_is_kept(text: str) -> None:
     assert [p.text for p in chunk_document(Document("a.txt", text))] == [text]

@@ -143,25 +143,6 @@ def test_other_texts(name: str) -> None:
     assert read("Some text.\n", name).format == "text"
 
 
-@pytest.mark.parametrize(
-    "table",
-    [
-        "=====  =====\neco    40\n=====  =====\n",
-        "+-------+-------+\n| spans both    |\n+=======+=======+\n| eco   | 40    |\n+-------+-------+\n",
-        ".. list-table:: Modes\n\n   * - eco\n     - 40\n",
-        '.. csv-table:: Modes\n   :header: "Mode", "Watts"\n\n   eco, 40, 41\n',
-    ],
-)
-def test_rst_tables_without_names_or_with_spanning_cells_stay(table: str) -> None:
-    assert table in read(f"Text.\n\n{table}\nMore.\n".encode(), "a.rst").text
-
-
-def test_the_title_of_an_rst_table_is_kept() -> None:
-    text = ".. csv-table:: Power by mode\n   :header: Mode, Watts\n\n   eco, 40\n\nMore.\n"
-    document = read(text.encode(), "a.rst")
-    assert document.text == "Power by mode\n\nMode: eco; Watts: 40\n\nMore.\n"
-
-
 def test_time_has_a_bound(tmp_path: Path) -> None:
     for wrong in (0, -1, float("inf"), float("nan")):
         with pytest.raises(InputError, match="max_seconds"):

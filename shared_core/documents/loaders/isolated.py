@@ -1,4 +1,4 @@
-"""Read PDFs, office documents and books in a helper process, where time and memory can be bounded.
+"""Read PDFs, office documents, books and reStructuredText in a helper process, where time and memory can be bounded.
 
 ``read_isolated`` runs in the calling process. The helper runs ``python -m shared_core.documents.loaders.isolated``: it
 takes files on standard input and answers on standard output (``process.py`` defines the messages) until its input ends
@@ -33,6 +33,7 @@ _PACKAGES = {
     "odt": ("lxml",),
     "odp": ("lxml",),
     "ods": ("lxml",),
+    "rst": ("docutils", "lxml"),
 }
 _helper = Helper("shared_core.documents.loaders.isolated")
 
@@ -41,7 +42,7 @@ def read_isolated(kind: str, data: bytes, budget: Budget) -> Extracted:
     """Read a file in the helper process.
 
     Args:
-        kind: a value of ``loaders.formats.BINARY``.
+        kind: a value of ``loaders.formats.BINARY``, or ``rst``.
         data: the file.
         budget: the time it may take; the helper is killed when it is used up.
 
@@ -74,6 +75,10 @@ def _reader(kind: str) -> Callable[[bytes, Budget], Extracted]:
         from shared_core.documents.loaders.pdf import read_pdf
 
         return read_pdf
+    if kind == "rst":
+        from shared_core.documents.loaders.rst import read_rst
+
+        return read_rst
     if kind == "rtf":
         from shared_core.documents.loaders.rtf import read_rtf
 

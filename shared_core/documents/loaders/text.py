@@ -1,26 +1,22 @@
-"""Read plain text, reStructuredText, subtitles, sources and notebooks: mostly, the text is the file."""
+"""Read plain text, markup, subtitles and notebooks: mostly, the text is the file."""
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from html import unescape
-from itertools import pairwise, zip_longest
 from typing import Any
 
 from shared_core.documents.loaders.extracted import (
     TERM_LEVEL,
     Extracted,
     Heading,
-    blanked,
     first_line_title,
     one_line,
     without_surrogates,
 )
 from shared_core.documents.loaders.markdown import read_markdown
-from shared_core.documents.loaders.named_rows import replace_tables
 
 _QUESTION = re.compile(
     r"(?:\A|\n[ \t]*\r?\n)([ \t]*)(\d{1,3}[.)][ \t][^\n]*\S|(?:Q\d*[:.][ \t]+)?[A-Z][^\n]*\?)[ \t]*(?=\r?\n)"
@@ -43,24 +39,7 @@ _PAGE_END = re.compile(
 )
 _OPTION = re.compile(r"([ \t]*)(--?[A-Za-z?](?:[^\s]| (?! ))*)(?:(?: {2,}|\t)[^\s-]|[ \t]*\r?\n\1[ \t]+[^\s-])")
 _CELLS = re.compile(r"\S(?:\t| {3,})\S")  # side by side: the head of a table rather than a title
-_RST_RULE = re.compile(r"([=\-`:.'\"~^_*+#])\1{2,}")
-# What begins with two dots and is no note, citation, target, substitution or directive, and the indented lines below.
-_RST_COMMENT = re.compile(
-    r"(?:\A|(?<=\n\n)|(?<=\n\r\n))"
-    r"(?:\.\.(?:[ \t]+(?!\[|_|\||[\w:.+-]+::)\S[^\n]*+|[ \t]*+\r?(?=\n[ \t]+\S))(?:\n|\Z)"
-    r"(?:(?:[ \t]+[^\n]*+|\r?)\n|[ \t]+[^\n]*+\Z)*+)+"
-)
-_RST_TABLE = re.compile(  # simple, as a grid, as a list, as comma-separated values; each with a row of names
-    r"""^(?P<rule>[ \t]*=++(?:[ \t]++=++)++)[ \t]*\r?\n
-        (?P<head>(?:(?![ \t]*[=-]++[ \t=-]*\r?$)[^\n]*\S[^\n]*\n){1,3})(?P=rule)[ \t]*\r?\n
-        (?P<body>(?:(?![ \t]*[=-]++[ \t=-]*\r?$)[^\n]*+\n)++)(?P=rule)[ \t]*\r?(?:\n|\Z)
-    | ^(?P<grid>[ \t]*\+-[-+]*\+)[ \t]*\r?\n(?P<cells>(?:[ \t]*[|+][^\n]*[|+][ \t]*\r?(?:\n|\Z))++)
-    | ^(?P<indent>[ \t]*)\.\.[ ](?P<kind>list|csv)-table::[ \t]*(?P<title>[^\n]*)\n
-        (?P<options>(?:(?P=indent)[ \t]+:[\w-]++:[^\n]*\n)*+)[ \t]*\r?\n
-        (?P<lines>(?:(?P=indent)[ \t]+[^\n]*\S[^\n]*(?:\n|\Z)|(?:[ \t]*\r?\n)++(?=(?P=indent)[ \t]+\S))++)""",
-    re.MULTILINE | re.VERBOSE,
-)
-_RST_ITEM = re.compile(r"[ \t]*(\*[ \t]+)?-(?:[ \t]+|$)")
+_UNDERLINE = re.compile(r"([=\-`:.'\"~^_*+#])\1{2,}")
 _TIME = r"(?:(\d{1,4}):)?(\d\d):(\d\d)[,.]\d{3}"
 _CUE = re.compile(rf"^[ \t]*{_TIME}[ \t]+-->[ \t]+{_TIME}[^\n]*\n((?:[^\n]*\S[^\n]*(?:\n|\Z))+)", re.MULTILINE)
 _VOICE = re.compile(r"<v(?:\.[^ >]*)? ([^>]+)>")
@@ -86,7 +65,7 @@ MAX_NOTEBOOK_CHARACTERS = 32 * 2**20
 def load_text(text: str) -> Extracted:
     """Read a plain text file; underlined titles, options that are explained and questions of an FAQ head sections."""
     text = _PAGE_END.sub(_joined, text)
-    titles = _rst_headings(text) or _numbered(text) or _outline(text) or _releases(text)
+    titles = _underlined(text) or _numbered(text) or _outline(text) or _releases(text)
     return Extracted(text, _title(text, titles), tuple(sorted([*titles, *_questions(text), *_options(text)])))
 
 
@@ -177,89 +156,6 @@ def _options(text: str) -> list[Heading]:
     return found
 
 
-def load_rst(text: str) -> Extracted:
-    """Read a reStructuredText file: its source without comments, with the names of columns in the rows of tables.
-
-    Section titles (underlined) are headings.
-    """
-    text = _RST_COMMENT.sub(lambda match: blanked(match[0]), text)
-    text, terms = replace_tables(text, _RST_TABLE.finditer(text), _rst_rows)
-    titles = _rst_headings(text)
-    return Extracted(text, _title(text, titles), tuple(sorted([*titles, *terms])))
-
-
-def _rst_rows(table: re.Match[str]) -> list[list[str]]:
-    """Return the rows of a table; none if it has no row of names, or cells that span others."""
-    if table["rule"]:
-        return _simple_rows(table["rule"], table["head"], table["body"])
-    if table["grid"]:
-        return _grid_rows(table["grid"], table["cells"].splitlines())
-    header = re.search(r":(header|header-rows):[ \t]*(.*)", table["options"])
-    if table["kind"] == "list":
-        return _list_rows(table["lines"].splitlines()) if header and header[2].strip() == "1" else []
-    lines = [header[2], *table["lines"].split("\n")] if header and header[1] == "header" else []
-    try:
-        rows = [[cell.strip() for cell in row] for row in csv.reader(lines, skipinitialspace=True)]
-    except csv.Error:  # a line break or a field too long
-        return []
-    return [row for row in rows if any(row)]
-
-
-def _simple_rows(rule: str, head: str, body: str) -> list[list[str]]:
-    starts = [m.start() for m in re.finditer(r"=+", rule)]
-    cuts = list(zip(starts, [*starts[1:], None]))
-
-    def cells(line: str) -> list[str]:
-        return [line[a:b].strip() for a, b in cuts]
-
-    names = [" ".join(filter(None, column)) for column in zip(*map(cells, head.splitlines()))]
-    rows = [names]
-    for line in filter(str.strip, body.splitlines()):
-        if any(line[start - 1 : start].strip() for start in starts[1:]):
-            return []  # a cell that spans columns
-        row = cells(line)
-        if row[0] or len(rows) == 1:
-            rows.append(row)
-        else:  # a line without a first cell goes on with the row above
-            rows[-1] = [f"{above} {cell}".strip() for above, cell in zip(rows[-1], row)]
-    return rows
-
-
-def _grid_rows(rule: str, lines: Sequence[str]) -> list[list[str]]:
-    edges = [i for i, sign in enumerate(rule) if sign == "+"]
-    rows: list[list[str]] = [[]]
-    named = False
-    for line in lines:
-        if any(line[i : i + 1] not in ("|", "+") for i in edges):
-            return []  # a cell that spans columns
-        if line.lstrip()[0] == "+":
-            named |= len(rows) == 1 and "=" in line
-            rows.append([])
-        elif "+-" in line or "-+" in line:
-            return []  # … that spans rows
-        else:
-            row = [line[a + 1 : b].strip() for a, b in pairwise(edges)]
-            rows[-1] = [" ".join(filter(None, both)) for both in zip_longest(rows[-1], row, fillvalue="")]
-    return [row for row in rows if row] if named else []
-
-
-def _list_rows(lines: Sequence[str]) -> list[list[str]]:
-    rows: list[list[str]] = []
-    width = -1
-    for line in filter(str.strip, lines):
-        item = _RST_ITEM.match(line)
-        if item and item[1]:
-            rows.append([])
-        if not rows or (item is None and not rows[-1]):
-            return []
-        if item and (item[1] or line.index("-") == width):
-            rows[-1].append(line[item.end() :].strip())
-            width = line.index("-")
-        else:
-            rows[-1][-1] = f"{rows[-1][-1]} {line.strip()}".strip()
-    return rows
-
-
 def load_subtitles(text: str) -> Extracted:
     """Read subtitles or a transcript (SRT, WebVTT): the spoken text, without numbers, times and styles.
 
@@ -287,7 +183,7 @@ def _seconds(time: Sequence[str | None]) -> int:
     return sum(int(number or 0) * unit for number, unit in zip(time, (3600, 60, 1), strict=True))
 
 
-def _rst_headings(text: str) -> list[Heading]:
+def _underlined(text: str) -> list[Heading]:
     """Find section titles. As in docutils, levels follow the order in which underline characters are first used."""
     lines: list[tuple[int, str]] = []
     position = 0
@@ -298,7 +194,7 @@ def _rst_headings(text: str) -> list[Heading]:
     headings: list[Heading] = []
     for i in range(1, len(lines)):
         (start, title), (under, rule) = lines[i - 1], lines[i]
-        if not _RST_RULE.fullmatch(rule) or not title.strip() or _RST_RULE.fullmatch(title) or _CELLS.search(title):
+        if not _UNDERLINE.fullmatch(rule) or not title.strip() or _UNDERLINE.fullmatch(title) or _CELLS.search(title):
             continue
         over = i >= 2 and lines[i - 2][1] == rule
         blank_above = i < 2 or not lines[i - 2][1]
