@@ -265,22 +265,31 @@ def test_log_probabilities_of_thoughts_in_a_field_of_their_own_are_not_the_answe
 
 
 @pytest.mark.parametrize(
-    ("tokens", "known"),
+    ("text", "tokens", "known"),
     [
-        ([("Yes", -0.5), (" sir", -0.25)], True),
-        ([("Yes", -0.5), ("sir", -0.25), ("</s>", -1.0)], True),  # blanks are lost where tokens are decoded one by one
-        ([("▁Yes", -0.5), ("▁sir", -0.25)], True),
-        ([("Yes", -0.5)], False),
-        ([("Dear", -1.0), ("Yes", -0.5), (" sir", -0.25)], False),
+        ("Yes sir", [("Yes", -0.5), (" sir", -0.25)], True),
+        (
+            "Yes sir",
+            [("Yes", -0.5), ("sir", -0.25), ("</s>", -1.0)],
+            True,
+        ),  # blanks are lost where tokens are decoded one by one
+        ("Yes sir", [("▁Yes", -0.5), ("▁sir", -0.25)], True),
+        (
+            "\ufffd\ufffd sir",
+            [("", -2.0), ("", -1.5), (" sir", -0.25)],
+            True,
+        ),  # vLLM spells broken characters as nothing
+        ("Yes sir", [("Yes", -0.5)], False),
+        ("Yes sir", [("Dear", -1.0), ("Yes", -0.5), (" sir", -0.25)], False),
     ],
 )
 def test_log_probabilities_of_another_text_are_unknown(
-    connect: Connect, tokens: list[tuple[str, float]], known: bool
+    connect: Connect, text: str, tokens: list[tuple[str, float]], known: bool
 ) -> None:
     with FakeServer(PLAIN) as server:
         lm = connect(server)
         lm.probe()
-        server.faults.append({"body": {"choices": [_chat_choice("Yes sir", tokens)]}})
+        server.faults.append({"body": {"choices": [_chat_choice(text, tokens)]}})
         sample = one(lm, CHAT, logprobs=True).samples[0]
         assert sample.logprobs == (tuple(p for _, p in tokens) if known else None)
 

@@ -262,7 +262,7 @@ def test_layers_that_are_not_there(engine: Any) -> None:
 def test_the_engine_can_do_all_but_look_at_whole_distributions(engine: Any) -> None:
     assert set(engine.capabilities.names()) == {
         "text", "token_logprobs", "verdict_logprobs", "next_verdicts", "stop_tokens", "grammar", "hidden_states",
-        "token_prompts", "score",
+        "token_prompts", "score", "alternatives",
     }  # fmt: skip
 
 

@@ -24,7 +24,7 @@ from shared_core.types import Usage
 ID_PREFIX = "token_id:"
 """How vLLM names a token when asked to name tokens by id."""
 _THOUGHTS = ("reasoning_content", "reasoning")
-_BLANKS, _VOCABULARY = re.compile(r"\s+"), re.compile("[ĠĊ▁]")
+_BLANKS, _VOCABULARY = re.compile(r"[\s\ufffd]+"), re.compile("[ĠĊ▁]")
 _CONTROL = re.compile(r"(?:\s|<[^<>]*>|\[[^\[\]]*\])*")
 
 
@@ -190,7 +190,10 @@ def _places(at: Sequence[Position] | None, kept: Kept, *, by_id: bool, thought_a
 
 
 def _may_be_of(texts: Sequence[str], raw: str) -> bool:
-    """Return whether tokens may be those of a text, if some are spelt otherwise or have lost their blanks."""
+    """Return whether tokens may be those of a text, if some are spelt otherwise or have lost their blanks.
+
+    vLLM's completions spell tokens that are parts of a broken character as nothing, and the text shows U+FFFD for them.
+    """
     joined = "".join(texts)
     if any(map(unclear, texts)) or _VOCABULARY.search(joined):
         return True
