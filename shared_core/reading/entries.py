@@ -8,12 +8,14 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from shared_core.reading.defaults import of_defaults_asked
 from shared_core.reading.features import Words, is_among
 from shared_core.reading.prepared import Asked
 from shared_core.reading.questions import asks_meaning, asks_wording, words
@@ -22,6 +24,7 @@ from shared_core.reading.rows import (
     Entry,
     above,
     find_fullest,
+    innermost,
     of_cells_asked,
     of_labels,
     of_named_rows,
@@ -41,6 +44,9 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _GENERIC = "used set setting value configured specified given allowed many much"
 """Words of questions about any setting."""
 _PROSE = re.compile(r"(?<![\w.])[a-z]+,? [a-z]+(?![\w.(])")
+_PRODUCT = re.compile(r"\b[\w-]+['’]s\s+(?=\w*_\w)|\s+(?:in|of|for)\s+[\w.-]+(?=\W*$)")
+"""Words that say whose variable is meant; of which its name leaves no doubt."""
+_FIELD = re.compile(r"\W*[A-Z][\w-]*(?: [\w-]+){0,2}[*_`]*:[*_`]*(?:\s+\S+){0,4}\s*")
 _BULLET = re.compile(r"[*+•-][ \t]")
 _SIGNS = re.compile(r"[(){};=<>\[\]]")
 _MARKUP = re.compile(r"[ \t]*(?:\.\. [\w:-]+::|`{3}|\$ )")
@@ -93,7 +99,8 @@ def of_entries_asked(asked: Asked, entries: Sequence[Entry]) -> tuple[list[int],
     kept = of_labels(asked, entries, kept)
     kept, empty = of_named_rows(asked.words, entries, kept)
     kept = of_rows(asked.words, entries, kept)
-    marks |= dict.fromkeys(of_cells_asked(asked, entries, kept), 1) | dict.fromkeys(empty, -1)
+    kept, own = of_defaults_asked(asked, entries, kept)
+    marks |= dict.fromkeys([*of_cells_asked(asked, entries, kept), *own], 1) | dict.fromkeys(empty, -1)
     return kept, dict.fromkeys(kept, 1) if defines or says else marks or _of_terms(asked, entries, kept)
 
 
@@ -123,9 +130,13 @@ def _of_names(asked: Asked, entries: Sequence[Entry]) -> tuple[Sequence[int], bo
     wanted = options or {*find_variables(asked.text)}
     if not wanted:
         return every, False
+    if not options:
+        asked = replace(asked, text=_PRODUCT.sub("", asked.text))
     every = [i for i in every if not (_is_usage(entries[i]) and _asks_meaning(asked, wanted, entries[i]))]
     explained, named = [], []
-    first: dict[tuple[str, int], tuple[bool, int, int]] = {}  # of each entry: is it code, where it begins, its number
+    first: dict[
+        tuple[str, int], tuple[bool, int, int]
+    ] = {}  # of each entry: is it no prose, where it begins, its number
     for i in every:
         passage, c = entries[i].passage, entries[i].candidate
         start, names = entry_at(passage.text, c.start)
@@ -136,7 +147,7 @@ def _of_names(asked: Asked, entries: Sequence[Entry]) -> tuple[Sequence[int], bo
         elif not wanted.isdisjoint(find_options(sentence) + find_variables(sentence)):
             named.append(i)
         if not wanted.isdisjoint(names) and _asks_meaning(asked, wanted, entries[i]):
-            this = _is_code(entries[i]), c.start, i
+            this = _defines_nothing(entries[i]), c.start, i
             first[passage.id, start] = min(first.get((passage.id, start), this), this)
     if first:
         chosen = sorted(i for *_, i in first.values())
@@ -168,7 +179,7 @@ def _of_terms(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> di
         if _lists(entries[i]) and not {*words(term)} <= {*words(asked.text)}:
             continue  # "Libraries" heads a list of news; "What is a library?" asks for another section
         found = first.setdefault(_place(entries[i].passage), (i, term))
-        if _is_code(entries[found[0]]) and not _is_code(entries[i]):
+        if _defines_nothing(entries[found[0]]) and not _defines_nothing(entries[i]):
             first[_place(entries[i].passage)] = i, term
     longest = max((len(term) for _, term in first.values()), default=0)
     return {i: 1 for i, term in first.values() if len(term) == longest}
@@ -180,14 +191,16 @@ def _is_code(entry: Entry) -> bool:
     return bool(_MARKUP.match(text) or (_SIGNS.search(text) and not _PROSE.search(text)))
 
 
+def _defines_nothing(entry: Entry) -> bool:
+    """Return whether a candidate is code, or a field of what it stands below ("Default: 3")."""
+    return (
+        _is_code(entry) or _FIELD.fullmatch(entry.passage.text, entry.candidate.start, entry.candidate.end) is not None
+    )
+
+
 def _lists(entry: Entry) -> bool:
     """Return whether a candidate is code or the item of a list."""
     return _is_code(entry) or _BULLET.match(entry.passage.text, entry.candidate.start) is not None
-
-
-def innermost(passage: Passage) -> str:
-    """Return the innermost heading above a passage."""
-    return str(passage.metadata.get("section", "")).rpartition(" > ")[2]
 
 
 def _place(passage: Passage) -> str:

@@ -17,7 +17,7 @@ from shared_core.reading.base import NO_WORDS, OTHER_QUESTION, OTHER_TEXT, Read,
 from shared_core.reading.candidates import FIGURES, Candidate, best_span, distinct, figures, log_sum
 from shared_core.reading.confidence import add_log_odds, shift
 from shared_core.reading.conflicts import ABSENT, OPPOSITE, VALUE, find_conflicts, is_said_by_another
-from shared_core.reading.entries import DEFINES, innermost, lacks_options, of_entries_asked
+from shared_core.reading.entries import DEFINES, lacks_options, of_entries_asked
 from shared_core.reading.features import (
     Lacking,
     Shape,
@@ -43,7 +43,7 @@ from shared_core.reading.questions import (
     words,
 )
 from shared_core.reading.rewording import reword
-from shared_core.reading.rows import Entry, above
+from shared_core.reading.rows import Entry, above, innermost
 from shared_core.reading.values import absent_values, gives_another, gives_date, values_of
 from shared_core.reading.weights import WEIGHTS, Weights, load_weights, version_of
 from shared_core.retrieval.graphs import each

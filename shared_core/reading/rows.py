@@ -79,6 +79,11 @@ def above(passage: Passage) -> str:
     return f"{passage.title}\n{passage.metadata.get('section', '')}"
 
 
+def innermost(passage: Passage) -> str:
+    """Return the innermost heading above a passage."""
+    return str(passage.metadata.get("section", "")).rpartition(" > ")[2]
+
+
 @lru_cache(maxsize=4096)
 def stems_of(name: str) -> NDArray[np.int64]:
     """Return the codes of the stems of a name's content words."""

@@ -1,0 +1,76 @@
+"""Questions for a default: the statement below the setting that is named, not that of a neighbour."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared_core.types import Passage
+from tests.reading.asking import chance, quotes
+
+
+def entry(name: str, text: str, source: str = "winch.rst", above: str = "Settings") -> Passage:
+    return Passage(name, f"{name}\n{text}", "Winch settings", {"section": f"{above} > {name}", "source": source})
+
+
+SETTINGS = (
+    entry("WINCH_TIMEOUT", "Default: 180\n\nHow many seconds the winch waits for the rope to run before it gives up."),
+    entry("WINCH_DEBUG", "Default: False\n\nBy default, only the first jam is logged. If set, all jams are logged."),
+    entry("CONCURRENT_ROPES", "Default: 16\n\nThe most ropes that the winch hauls at a time."),
+    entry("DRUM_TARGET_CONCURRENCY", "Default: 1.0\n\nHow many ropes of a drum are hauled at a time on average."),
+    entry("drum_prefetch_multiplier", "Default: 4.\n\nRopes to reel in ahead. The default is 4 (four of each drum)."),
+    entry("copy", "Whether to copy the log to the mast. Defaults to yes.", above="Importer"),
+    entry("move", "Whether to move the log to the mast. Defaults to no.", above="Importer"),
+)  # fmt: skip
+NEWS = Passage(
+    "news", "The default drum is chosen by the drum_prefetch_multiplier and the rope.", "News", {"source": "n"}
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "quote"),
+    [
+        ("What is the default value of WINCH_TIMEOUT?", "Default: 180"),
+        ("What is the default value of WINCH_TIMEOUT in Corrow?", "Default: 180"),
+        ("How many concurrent ropes does the winch haul by default?", "Default: 16"),
+        ("What is the default drum_prefetch_multiplier?", "The default is 4 (four of each drum)."),
+        ("What is the default import copy setting?", "Defaults to yes."),
+    ],
+)
+def test_the_default_of_the_setting_that_is_named_is_sure(question: str, quote: str) -> None:
+    assert quotes(question, *SETTINGS, NEWS)[0].endswith(quote)
+    assert chance(question, *SETTINGS, NEWS) > 0.6
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What is the default value of WINCH_COLOR?",
+        "What is the default timeout of the ferry's radio?",
+        "What is the default copy of the anchor?",
+    ],
+)
+def test_a_setting_that_is_not_there_has_no_default(question: str) -> None:
+    assert chance(question, *SETTINGS, NEWS) < 0.5
+
+
+def test_settings_of_one_name_leave_it_open_which_is_meant() -> None:
+    others = [
+        entry("timeout", f"Default: {n}\n\nSeconds to wait.", f"{n}.rst", above) for n, above in ((3, "A"), (9, "B"))
+    ]
+    found = quotes("What is the default timeout?", *others)
+    assert {quote[-1] for quote in found} >= {"3", "9"}
+
+
+def test_a_sentence_that_says_the_default_is_sure() -> None:
+    said = "Hemp is the default rope, so no other needs to be bought."
+    other = Passage("other", "The rope may be changed at any time. The default is easily overridden.", "Ropes")
+    assert quotes("What is the default rope of Corrow?", Passage("p", said, "Ropes"), other)[0] == said
+    assert chance("What is the default rope of Corrow?", Passage("p", said, "Ropes"), other) > 0.6
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["What does WINCH_DEBUG do?", "What does Corrow's WINCH_DEBUG do?", "What does WINCH_DEBUG do in Corrow?"],
+)
+def test_the_default_of_a_setting_is_not_what_it_does(question: str) -> None:
+    assert quotes(question, *SETTINGS)[0] == "By default, only the first jam is logged."
