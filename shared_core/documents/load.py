@@ -40,6 +40,7 @@ from shared_core.documents.loaders.formats import (
     TABLES,
     ending,
     file_format,
+    is_rst,
     office_format,
     way_out,
 )
@@ -302,7 +303,8 @@ def _extract(kind: str, data: bytes, options: LoadOptions, budget: Budget) -> tu
 
         if (mail := load_mail(data, options.encoding, budget)) is not None:
             return kind, mail
-    return _extract_text(kind, decode(data, fallback=options.encoding), options, budget)
+    text = decode(data, fallback=options.encoding)
+    return _extract_text("rst" if kind == "text" and is_rst(text) else kind, text, options, budget)
 
 
 def _extract_text(kind: str, text: str, options: LoadOptions, budget: Budget) -> tuple[str, Extracted]:

@@ -37,13 +37,11 @@ class _Asked(NamedTuple):
         text: as asked.
         words: its content words by their stems.
         what: the stems of what the default is asked of: "retry delay" in "the default retry delay of a task".
-        phrase: the same as it is asked.
     """
 
     text: str
     words: Mapping[str, str]
     what: Set[str]
-    phrase: str
 
 
 class _Stated(NamedTuple):
@@ -54,50 +52,71 @@ class _Stated(NamedTuple):
     place: tuple[str, str]
 
 
-def of_defaults_asked(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Return the candidates on the default of the setting asked for, if it is found, else all; and those that state it.
+def asks_default(question: str, term: str = "") -> bool:
+    """Return whether a question asks for a default, and the term that it names is not itself called so.
 
-    Without such a setting, the latter are those that say what the default of it is, in the words of the question.
-
-    A setting is asked for if the question has all words of its name, its heading, and what else it asks, but for proper
-    names, is in the headings and the retrieved passages of the same document. Where several settings may be meant, all
-    are kept.
+    >>> asks_default("What is max_size by default?", "max_size"), asks_default("What is a default?", "Default")
+    (True, False)
     """
-    if not _ASKS_DEFAULT.search(asked.text):
-        return [*kept], []
+    return bool(_ASKS_DEFAULT.search(question)) and not _ASKS_DEFAULT.search(term)
+
+
+def of_defaults_asked(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> tuple[list[int], dict[int, int]]:
+    """Return the candidates on the default of the setting asked for, if it is found, else all.
+
+    Also 1 for those that state it, or where no such setting is found those that say what it is in the words of the
+    question; and -1 for each statement of a default if a word of what is asked of is nowhere in the passages.
+
+    A setting is asked for if the question has all words of its name, its heading, and what else it asks is in the
+    passage. Where several settings may be meant, all are kept.
+    """
+    if not asks_default(asked.text):
+        return [*kept], {}
     phrase = _OF_WHAT.search(asked.text)
     what = phrase["what"] if phrase else ""
-    question = _Asked(asked.text, _content(asked.text), _content(what).keys(), what)
+    question = _Asked(asked.text, _content(asked.text), _content(what).keys())
     told: dict[str, dict[str, str]] = defaultdict(dict)
     for entry in entries:
         passage = entry.passage
         told[_source(passage)][passage.id] = f"{above(passage)}\n{_source(passage)}\n{passage.text}".casefold()
+    documents = {source: "\n".join(texts.values()) for source, texts in told.items()}
+    stating = [i for i in kept if _STATES_DEFAULT.search(_text(entries[i]))]
+    if _missing([question.words[one] for one in question.what], "\n".join(documents.values())):
+        return [*kept], dict.fromkeys(stating, -1)
     found = []
-    for i in kept:
+    for i in stating:
         passage = entries[i].passage
-        heading = innermost(passage)
-        name = frozenset(_content(heading))
-        if _STATES_DEFAULT.search(_text(entries[i])) and name and name <= question.words.keys():
-            of_document = "\n".join(told[_source(passage)].values())
-            if _has_name(asked.text, heading) or _is_asked(question, name, above(passage).casefold(), of_document):
+        name = frozenset(_content(heading := innermost(passage)))
+        if name and name <= question.words.keys():
+            place = told[_source(passage)][passage.id], documents[_source(passage)]
+            if _has_name(asked.text, heading) or _is_asked(question, name, *place):
                 found.append(_Stated(i, name, (_source(passage), str(passage.metadata.get("section")))))
     own = _best(found, question.what)
     if len({one.place for one in own}) != 1:
-        return [*kept], [i for i in kept if _says(_text(entries[i]), what)]
+        return [*kept], {i: 1 for i in kept if _says(_text(entries[i]), what)}
     numbers = [one.number for one in own]
-    name = innermost(entries[numbers[0]].passage)
+    title = innermost(entries[numbers[0]].passage)
     texts = ((i, _text(entries[i])) for i in kept)
-    named = [i for i, text in texts if i in numbers or (_ASKS_DEFAULT.search(text) and _has_name(text, name))]
-    return named, numbers
+    named = [i for i, text in texts if i in numbers or (asks_default(text) and _has_name(text, title))]
+    return named, dict.fromkeys(numbers, 1)
 
 
-def _is_asked(question: _Asked, name: Collection[str], headings: str, document: str) -> bool:
-    """Return whether a question may ask for the setting of that name below these headings of a document."""
+def _is_asked(question: _Asked, name: Collection[str], passage: str, document: str) -> bool:
+    """Return whether a question may ask for the setting of that name that a passage describes.
+
+    One more word may be missing there, which says whose setting it is ("in Corrow"): if the document has it, or it is a
+    proper name, which a product's documents seldom repeat.
+    """
     if question.what and question.what.isdisjoint(name):
         return False
-    others = [word for one, word in question.words.items() if one not in name and not _is_proper(word, question.text)]
-    what = [question.words[one] for one in question.what if one not in name]
-    return not (_missing(what, headings) or _missing(others, document))
+    others = [word for one, word in question.words.items() if one not in name]
+    missing = [word for word in others if _missing([word], passage)]
+    if not missing:
+        return True
+    (owner, *more) = missing
+    known = _is_proper(owner, question.text) or not _missing([owner], document)
+    within = re.search(rf"\bin (?:the )?(?i:{re.escape(owner)})\W*$", question.text) is not None
+    return known and not more and (within or len(others) > 1)
 
 
 def _best(found: Sequence[_Stated], wanted: Collection[str]) -> list[_Stated]:
@@ -131,7 +150,7 @@ def _is_proper(word: str, question: str) -> bool:
 
 def _missing(names: Collection[str], text: str) -> bool:
     """Return whether one of these words is not in a text in any form, nor as the beginning of another one."""
-    return any(not re.search(rf"\b(?:{re.escape(one)}|{re.escape(stem(one))})", text) for one in names)
+    return any(not re.search(rf"(?<![^\W_])(?:{re.escape(one)}|{re.escape(stem(one))})", text) for one in names)
 
 
 def _content(text: str) -> dict[str, str]:

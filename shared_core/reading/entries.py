@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from shared_core.reading.defaults import of_defaults_asked
+from shared_core.reading.defaults import asks_default, of_defaults_asked
 from shared_core.reading.features import Words, is_among
 from shared_core.reading.prepared import Asked
 from shared_core.reading.questions import asks_meaning, asks_wording, words
@@ -99,13 +99,15 @@ def of_entries_asked(asked: Asked, entries: Sequence[Entry]) -> tuple[list[int],
     kept = of_labels(asked, entries, kept)
     kept, empty = of_named_rows(asked.words, entries, kept)
     kept = of_rows(asked.words, entries, kept)
-    kept, own = of_defaults_asked(asked, entries, kept)
-    marks |= dict.fromkeys([*of_cells_asked(asked, entries, kept), *own], 1) | dict.fromkeys(empty, -1)
+    kept, stated = of_defaults_asked(asked, entries, kept)
+    marks |= stated | dict.fromkeys(of_cells_asked(asked, entries, kept), 1) | dict.fromkeys(empty, -1)
     return kept, dict.fromkeys(kept, 1) if defines or says else marks or _of_terms(asked, entries, kept)
 
 
-def lacks_options(question: str, words: Words, passages: Sequence[tuple[Passage, NDArray[np.int64]]]) -> bool:
-    """Return whether a question names an option that is not in the documents whose titles hold its other words.
+def lacks_names(question: str, words: Words, passages: Sequence[tuple[Passage, NDArray[np.int64]]]) -> bool:
+    """Return whether a question names a variable that is in no passage, or an option of others than it asks about.
+
+    Those are the documents whose titles hold its other words.
 
     Args:
         question: as asked, with its ``words``.
@@ -113,7 +115,8 @@ def lacks_options(question: str, words: Words, passages: Sequence[tuple[Passage,
     """
     wanted = {*find_options(question)}
     if not wanted:
-        return False
+        texts = "\n".join(f"{above(p)}\n{p.metadata.get('source', '')}\n{p.text}" for p, _ in passages).casefold()
+        return any(name.casefold() not in texts for name in find_variables(question))
     others = words.content[~is_among(words.content, stems_of(" ".join(wanted)))]
     about = find_fullest({i: is_among(others, title) for i, (_, title) in enumerate(passages)})
     return not any(wanted & {*find_options(f"{above(p)}\n{p.text}")} for p, _ in (passages[i] for i in about))
@@ -174,7 +177,9 @@ def _of_terms(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> di
     names = [_ABOUT_CODES] if find_codes(asked.text) else []
     for i in sorted(kept, key=lambda i: (entries[i].passage.metadata.get("start", 0), entries[i].candidate.start)):
         term = innermost(entries[i].passage)
-        if term.endswith("?") or not _is_named(term, asked) or not asks_meaning(asked.text, [term, *names]):
+        if term.endswith("?") or asks_default(asked.text, term) or not _is_named(term, asked):
+            continue
+        if not asks_meaning(asked.text, [term, *names]):
             continue
         if _lists(entries[i]) and not {*words(term)} <= {*words(asked.text)}:
             continue  # "Libraries" heads a list of news; "What is a library?" asks for another section
@@ -221,7 +226,7 @@ def _is_named(term: str, asked: Asked) -> bool:
 
 
 def _asks_meaning(asked: Asked, wanted: Collection[str], entry: Entry) -> bool:
-    return asks_meaning(asked.text, [*wanted, above(entry.passage)])
+    return not asks_default(asked.text) and asks_meaning(asked.text, [*wanted, above(entry.passage)])
 
 
 def _is_usage(entry: Entry) -> bool:

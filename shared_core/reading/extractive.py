@@ -17,7 +17,7 @@ from shared_core.reading.base import NO_WORDS, OTHER_QUESTION, OTHER_TEXT, Read,
 from shared_core.reading.candidates import FIGURES, Candidate, best_span, distinct, figures, log_sum
 from shared_core.reading.confidence import add_log_odds, shift
 from shared_core.reading.conflicts import ABSENT, OPPOSITE, VALUE, find_conflicts, is_said_by_another
-from shared_core.reading.entries import DEFINES, lacks_options, of_entries_asked
+from shared_core.reading.entries import DEFINES, lacks_names, of_entries_asked
 from shared_core.reading.features import (
     Lacking,
     Shape,
@@ -258,7 +258,7 @@ class ExtractiveReader(Remade):
 
         out = [c for found in each(sentences, range(len(close))) for c in found]
         titled = [(passages[number], p.title) for number, p in prepared.items()]
-        lost = lacks_options(asked.text, asked.words, titled)
+        lost = lacks_names(asked.text, asked.words, titled)
         out = self._note_conflicts(asked.text, passages, out, lost)
         texts = [passages[c.passage].text[c.start : c.end] for c in out]
         said = [

@@ -16,6 +16,8 @@ _HEADING = re.compile(r"#{1,6}[ \t][^\n]*")
 _COMMENT = re.compile(r"#[ \t]+(?:\S+[ \t]+){4,}\S*[a-z\d]\.")  # of source code: a sentence, as headings are none
 _BEFORE_IT = re.compile(r"\A(?s:.*)[.!:;](?=\s)")
 _ENDS_ASKING = re.compile(r"\?[\W_]*\Z")
+_EMPTY = re.compile(r"(?:\{\}|\[\]|\(\)|''|\"\")[`*_.]*$")
+"""A value of configuration that is empty: "Default: []"."""
 _ALIKE = 0.6
 _ASKING = re.compile(
     r"[\W_]*(?:(?:and|but|so|or|also|ok|okay|oh|hey|hi|sorry|please|well|then)\b[\s,]*)*+"
@@ -110,11 +112,12 @@ def repeats(sentence: str, question: str) -> bool:
 
     It ends in a question mark, and six tenths of the words of both are common to them, or of its last clause ("[09:23]
     Mika: thanks. who is at home?"). Nor is a single word of it an answer, such as a label that is no heading to its
-    program, unless the question names it as one of two.
+    program, unless the question names it as one of two, or it has an empty value ("Default: []").
     """
     asked, said = set(words(question)), set(words(sentence))
     if not _ENDS_ASKING.search(sentence):
-        return len(said) == 1 and said <= asked and "or" not in asked
+        alone = len(words(sentence)) == 1 and said <= asked and not _EMPTY.search(sentence)
+        return alone and "or" not in asked
     clauses = said, set(words(_BEFORE_IT.sub("", sentence)))
     return any(len(asked & clause) >= _ALIKE * len(asked | clause) > 0 for clause in clauses)
 

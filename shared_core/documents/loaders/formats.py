@@ -43,6 +43,10 @@ _OPENDOCUMENT_KINDS = {b"text": "odt", b"presentation": "odp", b"spreadsheet": "
 _HTML = re.compile(
     rb"(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)?<(?:!doctype html|html|table|head|body|meta)\b", re.I | re.S
 )
+_RST = re.compile(r"^\.\. (?:[\w:+-]+::|_[^:\n]+:)|(?<!\w):[a-z]+(?::[a-z]+)*:`[^`\n]+`", re.MULTILINE)
+_LITERAL = re.compile(r"(?<![`\w])``[^`\s](?:[^`\n]*[^`\s])?``(?![`\w])")
+_UNDERLINED = re.compile(r"^[^\W_][^\n]*\n([=~^*+-])\1{3,}[ \t]*$", re.MULTILINE)
+_SAMPLE = 65_536
 _MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 
 
@@ -107,6 +111,16 @@ def office_format(kind: str, data: bytes) -> str:
     if kind in ("doc", "xls") and (b"\0" not in begins or data.startswith(_MARKS)):
         return "html" if _HTML.match(begins) else "text" if kind == "doc" else "csv"
     return kind
+
+
+def is_rst(text: str) -> bool:
+    """Return whether a plain text is marked up as reStructuredText, as the documentation of Django and Zope is.
+
+    >>> is_rst(".. setting:: DEBUG\\n\\nDEBUG\\n=====\\n\\nSee :setting:`ADMINS`."), is_rst("See:`x`. .. note")
+    (True, False)
+    """
+    text = text[:_SAMPLE]
+    return len(_RST.findall(text)) > 1 or (len(_LITERAL.findall(text)) > 2 and _UNDERLINED.search(text) is not None)
 
 
 def _stream_name(name: str) -> bytes:
