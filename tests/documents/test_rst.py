@@ -15,7 +15,9 @@ from tests.documents.reading import headings, read
 
 
 def text_of(source: str) -> str:
-    return read_rst(source.encode(), Budget(60)).text
+    found = read_rst(source.encode(), Budget(60))
+    assert not found.problems
+    return found.text
 
 
 @pytest.mark.parametrize(
@@ -42,10 +44,11 @@ def text_of(source: str) -> str:
         ("``speed``\n\n  Its knots.", "speed\nIts knots."),
         ("- eco\n- full", "eco\nfull"),
         ("3. Cast off.\n4. Sail.\n\n   a) Slowly.\n   b) Fast.", "3. Cast off.\n4. Sail.\n\na) Slowly.\nb) Fast."),
+        ("1. ::\n\n      haul\n\n2. - eco", "1.\n\nhaul\n\n2.\n\neco"),
         ("#. Cast off.\n#. Sail.", "1. Cast off.\n2. Sail."),
         (":orphan:\n\nText.", "Text."),
         ("Text.\n\n.. setting:: SPEED\n.. index:: speed\n.. toctree::\n\n   a\n   b\n", "Text."),
-        (".. code-block:: python\n   :linenos:\n\n   x = 1\n\n   y = 2", "x = 1\n\ny = 2"),
+        (".. code-block:: python\n   :linenos:\n   :caption: a.py\n\n   x = 1\n\n   y = 2", "a.py\n\nx = 1\n\ny = 2"),
         (".. strange:: Linux\n   :sync: a\n\n   Install it.", "Linux\nInstall it."),
         ("Text.\n\n.. include:: /etc/passwd\n\n.. raw:: html\n\n   <b>raw</b>", "Text."),
         ("Text.\n\n.. A comment.\n   It goes on.\n\nMore.", "Text.\n\nMore."),
@@ -115,5 +118,6 @@ def test_settings_of_docutils_around_it_do_not_count(tmp_path: Path, monkeypatch
 def test_any_lines_are_read_and_their_words_kept(lines: list[str]) -> None:
     found = read_rst("\n".join(["Corrow.", "", *lines]).encode(), Budget(60))
     assert "Corrow" in found.text
+    assert not found.problems
     for heading in found.headings:
         assert 0 <= heading.start <= heading.end <= len(found.text)

@@ -141,7 +141,9 @@ class _Generic(Directive):  # type: ignore[misc]
 
     def _code(self, argument: str) -> list[nodes.Node]:
         code = "\n".join(self.content) or argument
-        return [nodes.literal_block(code, code)] if code.strip() else []
+        caption = self.options.get("caption", "").strip()
+        above = [nodes.paragraph("", caption)] if caption else []
+        return [*above, nodes.literal_block(code, code)] if code.strip() else []
 
     def _version(self, said: str, argument: str) -> list[nodes.Node]:
         version, *rest = argument.split(None, 2 if self.name.endswith("-removed") else 1) or [""]
@@ -242,7 +244,7 @@ class _Simplify(Transform):  # type: ignore[misc]
             level = Level(1, _NUMBERS[numbered["enumtype"]], "")
             for number, item in enumerate(numbered.children, numbered.get("start", 1)):
                 written = f"{numbered['prefix']}{level.write(number, decimals=False)}{numbered['suffix']} "
-                item.children[:] = _labelled(written, item.children)
+                item[:] = _labelled(written, item.children)
         for item in list(self.document.findall(nodes.list_item)):
             if item.children and isinstance(item[0], nodes.paragraph):  # a line, not a paragraph
                 _replace(item[0], item[0].children)
