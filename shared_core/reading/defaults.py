@@ -149,8 +149,16 @@ def _is_proper(word: str, question: str) -> bool:
 
 
 def _missing(names: Collection[str], text: str) -> bool:
-    """Return whether one of these words is not in a text in any form, nor as the beginning of another one."""
-    return any(not re.search(rf"(?<![^\W_])(?:{re.escape(one)}|{re.escape(stem(one))})", text) for one in names)
+    return any(lacks_word(one, text) for one in names)
+
+
+def lacks_word(word: str, text: str) -> bool:
+    """Return whether a text, in small letters, has a word in no form, nor as the beginning of another one.
+
+    >>> [lacks_word(word, "max_hour of the supervisord") for word in ("supervisor", "hours", "visor")]
+    [False, False, True]
+    """
+    return re.search(rf"(?<![^\W_])(?:{re.escape(word)}|{re.escape(stem(word))})", text) is None
 
 
 def _content(text: str) -> dict[str, str]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from shared_core.reading.defaults import asks_default, of_defaults_asked
 from shared_core.reading.features import Words, is_among
+from shared_core.reading.lookups import is_field, of_names_asked
 from shared_core.reading.prepared import Asked
 from shared_core.reading.questions import asks_meaning, asks_wording, words
 from shared_core.reading.rows import (
@@ -46,7 +47,6 @@ _GENERIC = "used set setting value configured specified given allowed many much"
 _PROSE = re.compile(r"(?<![\w.])[a-z]+,? [a-z]+(?![\w.(])")
 _PRODUCT = re.compile(r"\b[\w-]+['’]s\s+(?=\w*_\w)|\s+(?:in|of|for)\s+[\w.-]+(?=\W*$)")
 """Words that say whose variable is meant; of which its name leaves no doubt."""
-_FIELD = re.compile(r"\W*[A-Z][\w-]*(?: [\w-]+){0,2}[*_`]*:[*_`]*(?:\s+\S+){0,4}\s*")
 _BULLET = re.compile(r"[*+•-][ \t]")
 _SIGNS = re.compile(r"[(){};=<>\[\]]")
 _MARKUP = re.compile(r"[ \t]*(?:\.\. [\w:-]+::|`{3}|\$ )")
@@ -100,7 +100,9 @@ def of_entries_asked(asked: Asked, entries: Sequence[Entry]) -> tuple[list[int],
     kept, empty = of_named_rows(asked.words, entries, kept)
     kept = of_rows(asked.words, entries, kept)
     kept, stated = of_defaults_asked(asked, entries, kept)
-    marks |= stated | dict.fromkeys(of_cells_asked(asked, entries, kept), 1) | dict.fromkeys(empty, -1)
+    kept, named = of_names_asked(asked, entries, kept)
+    sure = dict.fromkeys([*of_cells_asked(asked, entries, kept), *named], 1)
+    marks |= stated | sure | dict.fromkeys(empty, -1)
     return kept, dict.fromkeys(kept, 1) if defines or says else marks or _of_terms(asked, entries, kept)
 
 
@@ -198,9 +200,7 @@ def _is_code(entry: Entry) -> bool:
 
 def _defines_nothing(entry: Entry) -> bool:
     """Return whether a candidate is code, or a field of what it stands below ("Default: 3")."""
-    return (
-        _is_code(entry) or _FIELD.fullmatch(entry.passage.text, entry.candidate.start, entry.candidate.end) is not None
-    )
+    return _is_code(entry) or is_field(entry)
 
 
 def _lists(entry: Entry) -> bool:

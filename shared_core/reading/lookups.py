@@ -1,0 +1,82 @@
+"""Find the entry whose name is asked for by what it does: "Which signal makes it reload its configuration?"
+
+The network expects an answer in the sentence; the name of an option, a setting or a signal stands above its definition.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+from shared_core.reading.defaults import asks_default
+from shared_core.reading.features import STOP_WORDS, stem
+from shared_core.reading.prepared import Asked
+from shared_core.reading.questions import words
+from shared_core.reading.rows import Entry, above, innermost
+
+_KIND = (
+    r"(?:command|subcommand|option|flag|switch|setting|parameter|variable|function|method|class|filter|tag|signal|event"
+    r"|plugin|module|argument|attribute|field|property|directive|keyword|exception|decorator|hook|key|utility|widget)s?"
+)
+_ASKS_NAME = re.compile(
+    rf"\W*(?:(?:which|what)|(?:what|which) is the(?: name of the)?|how is the)(?: [\w-]+){{0,2}}? {_KIND}\b",
+    re.IGNORECASE,
+)
+_NAME = re.compile(
+    r"-{1,2}\w[\w-]*|[a-z$_@][\w.$:-]*(?:\(.*\))?|[A-Z][A-Z\d]+|[A-Za-z]\w*[_.]\w+|[A-Z][a-z\d]+(?:[A-Z][a-z\d]*)+"
+)
+"""A name of programs, which is no word of a heading."""
+_FIELD = re.compile(r"\W*[A-Z][\w-]*(?: [\w-]+){0,2}[*_`]*:[*_`]*(?:\s+[^\s;]+){0,4}\s*")
+_LIGHT = r"(?:use[sd]?|hold|holds|call|called|need|want|turn|turns)"
+_CAUSES = r"(?:make|let|cause|tell|allow|force)s?"
+_NOTHING = re.compile(rf"\b(?:{_LIGHT}\b|{_CAUSES} (?:the )?[\w.-]+(?: to\b)?)", re.IGNORECASE)
+"""Words that say nothing of what an entry does, with the one that is made to do it."""
+_OWNER = re.compile(r"\sin (?:the )?[\w.-]+(?=\W*$)")
+"""The product at the end of a question."""
+_LEAST = 2
+"""Words of the question in a definition at least."""
+
+
+def is_field(entry: Entry) -> bool:
+    """Return whether a candidate is a field of what it stands below: "Default: 3"."""
+    return _FIELD.fullmatch(entry.passage.text, entry.candidate.start, entry.candidate.end) is not None
+
+
+def of_names_asked(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Leave out fields if a question asks for a name; also return what defines that name, if there is one such entry.
+
+    Its sentence has the most content words of the question, two at least, and all that are not in the headings above;
+    what follows the first of them in the question does so in the sentence ("removes tags" is not "removes the space
+    between tags").
+    """
+    kind = _ASKS_NAME.match(asked.text)
+    if not kind or asks_default(asked.text):
+        return [*kept], []
+    kept = [i for i in kept if not is_field(entries[i])]
+    does = _NOTHING.sub(" ", _OWNER.sub("", asked.text[kind.end() :]))
+    question = [*_stems(asked.text[: kind.end()]), *_stems(does)]
+    held: dict[int, int] = {}
+    for i in kept:
+        passage, c = entries[i].passage, entries[i].candidate
+        if not _NAME.fullmatch(innermost(passage).strip("` ").split(",")[0].split(" ")[0]):
+            continue
+        sentence = _stems(passage.text[c.start : c.end])
+        if {*question} <= {*sentence, *_stems(above(passage))} and _agrees(_stems(does), sentence):
+            held[i] = len({*question} & {*sentence})
+    most = max(held.values(), default=0)
+    best = [i for i, number in held.items() if number == most >= _LEAST]
+    places = {(entries[i].passage.metadata.get("source"), entries[i].passage.metadata.get("section")) for i in best}
+    return kept, best[:1] if len(places) == 1 else []
+
+
+def _agrees(question: Sequence[str], sentence: Sequence[str]) -> bool:
+    """Return whether the first word of a question is followed by its second one in a sentence, if it is there."""
+    pairs = [*pairwise(sentence)]
+    return len(question) < 2 or question[0] not in sentence or (question[0], question[1]) in pairs
+
+
+def _stems(text: str) -> list[str]:
+    """Return the stems of the content words, in order, but for kinds of names."""
+    parts = words(text.replace("_", " "))
+    return [stem(word) for word in parts if word not in STOP_WORDS and not re.fullmatch(_KIND, word)]
