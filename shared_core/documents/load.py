@@ -12,6 +12,7 @@ import bz2
 import errno
 import gzip
 import hashlib
+import importlib.util
 import io
 import os
 import stat
@@ -304,7 +305,9 @@ def _extract(kind: str, data: bytes, options: LoadOptions, budget: Budget) -> tu
         if (mail := load_mail(data, options.encoding, budget)) is not None:
             return kind, mail
     text = decode(data, fallback=options.encoding)
-    return _extract_text("rst" if kind == "text" and is_rst(text) else kind, text, options, budget)
+    if kind == "text" and is_rst(text) and importlib.util.find_spec("docutils") is not None:
+        kind = "rst"
+    return _extract_text(kind, text, options, budget)
 
 
 def _extract_text(kind: str, text: str, options: LoadOptions, budget: Budget) -> tuple[str, Extracted]:

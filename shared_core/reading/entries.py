@@ -139,9 +139,8 @@ def _of_names(asked: Asked, entries: Sequence[Entry]) -> tuple[Sequence[int], bo
         asked = replace(asked, text=_PRODUCT.sub("", asked.text))
     every = [i for i in every if not (_is_usage(entries[i]) and _asks_meaning(asked, wanted, entries[i]))]
     explained, named = [], []
-    first: dict[
-        tuple[str, int], tuple[bool, int, int]
-    ] = {}  # of each entry: is it no prose, where it begins, its number
+    # Of each entry: is it no prose, where it begins, its number.
+    first: dict[tuple[str, int], tuple[bool, int, int]] = {}
     for i in every:
         passage, c = entries[i].passage, entries[i].candidate
         start, names = entry_at(passage.text, c.start)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from shared_core.documents import chunk_document
 from shared_core.documents.loaders.limits import Budget
 from shared_core.documents.loaders.rst import read_rst
+from shared_core.errors import MissingDependencyError
 from tests.documents.reading import headings, read
 
 
@@ -96,6 +97,33 @@ def test_what_docutils_refuses_is_kept_as_it_is() -> None:
     found = read(deep, "a.rst")
     assert "item 0" in found.text
     assert "item 798" in found.text
+
+
+@pytest.mark.parametrize(
+    ("source", "kind"),
+    [
+        (".. setting:: SPEED\n\nSPEED\n=====\n\nSee :setting:`KNOTS`.\n", "rst"),
+        ("Ferry 1.2\n=========\n\n``speed`` and ``knots`` are ``None`` by default.\n", "rst"),
+        ("Ferry 1.2\n=========\n\nIt sails: see `speed`, ``knots''.\n.. and so on\n", "text"),
+        ("See :ref:`a`.\n", "text"),
+    ],
+)
+def test_plain_text_is_read_so_if_it_is_marked_up_so(source: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert read(source, "ferry.txt").format == read(source, "README").format == kind
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert read(source, "ferry.txt").text == source
+    with pytest.raises(MissingDependencyError, match="docutils"):
+        read(source, "ferry.rst")
+
+
+def test_a_file_that_docutils_fails_at_is_read_as_plain_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise AssertionError("no")
+
+    monkeypatch.setattr("shared_core.documents.loaders.rst.core.publish_parts", fail)
+    found = read_rst(b"Ferry\n=====\n\n``speed``\n", Budget(60))
+    assert (found.text, found.title) == ("Ferry\n=====\n\n``speed``\n", "Ferry")
+    assert "AssertionError" in found.problems[0].message
 
 
 def test_settings_of_docutils_around_it_do_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

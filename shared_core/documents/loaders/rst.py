@@ -47,7 +47,7 @@ _SETTINGS = {
 }
 _TARGET = re.compile(r"(.+?)\s*(?<!\\)<[^<>]*>", re.DOTALL)
 _EXPLICIT = frozenset(  # roles that show their text as it is
-    "abbr command dfn download file guilabel kbd mailheader makevar manpage menuselection mimetype newsgroup program "
+    "abbr command dfn file guilabel kbd mailheader makevar manpage menuselection mimetype newsgroup program "
     "regexp samp math code literal strong emphasis sub sup subscript superscript title title-reference".split()
 )
 _OWN_ROLES = frozenset(
@@ -80,7 +80,7 @@ _HIDDEN = frozenset(  # what a page does not show as text
     "contents toctree include literalinclude raw image figure-md index highlight currentmodule py:currentmodule module "
     "py:module sectionauthor codeauthor moduleauthor tabularcolumns default-domain default-role role program meta "
     "target-notes sectnum header footer testsetup testcleanup plot graphviz digraph graph mermaid todo "
-    "inheritance-diagram automodule title date date".split()
+    "inheritance-diagram automodule title date".split()
 )
 _OWN = frozenset(
     "csv-table epigraph figure highlights line-block list-table math pull-quote replace rubric table unicode".split()
@@ -287,6 +287,8 @@ def read_rst(data: bytes, budget: Budget) -> Extracted:
     text = data.decode()
     try:
         body = _body(text)
+    except MemoryError:
+        raise
     except Exception as error:  # docutils stumbles over what nobody has tried: nesting without end
         problem = Problem(
             f"docutils cannot read it ({type(error).__name__}), so it is read as plain text",
