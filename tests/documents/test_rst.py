@@ -12,7 +12,7 @@ from shared_core.documents import chunk_document
 from shared_core.documents.loaders.limits import Budget
 from shared_core.documents.loaders.rst import read_rst
 from shared_core.errors import MissingDependencyError
-from tests.documents.reading import headings, read
+from tests.documents.reading import headings, read, refuses
 
 
 def text_of(source: str) -> str:
@@ -114,6 +114,11 @@ def test_plain_text_is_read_so_if_it_is_marked_up_so(source: str, kind: str, mon
     assert read(source, "ferry.txt").text == source
     with pytest.raises(MissingDependencyError, match="docutils"):
         read(source, "ferry.rst")
+
+
+def test_a_file_that_takes_docutils_for_ever_is_given_up() -> None:
+    assert "longer than" in refuses("`a " * 60_000, "a.rst", max_seconds=1).message
+    assert read("The ferry.\n", "a.rst").text == "The ferry."  # by a new process
 
 
 def test_a_file_that_docutils_fails_at_is_read_as_plain_text(monkeypatch: pytest.MonkeyPatch) -> None:
