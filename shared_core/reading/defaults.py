@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from shared_core.reading.features import STOP_WORDS, stem
 from shared_core.reading.prepared import Asked
 from shared_core.reading.questions import words
-from shared_core.reading.rows import Entry, above, innermost
-from shared_core.types import Passage
+from shared_core.reading.rows import Entry, above, innermost, source_of
 
 _ASKS_DEFAULT = re.compile(r"\bdefaults?\b", re.IGNORECASE)
 _OF_WHAT = re.compile(
@@ -78,25 +77,25 @@ def of_defaults_asked(asked: Asked, entries: Sequence[Entry], kept: Sequence[int
     told: dict[str, dict[str, str]] = defaultdict(dict)
     for entry in entries:
         passage = entry.passage
-        told[_source(passage)][passage.id] = f"{above(passage)}\n{_source(passage)}\n{passage.text}".casefold()
+        told[source_of(passage)][passage.id] = f"{above(passage)}\n{source_of(passage)}\n{passage.text}".casefold()
     documents = {source: "\n".join(texts.values()) for source, texts in told.items()}
-    stating = [i for i in kept if _STATES_DEFAULT.search(_text(entries[i]))]
-    if _missing([question.words[one] for one in question.what], "\n".join(documents.values())):
+    stating = [i for i in kept if _STATES_DEFAULT.search(entries[i].text)]
+    if _lacks("\n".join(documents.values()), [question.words[one] for one in question.what]):
         return [*kept], dict.fromkeys(stating, -1)
     found = []
     for i in stating:
         passage = entries[i].passage
         name = frozenset(_content(heading := innermost(passage)))
         if name and name <= question.words.keys():
-            place = told[_source(passage)][passage.id], documents[_source(passage)]
+            place = told[source_of(passage)][passage.id], documents[source_of(passage)]
             if _has_name(asked.text, heading) or _is_asked(question, name, *place):
-                found.append(_Stated(i, name, (_source(passage), str(passage.metadata.get("section")))))
+                found.append(_Stated(i, name, entries[i].place))
     own = _best(found, question.what)
     if len({one.place for one in own}) != 1:
-        return [*kept], {i: 1 for i in kept if _says(_text(entries[i]), what)}
+        return [*kept], {i: 1 for i in kept if _says(entries[i].text, what)}
     numbers = [one.number for one in own]
     title = innermost(entries[numbers[0]].passage)
-    texts = ((i, _text(entries[i])) for i in kept)
+    texts = ((i, entries[i].text) for i in kept)
     named = [i for i, text in texts if i in numbers or (asks_default(text) and _has_name(text, title))]
     return named, dict.fromkeys(numbers, 1)
 
@@ -110,11 +109,11 @@ def _is_asked(question: _Asked, name: Collection[str], passage: str, document: s
     if question.what and question.what.isdisjoint(name):
         return False
     others = [word for one, word in question.words.items() if one not in name]
-    missing = [word for word in others if _missing([word], passage)]
+    missing = [word for word in others if _lacks(passage, [word])]
     if not missing:
         return True
     (owner, *more) = missing
-    known = _is_proper(owner, question.text) or not _missing([owner], document)
+    known = _is_proper(owner, question.text) or not _lacks(document, [owner])
     within = re.search(rf"\bin (?:the )?(?i:{re.escape(owner)})\W*$", question.text) is not None
     return known and not more and (within or len(others) > 1)
 
@@ -148,28 +147,12 @@ def _is_proper(word: str, question: str) -> bool:
     )
 
 
-def _missing(names: Collection[str], text: str) -> bool:
-    return any(lacks_word(one, text) for one in names)
-
-
-def lacks_word(word: str, text: str) -> bool:
-    """Return whether a text, in small letters, has a word in no form, nor as the beginning of another one.
-
-    >>> [lacks_word(word, "max_hour of the supervisord") for word in ("supervisor", "hours", "visor")]
-    [False, False, True]
-    """
-    return re.search(rf"(?<![^\W_])(?:{re.escape(word)}|{re.escape(stem(word))})", text) is None
+def _lacks(text: str, names: Iterable[str]) -> bool:
+    """Return whether a text, in small letters, has one of the words in no form, nor as the beginning of another one."""
+    return any(not re.search(rf"(?<![^\W_])(?:{re.escape(one)}|{re.escape(stem(one))})", text) for one in names)
 
 
 def _content(text: str) -> dict[str, str]:
     """Map the stems of the content words to these, the parts of names apart, without words of any such question."""
     parts = words(_HUMP.sub(" ", text).replace("'s ", " ").replace("’s ", " "))
     return {one: word for word in parts if word not in STOP_WORDS and (one := stem(word)) not in _GENERIC}
-
-
-def _source(passage: Passage) -> str:
-    return str(passage.metadata.get("source", passage.id))
-
-
-def _text(entry: Entry) -> str:
-    return entry.passage.text[entry.candidate.start : entry.candidate.end]

@@ -30,6 +30,7 @@ from shared_core.reading.rows import (
     of_labels,
     of_named_rows,
     of_rows,
+    source_of,
     stems_of,
 )
 from shared_core.support.options import entry_at, find_codes, find_options, find_variables, is_of_another, setting_at
@@ -117,8 +118,9 @@ def lacks_names(question: str, words: Words, passages: Sequence[tuple[Passage, N
     """
     wanted = {*find_options(question)}
     if not wanted:
-        texts = "\n".join(f"{above(p)}\n{p.metadata.get('source', '')}\n{p.text}" for p, _ in passages).casefold()
-        return any(name.casefold() not in texts for name in find_variables(question))
+        names = [name.casefold() for name in find_variables(question)]
+        texts = [f"{above(p)}\n{source_of(p)}\n{p.text}".casefold() for p, _ in passages if names]
+        return any(all(name not in text for text in texts) for name in names)
     others = words.content[~is_among(words.content, stems_of(" ".join(wanted)))]
     about = find_fullest({i: is_among(others, title) for i, (_, title) in enumerate(passages)})
     return not any(wanted & {*find_options(f"{above(p)}\n{p.text}")} for p, _ in (passages[i] for i in about))
@@ -174,7 +176,7 @@ def _of_keys(question: str, entries: Sequence[Entry], kept: Sequence[int]) -> Se
 
 def _of_terms(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> dict[int, int]:
     """Return 1 for the first sentence below a heading that is all a question asks the meaning of."""
-    first: dict[str, tuple[int, str]] = {}
+    first: dict[tuple[str, str], tuple[int, str]] = {}
     names = [_ABOUT_CODES] if find_codes(asked.text) else []
     for i in sorted(kept, key=lambda i: (entries[i].passage.metadata.get("start", 0), entries[i].candidate.start)):
         term = innermost(entries[i].passage)
@@ -184,9 +186,9 @@ def _of_terms(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> di
             continue
         if _lists(entries[i]) and not {*words(term)} <= {*words(asked.text)}:
             continue  # "Libraries" heads a list of news; "What is a library?" asks for another section
-        found = first.setdefault(_place(entries[i].passage), (i, term))
+        found = first.setdefault(entries[i].place, (i, term))
         if _defines_nothing(entries[found[0]]) and not _defines_nothing(entries[i]):
-            first[_place(entries[i].passage)] = i, term
+            first[entries[i].place] = i, term
     longest = max((len(term) for _, term in first.values()), default=0)
     return {i: 1 for i, term in first.values() if len(term) == longest}
 
@@ -205,10 +207,6 @@ def _defines_nothing(entry: Entry) -> bool:
 def _lists(entry: Entry) -> bool:
     """Return whether a candidate is code or the item of a list."""
     return _is_code(entry) or _BULLET.match(entry.passage.text, entry.candidate.start) is not None
-
-
-def _place(passage: Passage) -> str:
-    return f"{passage.metadata.get('source', passage.id)}\n{passage.metadata.get('section', '')}"
 
 
 def _is_named(term: str, asked: Asked) -> bool:
@@ -230,8 +228,7 @@ def _asks_meaning(asked: Asked, wanted: Collection[str], entry: Entry) -> bool:
 
 def _is_usage(entry: Entry) -> bool:
     """Return whether a candidate lists options without a word on any, as the synopsis of a command does."""
-    sentence = entry.passage.text[entry.candidate.start : entry.candidate.end]
-    return len(_IN_BRACKETS.findall(sentence)) >= _USAGE
+    return len(_IN_BRACKETS.findall(entry.text)) >= _USAGE
 
 
 def _of_codes(question: str, entries: Sequence[Entry], kept: Sequence[int]) -> Sequence[int]:

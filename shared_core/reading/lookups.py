@@ -40,7 +40,7 @@ _LEAST = 2
 
 def is_field(entry: Entry) -> bool:
     """Return whether a candidate is a field of what it stands below: "Default: 3"."""
-    return _FIELD.fullmatch(entry.passage.text, entry.candidate.start, entry.candidate.end) is not None
+    return _FIELD.fullmatch(entry.text) is not None
 
 
 def of_names_asked(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -58,16 +58,15 @@ def of_names_asked(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) 
     question = [*_stems(asked.text[: kind.end()]), *_stems(does)]
     held: dict[int, int] = {}
     for i in kept:
-        passage, c = entries[i].passage, entries[i].candidate
+        passage = entries[i].passage
         if not _NAME.fullmatch(innermost(passage).strip("` ").split(",")[0].split(" ")[0]):
             continue
-        sentence = _stems(passage.text[c.start : c.end])
+        sentence = _stems(entries[i].text)
         if {*question} <= {*sentence, *_stems(above(passage))} and _agrees(_stems(does), sentence):
             held[i] = len({*question} & {*sentence})
     most = max(held.values(), default=0)
     best = [i for i, number in held.items() if number == most >= _LEAST]
-    places = {(entries[i].passage.metadata.get("source"), entries[i].passage.metadata.get("section")) for i in best}
-    return kept, best[:1] if len(places) == 1 else []
+    return kept, best[:1] if len({entries[i].place for i in best}) == 1 else []
 
 
 def _agrees(question: Sequence[str], sentence: Sequence[str]) -> bool:

@@ -58,6 +58,16 @@ class Entry:
     prepared: Prepared
     candidate: Candidate
 
+    @property
+    def text(self) -> str:
+        """The candidate's sentence."""
+        return self.passage.text[self.candidate.start : self.candidate.end]
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """The document and the section that hold it."""
+        return source_of(self.passage), str(self.passage.metadata.get("section", ""))
+
 
 class _Row(NamedTuple):
     """A row of a table with named cells.
@@ -77,6 +87,11 @@ class _Row(NamedTuple):
 def above(passage: Passage) -> str:
     """Return what stands above a passage: its title and the headings of its section."""
     return f"{passage.title}\n{passage.metadata.get('section', '')}"
+
+
+def source_of(passage: Passage) -> str:
+    """Return the document of a passage; the passage itself where it has none."""
+    return str(passage.metadata.get("source", passage.id))
 
 
 def innermost(passage: Passage) -> str:
