@@ -11,14 +11,16 @@ from pathlib import Path
 
 from shared_core.documents.chunking import MAX_CHARS, OVERLAP, chunk_document
 from shared_core.documents.load import MAX_FILE_BYTES, Document, Failure, LoadOptions, parse_document, read_bytes
-from shared_core.documents.loaders.formats import ending, file_format, is_generated, way_out
+from shared_core.documents.loaders.formats import ending, file_format, is_generated, may_be_manual, way_out
 from shared_core.documents.loaders.limits import MAX_SECONDS
+from shared_core.documents.loaders.man import is_roff
 from shared_core.errors import DocumentError, SelfReflectError
 from shared_core.types import Passage
 
 _FOREIGN_FOLDERS = frozenset(("node_modules", "__pycache__", "site-packages"))  # installed packages and caches
 _ENVIRONMENT_MARK = "pyvenv.cfg"
 _SHOWN_ENDINGS = 8
+_BEGINNING = 4096  # bytes that tell a manual page
 
 INDEX_MARK = "selfreflect-index.sqlite"
 """A folder with a file of this name is an index and is never read as documents."""
@@ -258,7 +260,7 @@ class _Walk:
 
     def _file(self, path: Path, behind_link: bool) -> None:
         source = path.relative_to(self.root)
-        if file_format(path.name) is None or is_generated(source):
+        if file_format(path.name) is None or is_generated(source) or (may_be_manual(path.name) and not _is_roff(path)):
             self._skip(path)
         elif behind_link and not os.path.exists(path):
             self._fail(path, "The symbolic link is broken.", "Remove the link or restore its target.")
@@ -267,13 +269,22 @@ class _Walk:
 
     def _skip(self, path: Path) -> None:
         self.found.skipped += 1
-        generated = file_format(path.name) is not None
+        generated = file_format(path.name) is not None and not may_be_manual(path.name)
         self.found.skipped_endings[f"generated {path.suffix}" if generated else ending(path.name)] += 1
 
     def _fail(self, path: Path, message: str, hint: str) -> None:
         self.failed = True
         source = path.relative_to(self.root).as_posix() if path != self.root else str(path)
         self.found.failures.append(Failure(source, message, hint))
+
+
+def _is_roff(path: Path) -> bool:
+    """Return whether a file that may be a manual page begins as one; False if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return is_roff(file.read(_BEGINNING).decode("utf-8", "replace"))
+    except OSError:
+        return False
 
 
 def _within(location: str, folder: str) -> bool:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import bz2
 import gzip
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from shared_core.documents import DocumentIndex
 from shared_core.documents.chunking import chunk_document
 from tests.documents.reading import FILES, read
 
@@ -32,6 +34,21 @@ def test_other_files_with_such_names_are_read_as_they_are(name: str) -> None:
     log = "May 1 03:00:00 buoy: ring\n"
     document = read(gzip.compress(log.encode()) if name.endswith("gz") else log, name)
     assert (document.text, document.format) == (log, "code")
+
+
+def test_pages_as_they_lie_in_a_folder_are_read_and_what_only_has_such_a_name_is_skipped(tmp_path: Path) -> None:
+    page = (FILES / "whole" / "buoy.man").read_bytes()
+    for name in ("buoy.1", "Buoy.3pm", "buoy.8.in"):
+        (tmp_path / name).write_bytes(page)
+    (tmp_path / "libbuoy.so.1").write_bytes(b"\x7fELF\0\0")
+    (tmp_path / "release-1.2").write_text("Nothing of a manual.", "utf-8")
+    (tmp_path / "buoy.rst.inc").write_text("The buoy rings in fog.", "utf-8")
+    with DocumentIndex(None, dense=False) as index:
+        report = index.update([tmp_path])
+        texts = {p.metadata["source"]: p.text for p in index.passages()}
+    assert set(texts) == {"buoy.1", "Buoy.3pm", "buoy.8.in", "buoy.rst.inc"} and not report.failed
+    assert dict(report.skipped_endings) == {".1": 1, ".2": 1}
+    assert texts["buoy.rst.inc"] == "The buoy rings in fog."
 
 
 BROKEN = (".TH X 1\n.de A\n", ".TH X 1\n.if n \\{\\\n", ".TH X 1\n\\", ".TH\n.SH\n.TP\n.IP\n.It\nx")

@@ -30,6 +30,7 @@ BINARY = OFFICE | {"pdf", "epub"}
 TABLES = frozenset(("csv", "tsv", "jsonl", "json"))
 
 _MANUAL = re.compile(r"\.[1-9][a-z]{0,4}")  # section of a manual
+_PARTS = frozenset((".inc", ".in"))  # of files that others include, or that a build fills in: "usage.rst.inc"
 _KEPT = frozenset((".debian", ".old", ".orig"))
 _GENERATED = re.compile(r"search[-_]?index\.js(?:on)?|package-lock\.json")
 _HASH = re.compile(r"[-._](?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{8,20}(?=\.)")  # of its content: "book-a0b12cfe.js"
@@ -60,14 +61,16 @@ class Format(NamedTuple):
 def file_format(name: str) -> Format | None:
     """Return the format that a file's name stands for; ``None`` if it is not read.
 
-    >>> file_format("notes.md.gz"), file_format("README.Debian")
-    (Format(kind='markdown', packed='gzip'), Format(kind='text', packed=''))
+    >>> file_format("notes.md.gz"), file_format("README.Debian"), file_format("tar.1")
+    (Format(kind='markdown', packed='gzip'), Format(kind='text', packed=''), Format(kind='man', packed=''))
     """
     path = PurePath(name.lower())
     packed = PACKED.get(path.suffix, "")
     if packed:
         path = path.with_suffix("")
     kind = _kind(path) or _kind_by_name(PurePath(name).name, path)
+    if not packed and may_be_manual(name):
+        return Format("man")
     if packed and not kind:
         # A compressed file without an ending is most likely a text, one that ends in .1 or .3pm a manual page.
         kind = "man" if _MANUAL.fullmatch(path.suffix) else "" if path.suffix else "text"
@@ -79,7 +82,21 @@ def _kind(path: PurePath) -> str:
         return SUFFIXES[path.suffix]
     if path.suffix[1:].isdigit() and ".log" in path.suffixes:  # rotated logs: "system.log.2"
         return SUFFIXES[".log"]
+    if path.suffix in _PARTS and len(path.suffixes) > 1:
+        inner = path.with_suffix("")
+        return _kind(inner) or ("man" if _MANUAL.fullmatch(inner.suffix) else "")
     return "" if path.suffix else NAMES.get(path.name, "")
+
+
+def may_be_manual(name: str) -> bool:
+    """Return whether a name without another known format ends in a manual's section: ``tar.1``, but also ``libz.so.1``.
+
+    >>> [may_be_manual(name) for name in ("tar.1", "Tk.3pm", "libz.so.1", "old.7z", "notes.md", "tar.1.gz")]
+    [True, True, True, False, False, False]
+    """
+    path = PurePath(name.lower())
+    known = path.suffix in _SAVE_AS or _kind(path) or _kind_by_name(PurePath(name).name, path)
+    return not known and _MANUAL.fullmatch(path.suffix) is not None
 
 
 def _kind_by_name(name: str, path: PurePath) -> str:

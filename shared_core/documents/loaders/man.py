@@ -47,9 +47,14 @@ _CALLABLE = "Ar|Op|Oo|Oc|Nm|Pa|Xr|Cm|Ic|Ev|Dv|Va|Vt|Fa|Fn|Ft|Em|Sy|Li|Ql|Dq|Sq|P
 _MDOC = re.compile(rf"(?:^|(?<= ))(?:{_CALLABLE})(?: |$)")  # macros of mdoc within a line
 
 
+def is_roff(source: str) -> bool:
+    """Return whether a text begins as manual pages do, with a comment or macro of roff."""
+    return _ROFF.match(source) is not None
+
+
 def load_man(source: str, budget: Budget) -> Extracted | None:
     """Read a manual page; ``None`` if the text is not written in roff. DocumentError if the time is used up."""
-    if not _ROFF.match(source):
+    if not is_roff(source):
         return None
     page = _Page()
     for number, line in enumerate(_outside_definitions(source.splitlines())):
