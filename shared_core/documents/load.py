@@ -48,7 +48,7 @@ from shared_core.documents.loaders.formats import (
 from shared_core.documents.loaders.limits import MAX_SECONDS, Budget, read_unpacked
 from shared_core.errors import DocumentError, InputError
 
-LOADER_VERSION = 19
+LOADER_VERSION = 20
 """Increased whenever the same bytes may give another text; an index then reads its files again."""
 
 _OPEN: dict[str, Callable[[IO[bytes]], IO[bytes]]] = {
@@ -334,6 +334,10 @@ def _extract_text(kind: str, text: str, options: LoadOptions, budget: Budget) ->
         from shared_core.documents.loaders.isolated import read_isolated
 
         return kind, read_isolated(kind, text.encode(), budget)
+    if kind == "adoc":
+        from shared_core.documents.loaders.adoc import load_adoc
+
+        return kind, load_adoc(text, budget)
     if kind == "config":
         from shared_core.documents.loaders.config import load_config
 

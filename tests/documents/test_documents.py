@@ -138,7 +138,7 @@ def test_source_files_are_read_as_they_are(name: str) -> None:
     assert (document.text, document.format) == (content, "code")
 
 
-@pytest.mark.parametrize("name", ["a.tex", "a.adoc", "a.org", "README", "LICENSE", "a.TXT"])
+@pytest.mark.parametrize("name", ["a.tex", "a.org", "README", "LICENSE", "a.TXT"])
 def test_other_texts(name: str) -> None:
     assert read("Some text.\n", name).format == "text"
 

@@ -47,9 +47,6 @@ _STYLE = re.compile(r"<[^<>\n]*>|\{\\[^}\n]*\}")
 _SPEAKER = re.compile(r"(?:- ?|>> ?|[A-Z][\w.'’ -]{0,40}: )")
 _PAUSE = 3  # seconds after a sentence that begin a paragraph
 MARKUP = {  # blocks that are shown as they are, to the end if nothing closes them; else headings and their level's mark
-    "adoc": r"""(?:\A|(?<=\n\n)|(?<=\n[ ]\n)|(?<=\]\n)|(?<=\][ ]\n)|(?<=\n\+\n)|(?<=\n\+[ ]\n))
-          (?P<rule>([-.+/])\2{3,})[ \t]*\n(?:.*?^(?P=rule)[ \t]*$|.*+)
-        | ^(?P<mark>={1,6})[ \t]+(?P<label>\S[^\n]*+)""",
     "org": r"""^[ \t]*+\#\+begin_(?P<block>\w+)(?:.*?^[ \t]*+\#\+end_(?P=block)|.*+)
         | ^(?P<mark>\*+)[ \t]+(?:(?:TODO|DONE)[ \t]+)?(?:\[\#\w\][ \t]+)?(?P<label>\S[^\n]*+)""",
     "textile": r"^h(?P<mark>[1-6])(?:\([^)\n]*\))?\.[ \t]+(?P<label>\S[^\n]*+)",
@@ -105,7 +102,7 @@ def _title(text: str, titles: list[Heading]) -> str:
 
 
 def load_markup(text: str, kind: str) -> Extracted:
-    """Read AsciiDoc, Org, Textile or MediaWiki: the file unchanged, with its headings."""
+    """Read Org, Textile or MediaWiki: the file unchanged, with its headings."""
     plain = load_text(text)
     pattern = re.compile(MARKUP[kind], re.MULTILINE | re.DOTALL | re.IGNORECASE | re.VERBOSE)
     found = [m for m in pattern.finditer(plain.text.replace("\r\n", " \n")) if m["mark"]]
@@ -123,7 +120,7 @@ def _level(mark: str) -> int:
 def _label(text: str, kind: str) -> str:
     label = one_line(text)
     first, _, last = label.rpartition(" ")
-    if first and (set(last) == {"="} if kind == "adoc" else kind == "org" and _ORG_TAGS.fullmatch(last)):
+    if first and kind == "org" and _ORG_TAGS.fullmatch(last):
         return first
     return label.rstrip("= ") if kind == "wiki" else label
 
