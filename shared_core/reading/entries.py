@@ -77,12 +77,14 @@ class _Setting(NamedTuple):
     """A setting, with codes of words.
 
     Attributes:
-        named: those of its own name and of its blocks' that the question asks for; ``in_block`` if one is a block's.
+        named: those of its own name and of its blocks' that the question asks for; ``in_block`` if one is a block's,
+            ``by_name`` if one is its own name's.
         words: all of its lines.
     """
 
     named: NDArray[np.int64]
     in_block: bool
+    by_name: bool
     words: NDArray[np.int64]
 
 
@@ -305,7 +307,8 @@ def _of_settings(question: Words, entries: Sequence[Entry], kept: Sequence[int])
         if any(s.in_block for s in settings.values()) and not any(one.all() for one in held.values()):
             marks |= dict.fromkeys(settings, -1)
     content = _particular(question)
-    full = [i for file in files.values() for i, s in file.items() if len(content) and is_among(content, s.named).all()]
+    named = {i: s for file in files.values() for i, s in file.items() if s.by_name}
+    full = [i for i, s in named.items() if len(content) and is_among(content, s.named).all()]
     if len(full) == 1:
         marks[full[0]] = 1
     return [i for i in kept if i not in poorer], marks
@@ -321,7 +324,8 @@ def _setting_of(entry: Entry, question: Words) -> _Setting | None:
     blocks = _asked_names([*above, *chain(*map(_BETWEEN.split, path[:-1]))], question)
     own = _asked_names(path[-1:], question)
     words = entry.prepared.words
-    return _Setting(np.concatenate([blocks, own]), len(blocks) > 0, words.stem[words.within(c.start, c.end)])
+    lines = words.stem[words.within(c.start, c.end)]
+    return _Setting(np.concatenate([blocks, own]), len(blocks) > 0, len(own) > 0, lines)
 
 
 def _asked_names(names: Sequence[str], question: Words) -> NDArray[np.int64]:

@@ -418,6 +418,11 @@ def test_a_setting_is_read_with_the_blocks_around_it(question: str, quote: str) 
     assert (first.probability or 0) > 0.6
 
 
+def test_a_setting_below_a_name_does_not_tell_what_the_name_means() -> None:
+    text = "YAML\nwinch:\n  jib:\n    enabled: true\n    ..."
+    assert (read("What is Jib?", text).readings[0].probability or 0) < 0.5
+
+
 @pytest.mark.parametrize("question", ["What is the timeout of the database?", "What is the host of the server?"])
 def test_a_setting_of_another_block_is_no_answer(question: str) -> None:
     assert all((reading.probability or 0) < 0.2 for reading in read(question, NESTED).readings)
