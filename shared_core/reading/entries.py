@@ -55,6 +55,12 @@ _ABOUT_CODES = "error code number message warning policy"
 """Words of headings of codes."""
 _WORDS_ONLY = re.compile(r"[\w' -]+")
 _IN_BRACKETS = re.compile(r"\[-{1,2}\w")
+_WHATIS = re.compile(r"([\w.+:-]+)(?: ?\(\d\w*\))? [-–—]{1,2} \S")
+_SYNOPSIS = re.compile(
+    r"(?:\$ )?[\w./-]+(?=[^\n]*(?:\[[^\]\n]+\]|<[^>\n]+>|\s[A-Z_]{2,}))"
+    r"(?:\s+(?:\[[^\]\n]*\]|<[^>\n]*>|\{[^}\n]*\}|-{1,2}[\w=-]+|[A-Z][A-Z_]+|[a-z][\w-]*|\||\.{3})(?:\.{3})?){1,20}"
+)
+"""A command with what it takes: "prune [options] REPOSITORY"."""
 _USAGE = 2
 """Options in brackets from which on a line is a command's usage."""
 _ASKS_WHAT_TO_DO = re.compile(
@@ -177,22 +183,36 @@ def _of_keys(question: str, entries: Sequence[Entry], kept: Sequence[int]) -> Se
 
 
 def _of_terms(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> dict[int, int]:
-    """Return 1 for the first sentence below a heading that is all a question asks the meaning of."""
+    """Return 1 for the first sentence below a heading that is all a question asks the meaning of.
+
+    -1 for lines that show how the command of that name is called.
+    """
+    calls: dict[int, int] = {}
     first: dict[tuple[str, str], tuple[int, str]] = {}
     names = [_ABOUT_CODES] if find_codes(asked.text) else []
     for i in sorted(kept, key=lambda i: (entries[i].passage.metadata.get("start", 0), entries[i].candidate.start)):
-        term = innermost(entries[i].passage)
+        term = _term_above(entries[i])
         if term.endswith("?") or asks_default(asked.text, term) or not _is_named(term, asked):
             continue
         if not asks_meaning(asked.text, [term, *names]):
             continue
         if _lists(entries[i]) and not {*words(term)} <= {*words(asked.text)}:
             continue  # "Libraries" heads a list of news; "What is a library?" asks for another section
+        if _SYNOPSIS.fullmatch(entries[i].text.strip()):
+            calls[i] = -1
+            continue
         found = first.setdefault(entries[i].place, (i, term))
         if _defines_nothing(entries[found[0]]) and not _defines_nothing(entries[i]):
             first[entries[i].place] = i, term
     longest = max((len(term) for _, term in first.values()), default=0)
-    return {i: 1 for i, term in first.values() if len(term) == longest}
+    return calls | {i: 1 for i, term in first.values() if len(term) == longest}
+
+
+def _term_above(entry: Entry) -> str:
+    """Return the heading above a candidate, or what the line below "NAME" of a manual page explains."""
+    heading = innermost(entry.passage)
+    explained = _WHATIS.match(entry.text) if heading.casefold() == "name" else None
+    return explained[1].replace("-", " ") if explained else heading
 
 
 def _is_code(entry: Entry) -> bool:

@@ -30,6 +30,7 @@ from shared_core.reading.features import (
     words_of,
 )
 from shared_core.reading.language import is_english, is_named_in_english
+from shared_core.reading.lookups import from_name
 from shared_core.reading.network import log_odds
 from shared_core.reading.prepared import Asked, Placed, Prepared, Window, overlaps, whole_words
 from shared_core.reading.questions import (
@@ -277,7 +278,8 @@ class ExtractiveReader(Remade):
         ranked = distinct([out[i] for i in said], [texts[i] for i in said])
         judged = _candidates_at(spans, numbers, [out[i] for i in said], ranked, passages)
         scores = self._passage_scores(len(passages), [out[i] for i in said], order)
-        return Found(self._verify(asked, passages, ranked, close, judged), scores, judged)
+        verified = self._verify(asked, passages, ranked, close, judged)
+        return Found([from_name(asked.text, passages[c.passage], c) for c in verified], scores, judged)
 
     def _note_conflicts(
         self, question: str, passages: Sequence[Passage], candidates: Sequence[Candidate], lost_option: bool

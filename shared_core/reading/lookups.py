@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
+from shared_core.reading.candidates import Candidate
 from shared_core.reading.defaults import asks_default
 from shared_core.reading.features import STOP_WORDS, stem
 from shared_core.reading.prepared import Asked
 from shared_core.reading.questions import words
 from shared_core.reading.rows import Entry, above, innermost
+from shared_core.types import Passage
 
 _KIND = (
     r"(?:command|subcommand|option|flag|switch|setting|parameter|variable|function|method|class|filter|tag|signal|event"
@@ -34,6 +37,8 @@ _NOTHING = re.compile(rf"\b(?:{_LIGHT}\b|{_CAUSES} (?:the )?[\w.-]+(?: to\b)?)",
 """Words that say nothing of what an entry does, with the one that is made to do it."""
 _OWNER = re.compile(r"\sin (?:the )?[\w.-]+(?=\W*$)")
 """The product at the end of a question."""
+_NEAR = 200
+"""Characters between a name and its definition at most, for both to be quoted."""
 _LEAST = 2
 """Words of the question in a definition at least."""
 
@@ -67,6 +72,23 @@ def of_names_asked(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) 
     most = max(held.values(), default=0)
     best = [i for i, number in held.items() if number == most >= _LEAST]
     return kept, best[:1] if len({entries[i].place for i in best}) == 1 else []
+
+
+def from_name(question: str, passage: Passage, candidate: Candidate) -> Candidate:
+    """Return a definition begun at the name above it, its short answer, if the question asks for that name.
+
+    Only where the passage has the name on a line of its own not far above: a quote is one stretch of its passage.
+    """
+    name = innermost(passage)
+    begun = (
+        re.search(rf"^[`*]*{re.escape(name)}[`*]*$", passage.text[: candidate.start], re.MULTILINE) if name else None
+    )
+    far = begun is not None and candidate.start - begun.start() > _NEAR + len(name)
+    if candidate.defines <= 0 or begun is None or far or not _ASKS_NAME.match(question) or asks_default(question):
+        return candidate
+    if name in passage.text[candidate.start : candidate.end]:
+        return candidate
+    return replace(candidate, start=begun.start(), answer=begun.span())
 
 
 def _agrees(question: Sequence[str], sentence: Sequence[str]) -> bool:

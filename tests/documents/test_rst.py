@@ -154,3 +154,8 @@ def test_any_lines_are_read_and_their_words_kept(lines: list[str]) -> None:
     assert not found.problems
     for heading in found.headings:
         assert 0 <= heading.start <= heading.end <= len(found.text)
+
+
+def test_what_only_other_formats_show_is_left_out() -> None:
+    source = ".. only:: html\n\n   Web.\n\n.. only:: latex or man\n\n   Print.\n\n.. only:: draft\n\n   Draft.\n"
+    assert read(source, "a.rst").text.split() == ["Web.", "Draft."]

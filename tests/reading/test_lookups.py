@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shared_core.types import Passage
-from tests.reading.asking import chance, quotes
+from tests.reading.asking import chance, quotes, read
 
 
 def entry(name: str, text: str, above: str = "Winch manual > Commands") -> Passage:
@@ -34,6 +34,15 @@ ENTRIES = (
 def test_the_entry_that_does_what_is_asked_is_sure(question: str, begin: str) -> None:
     assert begin in quotes(question, *ENTRIES)[0]
     assert chance(question, *ENTRIES) > 0.6
+
+
+def test_the_quote_begins_at_the_name_which_is_the_short_answer() -> None:
+    first = read("Which setting enables the log of the rope?", *ENTRIES).readings[0]
+    assert first.quote.text == "ROPE_LOGGED\n\nDefault: False\n\nEnables the log of the rope."
+    assert first.short_answer is not None
+    assert first.short_answer.text == "ROPE_LOGGED"
+    far = entry("ROPE_LOGGED", f"{'It is used at sea. ' * 20}\n\nEnables the log of the rope.")
+    assert quotes("Which setting enables the log of the rope?", far)[0] == "Enables the log of the rope."
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,7 @@ _NUMBER = re.compile(r"#?\d+")
 _MENU = re.compile(r"\s*-->\s*")
 _ADMONITIONS = frozenset("attention caution danger error hint important note tip warning seealso".split())
 _TITLED = frozenset(("admonition", "topic", "sidebar"))
+_OTHER_FORMATS = frozenset("latex man texinfo text epub xml gettext docx".split())
 _VERSIONS = {
     "versionadded": "New in version",
     "version-added": "New in version",
@@ -125,6 +126,8 @@ class _Generic(Directive):  # type: ignore[misc]
             return self._code(argument)
         if name in _VERSIONS:
             return self._version(_VERSIONS[name], argument)
+        if name == "only" and not _is_for_html(argument):
+            return []
         if name in _ADMONITIONS or name in _CONTENT:
             label = "See also" if name == "seealso" else name.capitalize()
             found = self._parsed([*([argument, ""] if name in _ADMONITIONS | _TITLED else []), *self.content])
@@ -248,6 +251,21 @@ class _Simplify(Transform):  # type: ignore[misc]
         for item in list(self.document.findall(nodes.list_item)):
             if item.children and isinstance(item[0], nodes.paragraph):  # a line, not a paragraph
                 _replace(item[0], item[0].children)
+
+
+def _is_for_html(tags: str) -> bool:
+    """Return whether a page for browsers has what ``only`` holds; tags that a configuration may set are taken as set.
+
+    >>> [_is_for_html(tags) for tags in ("html", "latex or man", "not html", "html and draft")]
+    [True, False, False, True]
+    """
+
+    def holds(tag: str) -> bool:
+        tag = tag.strip(" ()")
+        name = tag.removeprefix("not ")
+        return (tag != name) == (name in _OTHER_FORMATS) if name in _OTHER_FORMATS | {"html"} else True
+
+    return any(all(holds(tag) for tag in part.split(" and ")) for part in tags.split(" or "))
 
 
 def _define(quote: nodes.block_quote) -> None:
