@@ -61,6 +61,7 @@ _SYNOPSIS = re.compile(
     r"(?:\s+(?:\[[^\]\n]*\]|<[^>\n]*>|\{[^}\n]*\}|-{1,2}[\w=-]+|[A-Z][A-Z_]+|[a-z][\w-]*|\||\.{3})(?:\.{3})?){1,20}"
 )
 """A command with what it takes: "prune [options] REPOSITORY"."""
+_GROUP = re.compile(r"\W*(?:[a-z]+ )?(?:arguments|options|commands|parameters|flags)\W*", re.IGNORECASE)
 _USAGE = 2
 """Options in brackets from which on a line is a command's usage."""
 _ASKS_WHAT_TO_DO = re.compile(
@@ -201,6 +202,9 @@ def _of_terms(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> di
         if _SYNOPSIS.fullmatch(entries[i].text.strip()):
             calls[i] = -1
             continue
+        cell, tab, _ = entries[i].text.partition("\t")
+        if _GROUP.fullmatch(entries[i].text) or (tab and not {*words(term)} <= {*words(cell)}):
+            continue  # what the command takes
         found = first.setdefault(entries[i].place, (i, term))
         if _defines_nothing(entries[found[0]]) and not _defines_nothing(entries[i]):
             first[entries[i].place] = i, term
