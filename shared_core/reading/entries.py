@@ -55,7 +55,7 @@ _ABOUT_CODES = "error code number message warning policy"
 """Words of headings of codes."""
 _WORDS_ONLY = re.compile(r"[\w' -]+")
 _IN_BRACKETS = re.compile(r"\[-{1,2}\w")
-_WHATIS = re.compile(r"([\w.+:-]+)(?: ?\(\d\w*\))? [-–—]{1,2} \S")
+_WHATIS = re.compile(r"([\w.+:/-]+(?:,? [\w.+:/-]+){0,7}?)(?: ?\(\d\w*\))? [-–—]{1,2} \S")
 _SYNOPSIS = re.compile(
     r"(?:\$ )?[\w./-]+(?=[^\n]*(?:\[[^\]\n]+\]|<[^>\n]+>|\s[A-Z_]{2,}))"
     r"(?:\s+(?:\[[^\]\n]*\]|<[^>\n]*>|\{[^}\n]*\}|-{1,2}[\w=-]+|[A-Z][A-Z_]+|[a-z][\w-]*|\||\.{3})(?:\.{3})?){1,20}"
@@ -192,7 +192,7 @@ def _of_terms(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> di
     first: dict[tuple[str, str], tuple[int, str]] = {}
     names = [_ABOUT_CODES] if find_codes(asked.text) else []
     for i in sorted(kept, key=lambda i: (entries[i].passage.metadata.get("start", 0), entries[i].candidate.start)):
-        term = _term_above(entries[i])
+        term = _term_above(entries[i], asked)
         if term.endswith("?") or asks_default(asked.text, term) or not _is_named(term, asked):
             continue
         if not asks_meaning(asked.text, [term, *names]):
@@ -212,11 +212,12 @@ def _of_terms(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> di
     return calls | {i: 1 for i, term in first.values() if len(term) == longest}
 
 
-def _term_above(entry: Entry) -> str:
-    """Return the heading above a candidate, or what the line below "NAME" of a manual page explains."""
+def _term_above(entry: Entry, asked: Asked) -> str:
+    """Return the heading above a candidate, or the name asked for that the line below "NAME" of a manual explains."""
     heading = innermost(entry.passage)
     explained = _WHATIS.match(entry.text) if heading.casefold() == "name" else None
-    return explained[1].replace("-", " ") if explained else heading
+    names = explained[1].replace("-", " ").split(", ") if explained else []
+    return next((name for name in names if _is_named(name, asked)), heading)
 
 
 def _is_code(entry: Entry) -> bool:

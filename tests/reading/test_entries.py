@@ -513,6 +513,9 @@ def test_what_a_command_does_is_told_by_the_name_line_of_its_manual() -> None:
         first = read(question, name, call).readings[0]
         assert first.quote.text == "winch-haul - haul in the rope of a drum"
         assert (first.probability or 0) > 0.6
+    several = Passage("n", "NAME\n\nhaul, winch heave - pull in a rope", "haul(1)", {"section": "NAME"})
+    assert chance("What does winch heave do?", several) > 0.6
+    assert chance("What does winch lower do?", several) < 0.5
 
 
 def test_how_a_command_is_called_does_not_tell_what_it_does() -> None:
