@@ -9,11 +9,11 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from shared_core.documents.loaders.adoc_inline import CHARACTERS, inline
 from shared_core.documents.loaders.adoc_tables import Table, table_html
-from shared_core.documents.loaders.extracted import Extracted, first_line_title
+from shared_core.documents.loaders.extracted import Extracted, titled
 from shared_core.documents.loaders.html import read_html
 from shared_core.documents.loaders.limits import Budget
 
@@ -24,7 +24,7 @@ _ESCAPED = re.compile(r"^\\(?=(?:include|ifdef|ifndef|ifeval|endif)::)")
 _INCLUDE = re.compile(r"include::\S[^\[]*\[.*\]\s*")
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(?:[^\n]*\n){0,200}?---[ \t]*(?:\n|\Z)")
 _ATTRIBUTE = re.compile(r":(!?)([\w][\w-]*)(!?):(?:[ \t]+(.*))?")
-_BLOCK_ATTRIBUTES = re.compile(r"\[(?:\[[^\[\]]*\]|[^\[\]]?|[\w.#%,\"'{][^\n]*)\]\s*")
+_BLOCK_ATTRIBUTES = re.compile(r"\[(?:\[[^\[\]]*\]|(?:(?!\d)\w|[.#%,\"'{])[^\n]*)?\]\s*")
 _TITLE = re.compile(r"\.([^\s.][^\n]*)")
 _SECTION = re.compile(r"(={1,6}|#{1,6})[ \t]+(\S.*?)(?:[ \t]+\1)?\s*")
 _UNDERLINES = {"=": 1, "-": 2, "~": 3, "^": 4, "+": 5}
@@ -55,11 +55,7 @@ def load_adoc(text: str, budget: Budget) -> Extracted:
     attributes = dict(CHARACTERS)
     lines = _preprocess(_FRONT_MATTER.sub("", text.replace("\r\n", "\n")).split("\n"))
     body = _Blocks(lines, attributes, budget).read()
-    found = read_html(f"<html><body><main>{body}</main></body></html>", budget)
-    if not found.headings:
-        return replace(found, title=first_line_title(found.text))
-    first, *others = found.headings
-    return replace(found, title=first.label if all(heading.level > first.level for heading in others) else "")
+    return titled(read_html(f"<html><body><main>{body}</main></body></html>", budget))
 
 
 def _preprocess(lines: Sequence[str]) -> list[str]:
@@ -156,9 +152,9 @@ class _Blocks:
             value = value[:-1] + self.lines[self.place].strip()
             self.place += 1
         if match[1] or match[3]:
-            self.attributes.pop(match[2], None)
+            self.attributes.pop(match[2].lower(), None)
         else:
-            self.attributes[match[2]] = value
+            self.attributes[match[2].lower()] = value
 
     def _shown(self, line: str, above: _Attributes, markers: tuple[str, ...]) -> str:
         if _DELIMITER.fullmatch(line) and self.depth < _DEPTH:
@@ -279,7 +275,7 @@ class _Blocks:
         """Return a list whose items have the same marker; others that are not open begin lists within an item."""
         kind, opened = item.kind, (*markers, item.marker)
         out: list[str] = []
-        number = 0
+        number = int(item.label) - 1 if kind == "ol" and item.label else 0
         while True:
             number += 1
             self.place += 1
@@ -355,7 +351,8 @@ def _item(line: str) -> _Item | None:
     if match := _BULLET.fullmatch(line):
         return _Item("ul", match[1], match[2])
     if match := _NUMBERED.fullmatch(line):
-        return _Item("ol", match[1] if match[1][0] == "." else "1.", match[2])
+        number = match[1].removesuffix(".")
+        return _Item("ol", match[1] if match[1][0] == "." else "1.", match[2], number if number.isdecimal() else "")
     if match := _CALLOUT.fullmatch(line):
         return _Item("co", "<1>", match[2], match[1])
     if (match := _TERM.fullmatch(line)) and not _MACRO.fullmatch(line):

@@ -89,8 +89,7 @@ def _cells(lines: Sequence[str], separator: str) -> tuple[list[_Cell], int]:
     cells: list[_Cell] = []
     before, first = parts[0], 0
     position = len(parts[0])
-    end = len(text) - len(text.lstrip("\n"))
-    line_end = text.find("\n", end) if "\n" in text[end:] else len(text)
+    line_end = len(text) - len(text.lstrip("\n")) + len(text.lstrip("\n").partition("\n")[0])
     for part in parts[1:]:
         match = _SPECIFICATION.search(before)
         times, columns, rows, style = match.groups() if match else (None, None, None, None)

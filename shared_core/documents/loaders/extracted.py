@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from shared_core.errors import DocumentError, InputError
@@ -266,6 +266,14 @@ def blanked(text: str) -> str:
 def one_line(text: str) -> str:
     """Replace each run of white space by one space."""
     return " ".join(text.split())
+
+
+def titled(found: Extracted) -> Extracted:
+    """Return a page titled by its first heading, if that is above all others; by its first line, if there are none."""
+    if not found.headings:
+        return replace(found, title=first_line_title(found.text))
+    first, *others = found.headings
+    return replace(found, title=first.label if all(heading.level > first.level for heading in others) else "")
 
 
 def first_line_title(text: str) -> str:

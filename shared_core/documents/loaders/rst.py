@@ -16,7 +16,7 @@ from docutils.parsers.rst import Directive, Parser, directives, roles
 from docutils.statemachine import StringList
 from docutils.transforms import Transform
 
-from shared_core.documents.loaders.extracted import RAISED, Extracted, Problem, first_line_title, one_line
+from shared_core.documents.loaders.extracted import RAISED, Extracted, Problem, one_line, titled
 from shared_core.documents.loaders.html import read_html
 from shared_core.documents.loaders.limits import Budget
 from shared_core.documents.loaders.numbering import Level
@@ -313,11 +313,7 @@ def read_rst(data: bytes, budget: Budget) -> Extracted:
             "Look at what `docutils FILE` says.",
         )
         return replace(load_text(text), problems=(problem,))
-    found = read_html(f"<html><body><main>{body}</main></body></html>", budget)
-    if not found.headings:
-        return replace(found, title=first_line_title(found.text))
-    first, *others = found.headings
-    return replace(found, title=first.label if all(heading.level > first.level for heading in others) else "")
+    return titled(read_html(f"<html><body><main>{body}</main></body></html>", budget))
 
 
 def _body(text: str) -> str:
