@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared_core.reading.defaults import asks_default, of_defaults_asked
-from shared_core.reading.features import Words, is_among
+from shared_core.reading.features import STOP_WORDS, Words, is_among
 from shared_core.reading.lookups import is_field, of_names_asked
 from shared_core.reading.prepared import Asked
 from shared_core.reading.questions import asks_meaning, asks_wording, words
@@ -56,11 +56,11 @@ _ABOUT_CODES = "error code number message warning policy"
 _WORDS_ONLY = re.compile(r"[\w' -]+")
 _IN_BRACKETS = re.compile(r"\[-{1,2}\w")
 _WHATIS = re.compile(r"([\w.+:/-]+(?:,? [\w.+:/-]+){0,7}?)(?: ?\(\d\w*\))? [-–—]{1,2} \S")
-_SYNOPSIS = re.compile(
-    r"(?:\$ )?[\w./-]+(?=[^\n]*(?:\[[^\]\n]+\]|<[^>\n]+>|\s[A-Z_]{2,}))"
-    r"(?:\s+(?:\[[^\]\n]*\]|<[^>\n]*>|\{[^}\n]*\}|-{1,2}[\w=-]+|[A-Z][A-Z_]+|[a-z][\w-]*|\||\.{3})(?:\.{3})?){1,20}"
-)
-"""A command with what it takes: "prune [options] REPOSITORY"."""
+_TAKEN = re.compile(r"(?:\[[^\]\n]*\]|<[^>\n]*>|\{[^}\n]*\}|-{1,2}[\w=-]+|[A-Z][A-Z_]+|\||\.{3})(?:\.{3})?")
+"""What a command takes, in its synopsis: "[options]", "DRUM", "--fast"."""
+_CALLED = re.compile(rf"(?:{_TAKEN.pattern}|[\w./-]+)(?=\s|\Z)\s*")
+_MOST_WORDS = 5
+"""Plain words of a synopsis, the command and its subcommands."""
 _GROUP = re.compile(r"\W*(?:[a-z]+ )?(?:arguments|options|commands|parameters|flags)\W*", re.IGNORECASE)
 _USAGE = 2
 """Options in brackets from which on a line is a command's usage."""
@@ -199,7 +199,7 @@ def _of_terms(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> di
             continue
         if _lists(entries[i]) and not {*words(term)} <= {*words(asked.text)}:
             continue  # "Libraries" heads a list of news; "What is a library?" asks for another section
-        if _SYNOPSIS.fullmatch(entries[i].text.strip()):
+        if _shows_call(entries[i].text.strip().removeprefix("$ ")):
             calls[i] = -1
             continue
         cell, tab, _ = entries[i].text.partition("\t")
@@ -218,6 +218,23 @@ def _term_above(entry: Entry, asked: Asked) -> str:
     explained = _WHATIS.match(entry.text) if heading.casefold() == "name" else None
     names = explained[1].replace("-", " ").split(", ") if explained else []
     return next((name for name in names if _is_named(name, asked)), heading)
+
+
+def _shows_call(text: str) -> bool:
+    """Return whether a text is a command with what it takes, at least two things, and ends with one of these.
+
+    >>> _shows_call("prune [options] [REPOSITORY]"), _shows_call("the winch of NASA, with [two] drums")
+    (True, False)
+    """
+    parts, at = [], 0
+    while found := _CALLED.match(text, at):
+        parts.append(found[0].rstrip())
+        at = found.end()
+    taken = [_TAKEN.fullmatch(part) is not None for part in parts]
+    plain = [part for part, is_taken in zip(parts, taken) if not is_taken]
+    if at < len(text) or not STOP_WORDS.isdisjoint(plain):
+        return False
+    return sum(taken) > 1 and taken[-1] and not taken[0] and len(plain) <= _MOST_WORDS
 
 
 def _is_code(entry: Entry) -> bool:

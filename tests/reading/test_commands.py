@@ -24,3 +24,9 @@ def test_how_a_command_is_called_does_not_tell_what_it_does() -> None:
     text = "winch haul\n\nwinch [common options] haul [options] DRUM [ROPE...]"
     for more in ("", "\n\npositional arguments", "\n\nDRUM\tdrum to haul"):
         assert chance("What does winch haul do?", Passage("c", text + more, "haul", {"section": "winch haul"})) < 0.6
+
+
+def test_a_definition_with_capitals_or_brackets_is_no_call() -> None:
+    for said in ("the long rope [of hemp] that NASA uses", "a hook for BIG ropes [and small ones]", "hook for ropes"):
+        passage = Passage("g", f"Gaff\n\n{said}", "Glossary", {"section": "Gaff"})
+        assert chance("What is a gaff?", passage) > 0.5, said
