@@ -1,8 +1,9 @@
-"""Ask the embedded default what the options of manual pages do, of a command that has them and of one that has not.
+"""Ask the embedded default what commands and options do, of a command that has the option and of one that has not.
 
 Run as ``python benchmarks/options.py /usr/share/man/man1 --pages 60``. The options and the wording of the questions are
 drawn at random. Printed for both kinds: the questions, and those answered; for options that exist also those answered
-from their own entry, those whose entry is quoted first, and the mean of its probability.
+from their own entry, those whose entry is quoted first, and the mean of its probability; for commands those answered,
+from their own page, and by the line below NAME there.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import random
 import string
 import tempfile
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from pprint import pprint
 
@@ -47,6 +49,23 @@ def from_its_entry(answer: Answer, command: str, option: str) -> bool:
     return str(source).split(".")[0] == command and option in find_options(section)
 
 
+def ask_commands(engine: SelfReflectEngine, commands: Iterable[str]) -> Counter[str]:
+    """Ask what each command does; the name of a page is its command's, with "_" or "-" for the spaces in it."""
+    found: Counter[str] = Counter()
+    for command in commands:
+        answer = engine.answer(f"What does {command.replace('_', ' ')} do?")
+        found["command_asked"] += 1
+        if not answer.abstained:
+            places = {p.id: p.metadata for p in answer.passages}
+            place = places[answer.kept_claims[0].citations[0].spans[0].passage_id]
+            own = str(place.get("source")).split(".")[0] == command
+            by_name = own and str(place.get("section", "")).casefold() == "name"
+            found.update(
+                {"command_answered": 1, "command_answered_from_page": own, "command_answered_by_name": by_name}
+            )
+    return found
+
+
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -79,6 +98,7 @@ def main() -> None:
             if real:
                 found.update({"real_answered_from_entry": own and not answer.abstained, "real_entry_first": own})
                 total += (answer.claims[0].support or 0.0) if own else 0.0
+        found |= ask_commands(engine, dict.fromkeys(command for command, _, _ in asked))
         pprint({**found, "real_mean_probability": round(total / max(1, found["real_entry_first"]), 3)})
 
 
