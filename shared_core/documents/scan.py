@@ -13,7 +13,6 @@ from shared_core.documents.chunking import MAX_CHARS, OVERLAP, chunk_document
 from shared_core.documents.load import MAX_FILE_BYTES, Document, Failure, LoadOptions, parse_document, read_bytes
 from shared_core.documents.loaders.formats import ending, file_format, is_generated, may_be_manual, way_out
 from shared_core.documents.loaders.limits import MAX_SECONDS
-from shared_core.documents.loaders.man import is_roff
 from shared_core.errors import DocumentError, SelfReflectError
 from shared_core.types import Passage
 
@@ -280,6 +279,8 @@ class _Walk:
 
 def _is_roff(path: Path) -> bool:
     """Return whether a file that may be a manual page begins as one; False if it cannot be read."""
+    from shared_core.documents.loaders.man import is_roff  # only where there is such a file
+
     try:
         with path.open("rb") as file:
             return is_roff(file.read(_BEGINNING).decode("utf-8", "replace"))

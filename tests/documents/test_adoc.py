@@ -133,6 +133,8 @@ def test_a_definition_is_found_under_its_term() -> None:
         ("[quote]\n____\nLight.\n____\n\n[verse]\nOne\nTwo", "Light.\n\nOne\nTwo"),
         ("----\nnever closed *x*", "never closed *x*"),
         ("endif::[]\nText", "Text"),
+        ("---\nlayout: page\n---\nText", "Text"),
+        ("---\n\nAbove.\n\n---\n\nBelow.", "Above.\n\nBelow."),
         ("[1]\n\n3. three\n4. four", "[1]\n\n3. three\n4. four"),
         (":Name: Ida\n\n{name}, {NAME}", "Ida, Ida"),
     ],

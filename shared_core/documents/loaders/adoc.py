@@ -22,7 +22,7 @@ _ELSEWHERE = re.compile(r"env-|backend-(?!html)|basebackend-(?!html)|doctype-man
 _DEFINED = frozenset(("backend-html5", "basebackend-html", "backend", "asciidoctor", "doctype-article"))
 _ESCAPED = re.compile(r"^\\(?=(?:include|ifdef|ifndef|ifeval|endif)::)")
 _INCLUDE = re.compile(r"include::\S[^\[]*\[.*\]\s*")
-_FRONT_MATTER = re.compile(r"\A---[ \t]*\n(?:[^\n]*\n){0,200}?---[ \t]*(?:\n|\Z)")
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\n(?=[\w-]+:)(?:[^\n]*\n){0,200}?---[ \t]*(?:\n|\Z)")
 _ATTRIBUTE = re.compile(r":(!?)([\w][\w-]*)(!?):(?:[ \t]+(.*))?")
 _BLOCK_ATTRIBUTES = re.compile(r"\[(?:\[[^\[\]]*\]|(?:(?!\d)\w|[.#%,\"'{])[^\n]*)?\]\s*")
 _TITLE = re.compile(r"\.([^\s.][^\n]*)")
@@ -73,7 +73,8 @@ def _preprocess(lines: Sequence[str]) -> list[str]:
             continue
         kind, names, content = condition.groups()
         if kind == "endif":
-            del shown[max(1, len(shown) - 1) :]
+            if len(shown) > 1:
+                shown.pop()
             continue
         holds = shown[-1] and (kind == "ifeval" or _holds(kind, re.split(r"[,+]", names), defined))
         if content and kind != "ifeval":
