@@ -59,6 +59,7 @@ from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.extractive import read_best
 from shared_core.reading.base import Read, ReadResult
 from shared_core.reading.extractive import ExtractiveReader
+from shared_core.retrieval import HybridRetriever
 from shared_core.runtime import flow as flows
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Passage
@@ -68,6 +69,8 @@ MAIN = "squad2"
 REPORTED_AS = {MAIN: "squad2_test"}
 QUICK = 300
 TOP_K = 5
+SEARCHED = ("squad2", "hotpotqa", "musique", "nq", "near_miss")
+"""Sets whose questions are asked of all of Wikipedia's passages, and so the steps of those that take several."""
 BOLD = 200
 
 
@@ -85,18 +88,29 @@ class Answered:
 
 
 class Given:
-    """Retriever that returns the passages retrieved earlier for each question."""
+    """Retriever that returns the passages retrieved earlier for each question.
 
-    def __init__(self, passages: Mapping[str, Sequence[Passage]]) -> None:
+    Args:
+        passages: by question.
+        others: for the steps of questions that take several; without it they find nothing but what the question did.
+    """
+
+    def __init__(self, passages: Mapping[str, Sequence[Passage]], others: HybridRetriever | None = None) -> None:
         self.passages = {" ".join(question.split()): some for question, some in passages.items()}  # as engines ask
+        self.others = others
 
     def retrieve(self, query: str, k: int = 5, where: Any = None) -> list[Passage]:
-        return list(self.passages[" ".join(query.split())][:k])
+        found = self.passages.get(" ".join(query.split()))
+        if found is None:
+            return self.others.retrieve(query, k) if self.others is not None else []
+        return list(found[:k])
 
 
-def answer(case: Case, reader: ExtractiveReader, settings: SelfReflectSettings) -> Answered:
+def answer(
+    case: Case, reader: ExtractiveReader, settings: SelfReflectSettings, others: HybridRetriever | None = None
+) -> Answered:
     """Answer as the engine does without a language model: read, and keep the best passages."""
-    resources = flows.Resources(retriever=Given({case.question: case.passages}), reader=reader)
+    resources = flows.Resources(retriever=Given({case.question: case.passages}, others), reader=reader)
     passages, result = flows.run(read_best(case.question, QuestionRun(settings)), resources)
     return _first(passages, result)
 
@@ -313,7 +327,8 @@ def run(options: argparse.Namespace) -> dict[str, float]:
             cases = random.Random(0).sample(cases, QUICK)
         answer(cases[0], reader, settings)  # load lazily loaded parts before timing
         start = time.perf_counter()
-        ours = [answer(case, reader, settings) for case in track(cases, name, transient=True)]
+        others = world.wikipedia() if name in SEARCHED else None
+        ours = [answer(case, reader, settings, others) for case in track(cases, name, transient=True)]
         seconds = (time.perf_counter() - start) / len(cases)
         measured = figures_of(cases, ours, calibrated=True) | {"seconds_per_question": seconds}
         if name == MAIN:

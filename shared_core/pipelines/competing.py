@@ -14,12 +14,13 @@ from collections.abc import Sequence
 
 from shared_core.citation.facts import compare_claim
 from shared_core.pipelines.decision.decide import DecisionRequest, decide
-from shared_core.pipelines.decision.question_run import QuestionRun
+from shared_core.pipelines.decision.question_run import QuestionRun, try_reader
 from shared_core.pipelines.decision.reasons import IN_NO_PASSAGE, SAYS_NOTHING
 from shared_core.pipelines.decision.trust import ModelTrust, Reply
 from shared_core.pipelines.evidence import cited_spans, quote_of, quoted_places, titled, words_only
-from shared_core.pipelines.extractive import QUOTES, claims_from, count_candidates, try_reader
+from shared_core.pipelines.extractive import QUOTES, claims_from, count_candidates, keep_or_chain, quote_best
 from shared_core.reading.base import Reading, ReadResult
+from shared_core.reading.steps import first_steps
 from shared_core.runtime.flow import Flow, Report, Retrieve
 from shared_core.types import Answer, Claim, Passage, Retrieved, Signals
 
@@ -247,6 +248,22 @@ def named(question: str, claim: Claim, passages: Sequence[Passage]) -> float | N
     return sum(n in held for n in names) / len(names) if names and cited else None
 
 
+def replace_by_steps(answer: Answer, found: Sequence[Passage], run: QuestionRun) -> Flow[Answer]:
+    """Return the embedded default's answer in steps in place of an abstention, if it has one; else the abstention."""
+    question = answer.question
+    if not (answer.abstained and takes_part(run) and found and run.trace.limit is None and first_steps(question)):
+        return answer
+    result = yield from try_reader(question, found, max(QUOTES, len(found)), run)
+    kept, result = yield from keep_or_chain(question, tuple(found), result, run)
+    if not result.steps or (result.readings[0].probability or 0.0) <= run.bar:
+        return dataclasses.replace(answer, trace=tuple(run.trace.decisions))
+    own: Answer = yield from quote_best(question, kept, result, run)
+    if own.abstained:
+        return dataclasses.replace(answer, trace=tuple(run.trace.decisions))
+    pipeline = answer.metadata["pipeline"]
+    return dataclasses.replace(own, metadata={**own.metadata, "pipeline": pipeline, "answered_by": ANSWERED_BY})
+
+
 def reconsider(question: str, answer: Answer, run: QuestionRun, *, search: bool = False) -> Flow[Answer]:
     """Let the embedded default's own quotes compete, unless the answer shows quotes that no rival is surer than.
 
@@ -270,7 +287,8 @@ def reconsider(question: str, answer: Answer, run: QuestionRun, *, search: bool 
     known = answer.metadata["answerable"] if rivals.answerable is None else rivals.answerable
     if not rivals.own:
         metadata = {**answer.metadata, "answerable": known}
-        return dataclasses.replace(answer, trace=tuple(run.trace.decisions), metadata=metadata)
+        left = dataclasses.replace(answer, trace=tuple(run.trace.decisions), metadata=metadata)
+        return (yield from replace_by_steps(left, passages, run))
     pipeline = str(answer.metadata["pipeline"])
     cited = {s.passage_id for c in rivals.claims for s in cited_spans(c)} - {p.id for p in answer.passages}
     shown = [*answer.passages, *(p for p in passages if p.id in cited)]

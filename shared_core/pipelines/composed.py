@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shared_core.errors import BudgetError, LimitError, SelfReflectError
-from shared_core.pipelines.competing import read_where_hopeless
+from shared_core.pipelines.competing import read_where_hopeless, replace_by_steps
 from shared_core.pipelines.confidence import Weighed, decide_weighed, weigh
 from shared_core.pipelines.decision.decide import DecisionRequest, decide, merge_duplicates
 from shared_core.pipelines.decision.question_run import QuestionRun, retrieve
@@ -20,7 +20,7 @@ from shared_core.pipelines.extractive import (
     UnusableReplies,
     answer_without_model,
     extractive,
-    keep_best,
+    keep_or_chain,
     quote_best,
 )
 from shared_core.pipelines.gating.choose import choose_estimator, choose_threshold
@@ -56,7 +56,7 @@ def composed(question: str, run: QuestionRun) -> Flow[Answer]:
     if found:
         hopeless = yield from read_where_hopeless(question, found, run)
         if hopeless is not None:
-            kept, result = yield from keep_best(found, hopeless, run)
+            kept, result = yield from keep_or_chain(question, found, hopeless, run)
             return (yield from quote_best(question, kept, result, run))
         passages = yield from _rerank(question, found, method, run)
         try:
@@ -66,7 +66,8 @@ def composed(question: str, run: QuestionRun) -> Flow[Answer]:
         # Beside all that was found, as without a model: fewer passages would make the reader surer than it is.
         weighed = yield from weigh(question, merge_duplicates(claims), found, run)  # merged first: judged once
         weighed = yield from read_again(question, weighed, passages, run, found=found)
-    return (yield from decide_weighed(question, weighed, passages, run, pipeline="composed", found=found))
+    answer = yield from decide_weighed(question, weighed, passages, run, pipeline="composed", found=found)
+    return (yield from replace_by_steps(answer, found, run))
 
 
 def _recall(question: str, run: QuestionRun) -> Flow[Claim | None]:

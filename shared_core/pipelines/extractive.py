@@ -17,14 +17,15 @@ from collections.abc import Mapping, Sequence
 from shared_core.calibration.calibration import Calibration
 from shared_core.citation.facts import compare_claim
 from shared_core.citation.facts.tokens import stem
-from shared_core.errors import GenerationError, LimitError, SelfReflectError
+from shared_core.errors import GenerationError, SelfReflectError
 from shared_core.pipelines.decision.decide import DecisionRequest, decide, standing
 from shared_core.pipelines.decision.question_run import QuestionRun, retrieve
 from shared_core.pipelines.decision.reasons import REPLIES_UNUSABLE
 from shared_core.pipelines.decision.wording import one_line
 from shared_core.pipelines.evidence import known_probability, quoted_places, titled
 from shared_core.pipelines.rerank import rank_by_reading
-from shared_core.reading.base import Reading, ReadResult
+from shared_core.pipelines.stepwise import Chain, answer_in_steps
+from shared_core.reading.base import Reading, ReadResult, Step
 from shared_core.reading.disagreements import (
     Said,
     agree_where_asked,
@@ -87,10 +88,18 @@ def quote_best(question: str, found: Sequence[Passage], result: ReadResult, run:
     by_id = {p.id: p for p in found}
     calibration = run.abilities.calibrations.get("confidence")
     quotes = claims_from(result.readings, by_id, calibration)
-    claims, contradiction = add_contradiction(quotes[: run.settings.max_claims], quotes, found, question)
+    # Of several steps only the last one's quotes are alternatives; those of the others are shown behind them.
+    before = claims_from([step.reading for step in result.steps[:-1]], by_id, None)
+    before = [b for b in before if quotes and not quoted_places(b) & quoted_places(quotes[0])]
+    quotes = [c for c in quotes if not any(quoted_places(c) & quoted_places(b) for b in before)]
+    last = result.steps[-1].question if result.steps else question
+    most = run.settings.max_claims - len(before)
+    claims, contradiction = add_contradiction(quotes[:most], quotes, found, last)
     first = claims[0].support if claims else None
     # Quotes are alternatives here, not parts of one answer: one far below the first is more likely to mislead.
     nearly = {i for i, c in enumerate(claims) if c.support is not None and first and c.support >= _NEARLY * first}
+    nearly |= set(range(len(claims), len(claims) + len(before)))
+    claims += [dataclasses.replace(c, support=first, short_answer=None) for c in before]
     claims = [
         # A quote follows from itself; whether it answers is the reader's to say.
         dataclasses.replace(c, signals=Signals(entailed=1.0, quoted=c.support, sufficient=result.answerable))
@@ -111,9 +120,14 @@ def quote_best(question: str, found: Sequence[Passage], result: ReadResult, run:
         contradiction=contradiction,
     )
     answer = yield from decide(request, run)
-    if result.read_as:
-        return dataclasses.replace(answer, metadata={**answer.metadata, "read_as": result.read_as})
-    return answer
+    read = {"read_as": result.read_as} if result.read_as else {}
+    steps = {"steps": [_described(step) for step in result.steps]} if result.steps else {}
+    return dataclasses.replace(answer, metadata={**answer.metadata, **read, **steps})
+
+
+def _described(step: Step) -> dict[str, str]:
+    short = step.reading.short_answer
+    return {"question": step.question, "answer": one_line(short.text) if short else ""}
 
 
 def answer_without_model(
@@ -190,7 +204,39 @@ def read_best(question: str, run: QuestionRun) -> Flow[tuple[tuple[Passage, ...]
         answerable=result.answerable,
         expected_answerable=expected,
     )
-    return (yield from keep_best(found, result, run))
+    return (yield from keep_or_chain(question, found, result, run))
+
+
+def keep_or_chain(
+    question: str, found: tuple[Passage, ...], result: ReadResult, run: QuestionRun
+) -> Flow[tuple[tuple[Passage, ...], ReadResult]]:
+    """Keep the best passages and readings of a question; those of a chain of steps where that is more probable."""
+    kept, best = yield from keep_best(found, result, run)
+    if result.unknown or not best.readings:
+        return kept, best
+    attempt = yield from answer_in_steps(question, found, count_candidates(run), run)
+    best = attempt.lower(best)
+    chain, sure = attempt.chain, best.readings[0].probability
+    most = run.settings.max_claims
+    if chain is None or sure is None or chain.probability <= sure or len(chain.result.steps) > most:
+        return kept, best
+    if {step.reading.quote for step in chain.result.steps} == {best.readings[0].quote}:  # it holds all of them
+        first = dataclasses.replace(best.readings[0], probability=chain.probability)
+        return kept, dataclasses.replace(best, readings=(first, *best.readings[1:]))
+    asked = "; ".join(step.question for step in chain.result.steps)
+    yield run.note("steps", f"{len(chain.result.steps)} steps", asked, probability=chain.probability)
+    kept, by_steps = _keep_quoted(chain, kept, run.settings.top_k)
+    return kept, dataclasses.replace(by_steps, answerable=max(best.answerable or 0.0, chain.probability))
+
+
+def _keep_quoted(chain: Chain, kept: Sequence[Passage], top_k: int) -> tuple[tuple[Passage, ...], ReadResult]:
+    """Keep the passages that a chain quotes, and as many of the others as ``top_k`` leaves room for."""
+    quoted = chain.quoted
+    others = [p for p in kept if p.id not in {q.id for q in quoted}]
+    passages = (*quoted, *others[: max(0, top_k - len(quoted))])
+    ids = {p.id for p in passages}
+    readings = tuple(r for r in chain.result.readings if r.quote.passage_id in ids)
+    return passages, dataclasses.replace(chain.result, readings=readings, passage_scores=())
 
 
 def keep_best(
@@ -208,21 +254,6 @@ def keep_best(
     scores = tuple(r.score for r in ranked[:top_k])
     readings = tuple(r for r in result.readings if r.quote.passage_id in ids)
     return kept, dataclasses.replace(result, readings=readings, passage_scores=scores)
-
-
-def try_reader(
-    question: str, passages: Sequence[Passage], limit: int, run: QuestionRun, spans: tuple[Span, ...] = ()
-) -> Flow[ReadResult]:
-    """Ask the reader for ``limit`` quotes and about ``spans``; nothing is known where it fails or the time is over."""
-    try:
-        result: ReadResult = yield Read(question, tuple(passages), limit, run.abilities.expected.value, spans)
-    except LimitError as error:
-        yield run.stop(error)
-        return ReadResult(())
-    except SelfReflectError as error:  # a signal that fails is unknown; the others still count
-        yield run.note("read", "unknown", error.message)
-        return ReadResult(())
-    return result
 
 
 def claims_from(

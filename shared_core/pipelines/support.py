@@ -16,9 +16,9 @@ from typing import Literal
 from shared_core.citation.facts import Comparison, compare_claim
 from shared_core.errors import BudgetError, LanguageModelError, LimitError, SelfReflectError
 from shared_core.lm.base import Generation, Prompt, SamplingParams, Scores
-from shared_core.pipelines.decision.question_run import Abilities, QuestionRun, together
+from shared_core.pipelines.decision.question_run import Abilities, QuestionRun, together, try_reader
 from shared_core.pipelines.evidence import known_probability, ours, theirs, words_only
-from shared_core.pipelines.extractive import QUOTES, try_reader
+from shared_core.pipelines.extractive import QUOTES
 from shared_core.pipelines.gating.prompts import own_word_prompt
 from shared_core.reading.base import Reading, Verdict
 from shared_core.runtime.flow import Flow, Generate, Judge, Score

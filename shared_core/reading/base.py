@@ -52,6 +52,19 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """One of the questions into which another one was split, with the best quote for it.
+
+    Attributes:
+        question: as asked, with the answers of the steps before it.
+        reading: as probable as if it had been the only question.
+    """
+
+    question: str
+    reading: Reading
+
+
+@dataclass(frozen=True, slots=True)
 class ReadResult:
     """Result of ``Read``.
 
@@ -66,6 +79,8 @@ class ReadResult:
         unknown: reason for unknown probabilities.
         read_as: the question in the passages' words, if that is not how it was asked: a misspelt word corrected, an
             abbreviation with what it stands for.
+        steps: questions answered one after the other, if the readings answer the last of them; their probabilities are
+            then those of the whole chain.
     """
 
     readings: tuple[Reading, ...]
@@ -75,6 +90,7 @@ class ReadResult:
     judged: tuple[Reading | None, ...] = ()
     unknown: str = ""
     read_as: str = ""
+    steps: tuple[Step, ...] = ()
 
     @property
     def remark(self) -> str:

@@ -9,15 +9,16 @@ from typing import Any
 from shared_core.calibration import DriftWatch, FittedGuarantee
 from shared_core.calibration.calibration import Calibration
 from shared_core.calibration.stack import AnyCalibration, Stack
-from shared_core.errors import CapabilityError, ContextOverflowError, LanguageModelError, LimitError
+from shared_core.errors import CapabilityError, ContextOverflowError, LanguageModelError, LimitError, SelfReflectError
 from shared_core.lm.base import Capabilities, LanguageModel
 from shared_core.lm.identity import identity_of
 from shared_core.pipelines.decision.reasons import limit_reason
 from shared_core.pipelines.decision.trust import ModelTrust
+from shared_core.reading.base import Read, ReadResult
 from shared_core.reading.confidence import ExpectedShare
 from shared_core.runtime.flow import Flow, LeafRequest, Report, Resources, Retrieve, Together
 from shared_core.settings import SelfReflectSettings
-from shared_core.types import Decided, Decision, MetadataValue, Passage, Retrieved
+from shared_core.types import Decided, Decision, MetadataValue, Passage, Retrieved, Span
 
 
 @dataclass(frozen=True)
@@ -182,6 +183,21 @@ def retrieve(query: str, k: int, run: QuestionRun) -> Flow[tuple[Passage, ...]]:
     found: tuple[Passage, ...] = yield Retrieve(query, k, run.settings.where)
     yield Report(Retrieved(query, found))
     return found
+
+
+def try_reader(
+    question: str, passages: Sequence[Passage], limit: int, run: QuestionRun, spans: tuple[Span, ...] = ()
+) -> Flow[ReadResult]:
+    """Ask the reader for ``limit`` quotes and about ``spans``; nothing is known where it fails or the time is over."""
+    try:
+        result: ReadResult = yield Read(question, tuple(passages), limit, run.abilities.expected.value, spans)
+    except LimitError as error:
+        yield run.stop(error)
+        return ReadResult(())
+    except SelfReflectError as error:  # a signal that fails is unknown; the others still count
+        yield run.note("read", "unknown", error.message)
+        return ReadResult(())
+    return result
 
 
 def raise_faults(results: Sequence[object]) -> None:

@@ -1,0 +1,223 @@
+"""Answer questions of several steps from the documents alone: the founder first, then when she was born.
+
+Where the passages hold no answer that is probable enough, a phrase of the question that names something by its relation
+to something else is asked about first (``reading.steps``), and the question is asked again with the answer in its
+place, of passages that name it. What is found so is a chain of quotes, as probable as all of them together.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import unicodedata
+from collections.abc import Sequence
+
+from shared_core.errors import LimitError, SelfReflectError
+from shared_core.pipelines.decision.question_run import QuestionRun, retrieve, try_reader
+from shared_core.pipelines.evidence import titled
+from shared_core.reading.base import Reading, ReadResult, Step
+from shared_core.reading.confidence import logit, sigmoid
+from shared_core.reading.features import stem
+from shared_core.reading.language import word_list
+from shared_core.reading.rows import above
+from shared_core.reading.steps import FirstStep, first_steps
+from shared_core.runtime.flow import Flow
+from shared_core.types import Passage
+
+DEPTH = 3
+"""Steps of one chain: "Who is the mother of the founder of the company that made it?" takes three."""
+_QUOTES = 5
+_LEAST = 0.02  # a first step less probable than this leads nowhere
+_ASKING_STEMS = {stem(word) for word in word_list("question_words") | word_list("beside_question_words")}
+_WORD = re.compile(r"\w+")
+_BESIDE_NAMES = word_list("beside_names")
+_SURE = 0.001  # no probability of a reader's is further from 1/2 than its log-odds
+FIRST, TITLED, REST = (0.14, 1.39), 1.81, (0.76, 1.56)
+"""P(the first step is right) has an intercept, a weight of the log-odds of its reading, and one if the passage that
+answers has its answer in the title; P(the rest is, if the first is) an intercept and a weight of log-odds. Fitted by
+``python benchmarks/steps.py --fit``, half of it on questions about something else than the passages."""
+UNRELATED = 0.15
+"""P(right) at most of a first step's quote from a passage that lacks a word of what the step asks of: "the founder of
+the bank" and the founder of something else. Of 22 chains of this kind 4 were right."""
+ONLY_FIRST = 0.05
+"""P(right) of a quote for the whole question that gives the first step's answer: of 89 such quotes (the same command) 3
+were right."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Chain:
+    """Quotes that answer a question together.
+
+    Attributes:
+        result: of the last of its ``steps``; its readings are as probable as the chain would be with each of them.
+        passages: all that were read for the last step, and those that the steps before it quote.
+    """
+
+    result: ReadResult
+    passages: tuple[Passage, ...]
+
+    @property
+    def probability(self) -> float:
+        """P(it answers the question)."""
+        return self.result.readings[0].probability or 0.0
+
+    @property
+    def quoted(self) -> tuple[Passage, ...]:
+        """The passages that it quotes, that of the answer first."""
+        ids = [step.reading.quote.passage_id for step in reversed(self.result.steps)]
+        by_id = {p.id: p for p in self.passages}
+        return tuple(by_id[i] for i in dict.fromkeys(ids))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Attempt:
+    """The outcome of answering a question in steps.
+
+    Attributes:
+        answers: of its first steps; as answers to the whole question they are wrong.
+        chain: the most probable one; ``None`` if a step found nothing, or the question takes no steps.
+    """
+
+    answers: tuple[str, ...] = ()
+    chain: Chain | None = None
+
+    def lower(self, result: ReadResult) -> ReadResult:
+        """Return a reading of the whole question in which quotes for its first step alone are no answers."""
+        firsts = [_words(answer) for answer in self.answers]
+
+        def judge(reading: Reading) -> Reading:
+            said = _words(reading.short_answer.text) if reading.short_answer else set()
+            if reading.probability is None or not any(said and (said <= f or f <= said) for f in firsts):
+                return reading
+            return dataclasses.replace(reading, probability=min(reading.probability, ONLY_FIRST))
+
+        readings = [judge(r) for r in result.readings]
+        if readings != list(result.readings):
+            readings.sort(key=lambda r: -(r.probability or 0.0))
+        return dataclasses.replace(result, readings=tuple(readings))
+
+
+def answer_in_steps(
+    question: str, found: Sequence[Passage], wanted: int, run: QuestionRun, depth: int = DEPTH
+) -> Flow[Attempt]:
+    """Answer a question in steps.
+
+    Args:
+        found: passages of the whole question; they are read for each step, after those that the step retrieves.
+        wanted: passages to retrieve for each step.
+        depth: steps that the chain may have.
+    """
+    answers: list[str] = []
+    chains: list[Chain] = []
+    for first in first_steps(question) if depth > 1 else ():
+        answer, chain = yield from _follow(first, found, wanted, run, depth)
+        answers += [answer] if answer else []
+        chains += [chain] if chain is not None else []
+        if run.trace.limit is not None:
+            break
+    return Attempt(tuple(answers), max(chains, key=lambda c: c.probability, default=None))
+
+
+def _follow(
+    first: FirstStep, found: Sequence[Passage], wanted: int, run: QuestionRun, depth: int
+) -> Flow[tuple[str, Chain | None]]:
+    """Answer a first step, and the question behind it; return the step's answer and the best chain."""
+    passages = yield from _passages_for(first.question, found, wanted, run)
+    result = yield from try_reader(first.question, passages, _QUOTES, run)
+    head = result.readings[0] if result.readings else None
+    if head is None or head.short_answer is None or not (head.probability or 0.0) > _LEAST:
+        return "", None
+    answer = " ".join(head.short_answer.text.split())
+    before = [p for p in passages if p.id == head.quote.passage_id]
+    if not _speaks_of(first.about, f"{above(before[0])} {before[0].text}"):
+        head = dataclasses.replace(head, probability=min(head.probability or 0.0, UNRELATED))
+    question = first.then(answer)
+    if question is None:
+        return "", None
+    yield run.note("step", answer, first.question, probability=head.probability)
+    step = Step(first.question, head)
+    passages = yield from _passages_for(question, found, wanted, run)
+    further = yield from answer_in_steps(question, passages, wanted, run, depth - 1)
+    naming = passages_naming(answer, passages)
+    result = yield from try_reader(question, naming, _QUOTES, run)
+    readings = tuple(r for r in result.readings if not _repeats(r, first.phrase))
+    chains = [] if further.chain is None else [further.chain]
+    if readings:
+        result = dataclasses.replace(result, readings=readings, steps=(Step(question, readings[0]),))
+        chains.append(Chain(result, naming))
+    chains = [_behind(step, answer, before, chain) for chain in chains]
+    return answer, max(chains, key=lambda c: c.probability, default=None)
+
+
+def _repeats(reading: Reading, phrase: str) -> bool:
+    """Return whether what answers the last step is what the first one asked about."""
+    said = reading.short_answer.text if reading.short_answer else ""
+    return bool(said) and _words(said) <= _words(phrase)
+
+
+def _behind(step: Step, answer: str, before: Sequence[Passage], rest: Chain) -> Chain:
+    """Return a chain that begins with one more step, on which all readings of the others rest."""
+    titles = {p.id: p.title for p in rest.passages}
+    first = step.reading.probability
+    readings = tuple(
+        dataclasses.replace(r, probability=join(first, r.probability, _names(titles[r.quote.passage_id], answer)))
+        for r in rest.result.readings
+    )
+    steps = (step, *rest.result.steps)
+    result = dataclasses.replace(rest.result, readings=readings, answerable=readings[0].probability, steps=steps)
+    return Chain(result, tuple({p.id: p for p in (*rest.passages, *before)}.values()))
+
+
+def join(first: float | None, rest: float | None, titled: bool) -> float | None:
+    """Return P(a chain is right) from the probability of its first step and that of the rest; ``None`` if unknown.
+
+    It may exceed that of the first step: what the rest finds about its answer confirms it.
+
+    Args:
+        titled: whether the passage that answers has the first step's answer in its title.
+
+    >>> join(0.5, 0.9, titled=True) > join(0.5, 0.9, titled=False) > join(0.5, 0.2, titled=False), join(0.5, None, True)
+    (True, None)
+    """
+    if first is None or rest is None:
+        return None
+    one, other = (logit(min(max(p, _SURE), 1 - _SURE)) for p in (first, rest))
+    return sigmoid(FIRST[0] + FIRST[1] * one + TITLED * titled) * sigmoid(REST[0] + REST[1] * other)
+
+
+def passages_naming(name: str, passages: Sequence[Passage]) -> tuple[Passage, ...]:
+    """Return the passages that have all words of a name, with their headings; those with it in the title first."""
+    naming = [p for p in passages if _names(titled(p), name)]
+    return tuple(sorted(naming, key=lambda p: not _names(p.title, name)))
+
+
+def _names(text: str, name: str) -> bool:
+    telling = _words(name) - _BESIDE_NAMES or _words(name)
+    return telling <= _words(text)
+
+
+def _speaks_of(name: str, text: str) -> bool:
+    """Return whether a text has all words of a name but those that ask, up to endings and accents."""
+    said, about = ({stem(word) for word in _words(_without_accents(t))} for t in (text, name))
+    return about - said <= _ASKING_STEMS
+
+
+def _without_accents(text: str) -> str:
+    return "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
+
+
+def _words(text: str) -> set[str]:
+    return set(_WORD.findall(text.casefold()))
+
+
+def _passages_for(question: str, found: Sequence[Passage], wanted: int, run: QuestionRun) -> Flow[tuple[Passage, ...]]:
+    """Retrieve passages for a step; those that were found before follow."""
+    more: tuple[Passage, ...] = ()
+    if run.trace.limit is None:
+        try:
+            more = yield from retrieve(question, wanted, run)
+        except LimitError as error:
+            yield run.stop(error)
+        except SelfReflectError as error:  # what was found for the whole question may do
+            yield run.note("retrieve", "left out", error.message)
+    return tuple({p.id: p for p in (*more, *found)}.values())
