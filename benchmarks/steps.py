@@ -45,7 +45,7 @@ from shared_core.evaluation.metrics.qa import contains_answer
 from shared_core.evaluation.runner import mean_of
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.extractive import read_best
-from shared_core.pipelines.stepwise import answer_in_steps, join
+from shared_core.pipelines.stepwise import answer_in_steps, join, takes_steps
 from shared_core.reading.base import Read, ReadResult
 from shared_core.reading.extractive import ExtractiveReader
 from shared_core.reading.steps import first_steps
@@ -75,7 +75,7 @@ def changed(cases: Sequence[Case]) -> list[Case]:
     for case, step in split:
         kind = step.question.split()[0]
         others = [s for _, s in split if s.question.split()[0] == kind and s.phrase != step.phrase]
-        question = f"{step.before}{rng.choice(others).phrase}{step.after}"
+        question = f"{step.before}{rng.choice(others).phrase}{step.after}" if others else ""
         if first_steps(question):
             out.append(dataclasses.replace(case, question=question, answers=()))
     return out
@@ -94,7 +94,7 @@ def ask(cases: Sequence[Case], reader: ExtractiveReader, retriever: Any, name: s
     """Ask each question that takes steps."""
     rows = []
     settings = SelfReflectSettings(top_k=TOP_K, candidates=READ)
-    for case in track([c for c in cases if first_steps(c.question)], name, transient=True):
+    for case in track([c for c in cases if takes_steps(c.question)], name, transient=True):
         source = retriever or Own(case.passages)
         passages = tuple(source.retrieve(case.question, READ))
         (alone,) = reader.read([Read(case.question, passages)])

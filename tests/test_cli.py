@@ -74,6 +74,20 @@ def test_the_printed_answer_names_file_and_offsets(ask: Ask) -> None:
     assert "retrieve" in result.output
 
 
+def test_the_steps_of_an_answer_are_printed_and_in_the_report(tmp_path: Path) -> None:
+    docs, page = tmp_path / "docs", tmp_path / "answers.html"
+    docs.mkdir()
+    (docs / "museum.md").write_text("# Museum\n\nThe museum was founded in 1902 by Lavinia Hathe.\n", "utf-8")
+    (docs / "hathe.md").write_text("# Lavinia Hathe\n\nLavinia Hathe was born in Penwick in 1861.\n", "utf-8")
+    question = "Where was the founder of the museum born?"
+    result = selfreflect("ask", question, "--docs", docs, "--html", page)
+    assert result.exit_code == 0, result.output
+    for text in (" ".join(result.output.split()), page.read_text("utf-8")):
+        assert "Who is the founder of the museum?" in text
+        assert "Where was Lavinia Hathe born?" in text
+    assert "<b>Penwick</b>" in page.read_text("utf-8")
+
+
 def test_what_the_documents_do_not_say_is_an_abstention_with_its_reason(ask: Ask) -> None:
     for policy in ("say", "raise"):
         result = ask("Who composed the national anthem of Freedonia?", "-t", "0.8", "--on-abstain", policy)

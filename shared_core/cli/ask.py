@@ -206,6 +206,11 @@ def show(answer: Answer, *, trace: bool = False, heading: bool = False) -> None:
     out.print(
         Text(f"\n{state} · confidence {confidence} · target {target} · utility {answer.utility:.2f}", style="dim")
     )
+    if (steps := answer.metadata.get("steps")) and not answer.abstained:
+        told = " · ".join(f"{step['question']} {step['answer']}" for step in steps)
+        if chosen := answer.metadata.get("chosen"):
+            told += f" → {chosen}"
+        out.print(Text(f"in steps: {to_printable_line(told)}", style="dim"))
     if guarantee := answer.metadata.get("guarantee"):
         kept = f"keeps {guarantee['kept_share']:.0%} of claims"
         out.print(Text(f"guarantee ({kept}): {guarantee['text']}", style="dim"))

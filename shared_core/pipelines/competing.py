@@ -19,8 +19,8 @@ from shared_core.pipelines.decision.reasons import IN_NO_PASSAGE, SAYS_NOTHING
 from shared_core.pipelines.decision.trust import ModelTrust, Reply
 from shared_core.pipelines.evidence import cited_spans, quote_of, quoted_places, titled, words_only
 from shared_core.pipelines.extractive import QUOTES, claims_from, count_candidates, keep_or_chain, quote_best
+from shared_core.pipelines.stepwise import takes_steps
 from shared_core.reading.base import Reading, ReadResult
-from shared_core.reading.steps import first_steps
 from shared_core.runtime.flow import Flow, Report, Retrieve
 from shared_core.types import Answer, Claim, Passage, Retrieved, Signals
 
@@ -251,7 +251,7 @@ def named(question: str, claim: Claim, passages: Sequence[Passage]) -> float | N
 def replace_by_steps(answer: Answer, found: Sequence[Passage], run: QuestionRun) -> Flow[Answer]:
     """Return the embedded default's answer in steps in place of an abstention, if it has one; else the abstention."""
     question = answer.question
-    if not (answer.abstained and takes_part(run) and found and run.trace.limit is None and first_steps(question)):
+    if not (answer.abstained and takes_part(run) and found and run.trace.limit is None and takes_steps(question)):
         return answer
     result = yield from try_reader(question, found, max(QUOTES, len(found)), run)
     kept, result = yield from keep_or_chain(question, tuple(found), result, run)

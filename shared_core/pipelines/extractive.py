@@ -96,6 +96,8 @@ def quote_best(question: str, found: Sequence[Passage], result: ReadResult, run:
     most = run.settings.max_claims - len(before)
     claims, contradiction = add_contradiction(quotes[:most], quotes, found, last)
     first = claims[0].support if claims else None
+    if result.answer and claims:
+        claims[0] = dataclasses.replace(claims[0], short_answer=result.answer)
     # Quotes are alternatives here, not parts of one answer: one far below the first is more likely to mislead.
     nearly = {i for i, c in enumerate(claims) if c.support is not None and first and c.support >= _NEARLY * first}
     nearly |= set(range(len(claims), len(claims) + len(before)))
@@ -122,7 +124,8 @@ def quote_best(question: str, found: Sequence[Passage], result: ReadResult, run:
     answer = yield from decide(request, run)
     read = {"read_as": result.read_as} if result.read_as else {}
     steps = {"steps": [_described(step) for step in result.steps]} if result.steps else {}
-    return dataclasses.replace(answer, metadata={**answer.metadata, **read, **steps})
+    chosen = {"chosen": result.answer} if result.answer else {}
+    return dataclasses.replace(answer, metadata={**answer.metadata, **read, **steps, **chosen})
 
 
 def _described(step: Step) -> dict[str, str]:

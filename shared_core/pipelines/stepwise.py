@@ -8,6 +8,7 @@ place, of passages that name it. What is found so is a chain of quotes, as proba
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from shared_core.errors import LimitError, SelfReflectError
 from shared_core.pipelines.decision.question_run import QuestionRun, retrieve, try_reader
 from shared_core.pipelines.evidence import titled
 from shared_core.reading.base import Reading, ReadResult, Step
+from shared_core.reading.comparisons import Comparison, comparison
 from shared_core.reading.confidence import logit, sigmoid
 from shared_core.reading.features import stem
 from shared_core.reading.language import word_list
@@ -32,7 +34,7 @@ _ASKING_STEMS = {stem(word) for word in word_list("question_words") | word_list(
 _WORD = re.compile(r"\w+")
 _BESIDE_NAMES = word_list("beside_names")
 _SURE = 0.001  # no probability of a reader's is further from 1/2 than its log-odds
-FIRST, TITLED, REST = (0.14, 1.39), 1.81, (0.76, 1.56)
+FIRST, TITLED, REST = (0.26, 1.48), 1.75, (0.87, 1.58)
 """P(the first step is right) has an intercept, a weight of the log-odds of its reading, and one if the passage that
 answers has its answer in the title; P(the rest is, if the first is) an intercept and a weight of log-odds. Fitted by
 ``python benchmarks/steps.py --fit``, half of it on questions about something else than the passages."""
@@ -97,6 +99,15 @@ class Attempt:
         return dataclasses.replace(result, readings=tuple(readings))
 
 
+def takes_steps(question: str) -> bool:
+    """Return whether a question is split into others.
+
+    >>> takes_steps("When was the founder of the museum born?"), takes_steps("When was Ada Lind born?")
+    (True, False)
+    """
+    return comparison(question) is not None or bool(first_steps(question))
+
+
 def answer_in_steps(
     question: str, found: Sequence[Passage], wanted: int, run: QuestionRun, depth: int = DEPTH
 ) -> Flow[Attempt]:
@@ -107,6 +118,9 @@ def answer_in_steps(
         wanted: passages to retrieve for each step.
         depth: steps that the chain may have.
     """
+    asked = comparison(question) if depth > 1 else None
+    if asked is not None:
+        return Attempt(chain=(yield from _compare(asked, found, wanted, run)))
     answers: list[str] = []
     chains: list[Chain] = []
     for first in first_steps(question) if depth > 1 else ():
@@ -149,6 +163,30 @@ def _follow(
     return answer, max(chains, key=lambda c: c.probability, default=None)
 
 
+def _compare(asked: Comparison, found: Sequence[Passage], wanted: int, run: QuestionRun) -> Flow[Chain | None]:
+    """Answer which of two is first or is more by what is known of each; the one asked for is the last step."""
+    steps: list[Step] = []
+    read: list[Passage] = []
+    for name, question in zip(asked.names, asked.questions):
+        passages = yield from _passages_for(question, found, wanted, run)
+        naming = passages_naming(name, passages)
+        result = yield from try_reader(question, naming, _QUOTES, run)
+        if not result.readings or result.readings[0].short_answer is None or result.readings[0].probability is None:
+            return None
+        steps.append(Step(question, result.readings[0]))
+        read += naming
+    said = [step.reading.short_answer.text for step in steps if step.reading.short_answer is not None]
+    chosen = asked.choose(*said)
+    if chosen is None:
+        return None
+    yield run.note("compare", asked.names[chosen], f"{said[chosen]}, not {said[1 - chosen]}")
+    probability = math.prod(_rest(step.reading.probability or 0.0) for step in steps)
+    ordered = (steps[1 - chosen], steps[chosen])
+    best = dataclasses.replace(ordered[1].reading, probability=probability)
+    result = ReadResult((best,), probability, steps=ordered, answer=asked.names[chosen])
+    return Chain(result, tuple({p.id: p for p in read}.values()))
+
+
 def _repeats(reading: Reading, phrase: str) -> bool:
     """Return whether what answers the last step is what the first one asked about."""
     said = reading.short_answer.text if reading.short_answer else ""
@@ -181,8 +219,15 @@ def join(first: float | None, rest: float | None, titled: bool) -> float | None:
     """
     if first is None or rest is None:
         return None
-    one, other = (logit(min(max(p, _SURE), 1 - _SURE)) for p in (first, rest))
-    return sigmoid(FIRST[0] + FIRST[1] * one + TITLED * titled) * sigmoid(REST[0] + REST[1] * other)
+    return sigmoid(FIRST[0] + FIRST[1] * _log_odds(first) + TITLED * titled) * _rest(rest)
+
+
+def _rest(p: float) -> float:
+    return sigmoid(REST[0] + REST[1] * _log_odds(p))
+
+
+def _log_odds(p: float) -> float:
+    return logit(min(max(p, _SURE), 1 - _SURE))
 
 
 def passages_naming(name: str, passages: Sequence[Passage]) -> tuple[Passage, ...]:

@@ -81,6 +81,7 @@ class ReadResult:
             abbreviation with what it stands for.
         steps: questions answered one after the other, if the readings answer the last of them; their probabilities are
             then those of the whole chain.
+        answer: the short answer, where the first reading has none of its own: one of two that were compared.
     """
 
     readings: tuple[Reading, ...]
@@ -91,6 +92,7 @@ class ReadResult:
     unknown: str = ""
     read_as: str = ""
     steps: tuple[Step, ...] = ()
+    answer: str = ""
 
     @property
     def remark(self) -> str:

@@ -157,6 +157,27 @@ def test_a_model_that_declines_leaves_the_steps_to_the_default(pipeline: str) ->
     assert answer.metadata["pipeline"] == pipeline
 
 
+def test_which_of_two_is_first_is_answered_by_both_dates() -> None:
+    for question in (
+        "Who was born first, Harriet Dunmore or Samuel Orde?",
+        "Who is older, Samuel Orde or Harriet Dunmore?",
+    ):
+        answer = ask(question)
+        assert [s.passage_id for c in answer.kept_claims for s in c.citations[0].spans] == ["orde", "people"]
+        assert answer.claims[0].short_answer == "Samuel Orde"
+        assert answer.metadata["chosen"] == "Samuel Orde"
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["Who was born first, Harriet Dunmore or Paul Okoro?", "Did Harriet Dunmore or Samuel Orde die first?"],
+)
+def test_which_of_two_is_first_is_not_answered_by_one_date(question: str) -> None:
+    answer = ask(question)
+    assert "chosen" not in answer.metadata
+    assert answer.abstained
+
+
 def test_a_chain_is_more_probable_the_surer_its_steps() -> None:
     assert join(0.9, 0.9, titled=False) > join(0.5, 0.9, titled=False) > join(0.5, 0.5, titled=False) > 0  # type: ignore[operator]
     assert join(None, 0.9, titled=False) is None
