@@ -19,7 +19,7 @@ from shared_core.pipelines.decision.reasons import IN_NO_PASSAGE, SAYS_NOTHING
 from shared_core.pipelines.decision.trust import ModelTrust, Reply
 from shared_core.pipelines.evidence import cited_spans, quote_of, quoted_places, titled, words_only
 from shared_core.pipelines.extractive import QUOTES, claims_from, count_candidates, keep_or_chain, quote_best
-from shared_core.pipelines.stepwise import takes_steps
+from shared_core.pipelines.stepwise import answer_in_steps, takes_steps
 from shared_core.reading.base import Reading, ReadResult
 from shared_core.runtime.flow import Flow, Report, Retrieve
 from shared_core.types import Answer, Claim, Passage, Retrieved, Signals
@@ -86,6 +86,9 @@ def compete(
         result = yield from try_reader(question, passages, QUOTES, run)
         run.abilities.expected.see(result)
         readings, answerable = result.readings, result.answerable
+    if takes_steps(question):  # a quote that gives only a step's answer is no rival
+        attempt = yield from answer_in_steps(question, passages, count_candidates(run), run)
+        readings = attempt.lower(ReadResult(tuple(readings))).readings
     found = compare(question, claims, readings, passages, run)
     if found is None:
         return Competition(list(claims), tuple(readings), answerable=answerable)

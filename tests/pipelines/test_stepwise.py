@@ -191,3 +191,10 @@ def test_passages_that_name_the_answer_come_titled_ones_first() -> None:
     titled = Passage("titled", "She was born in 1841.", "Ada Lind")
     other = Passage("other", "Ada Holm was born in 1850.", "Notes")
     assert passages_naming("Dr. Ada Lind", [told, other, titled]) == (titled, told)
+
+
+def test_a_quote_of_a_step_does_not_win_over_a_model_that_declines() -> None:
+    model = ScriptedLM(lambda request: "I don't know.", name="shy")
+    engine = SelfReflectEngine(BM25Retriever((MINUTES, PEOPLE, HALL)), model)
+    answer = engine.answer("What is the address of the person who keeps the key to the shed?")
+    assert answer.abstained
