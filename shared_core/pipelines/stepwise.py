@@ -13,6 +13,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
+from shared_core.abstention.statements import LEANING
 from shared_core.errors import LimitError, SelfReflectError
 from shared_core.pipelines.decision.question_run import QuestionRun, retrieve, try_reader
 from shared_core.pipelines.evidence import titled
@@ -76,7 +77,7 @@ class Attempt:
     """The outcome of answering a question in steps.
 
     Attributes:
-        answers: of its first steps; as answers to the whole question they are wrong.
+        answers: names that answer its first steps; as answers to the whole question they are wrong.
         chain: the most probable one; ``None`` if a step found nothing, or the question takes no steps.
     """
 
@@ -125,7 +126,7 @@ def answer_in_steps(
     chains: list[Chain] = []
     for first in first_steps(question) if depth > 1 else ():
         answer, chain = yield from _follow(first, found, wanted, run, depth)
-        answers += [answer] if answer else []
+        answers += [answer] if answer != answer.lower() else []  # other words may answer both questions
         chains += [chain] if chain is not None else []
         if run.trace.limit is not None:
             break
@@ -154,7 +155,10 @@ def _follow(
     further = yield from answer_in_steps(question, passages, wanted, run, depth - 1)
     naming = passages_naming(answer, passages)
     result = yield from try_reader(question, naming, _QUOTES, run)
-    readings = tuple(r for r in result.readings if not _repeats(r, first.phrase))
+    titles = {p.id: p.title for p in naming}
+    readings = tuple(
+        r for r in result.readings if not _repeats(r, first.phrase) and _tells_of(r, answer, titles[r.quote.passage_id])
+    )
     chains = [] if further.chain is None else [further.chain]
     if readings:
         result = dataclasses.replace(result, readings=readings, steps=(Step(question, readings[0]),))
@@ -191,6 +195,13 @@ def _repeats(reading: Reading, phrase: str) -> bool:
     """Return whether what answers the last step is what the first one asked about."""
     said = reading.short_answer.text if reading.short_answer else ""
     return bool(said) and _words(said) <= _words(phrase)
+
+
+def _tells_of(reading: Reading, name: str, title: str) -> bool:
+    """Return whether a quote may be about a name that its passage holds: it has it, or the title, or "she" instead."""
+    telling = _words(name) - _BESIDE_NAMES or _words(name)
+    quote = reading.quote.text
+    return bool(telling & _words(quote)) or _names(title, name) or LEANING.match(quote) is not None
 
 
 def _behind(step: Step, answer: str, before: Sequence[Passage], rest: Chain) -> Chain:

@@ -29,7 +29,7 @@ from shared_core.reading.features import (
     shape_of,
     words_of,
 )
-from shared_core.reading.language import is_english, is_named_in_english
+from shared_core.reading.language import has_english_labels, is_english, is_named_in_english
 from shared_core.reading.lookups import from_name
 from shared_core.reading.network import log_odds
 from shared_core.reading.prepared import Asked, Placed, Prepared, Window, overlaps, whole_words
@@ -188,7 +188,7 @@ class ExtractiveReader(Remade):
             known = len(asked.words.content) > 0 and (
                 english or _names(request.passages[candidate.passage], asked.text)
             )
-            return _reading(request.passages, candidate, chances[i] if known else None)
+            return _reading(request.passages, candidate, chances[i] if known else None, weights)
 
         # a surer definition comes before what the network thinks best
         surer = {i for i, c in enumerate(found.candidates) if c.defines > 0 and (chances[i] or 0) > (chances[0] or 0)}
@@ -405,13 +405,15 @@ class ExtractiveReader(Remade):
         return out
 
 
-def _reading(passages: Sequence[Passage], candidate: Candidate, probability: float | None) -> Reading:
+def _reading(passages: Sequence[Passage], candidate: Candidate, probability: float | None, weights: Weights) -> Reading:
     """A candidate as a reading; unknown where its language is not the reader's."""
     passage = passages[candidate.passage]
     quote = passage.span(candidate.start, candidate.end)
     short = passage.span(*candidate.answer) if candidate.answer[1] > candidate.answer[0] else None
     # names and numbers are of no language, but a setting has the very names that the question asks for
-    sure = candidate.defines > 0 or is_english(_around(passage.text, candidate.start, candidate.end))
+    around = _around(passage.text, candidate.start, candidate.end)
+    is_word = weights.network.tokenizer.number
+    sure = candidate.defines > 0 or has_english_labels(quote.text, is_word) or is_english(around)
     return Reading(quote, probability if sure else None, candidate.score, short)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import tomllib
+from collections.abc import Callable
 from functools import lru_cache
 from importlib import resources
 from typing import Any
@@ -31,6 +32,7 @@ _LATIN = 0.3
 """The same for Latin, of which technical English has many words: a row of a data sheet gets up to .21 ("Material:
 Aluminium; Finish: matt"), but "Cogito ergo sum" .37 and longer sentences over .6."""
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+_LABEL = re.compile(r"(?:\A|;[ \t\n]|\n)([^:;\n]{1,40}):(?=[ \t])")
 _SHORT = 8
 """Words up to which a few function words are better evidence than the classifier, which takes "It was 1911." for
 Afrikaans (.25) and "Yes, it is." for Frisian (.29)."""
@@ -69,6 +71,25 @@ def is_english(text: str, beside: str = "") -> bool:
     with _lock:
         language, probability = _identifier().classify(text[:1000].lower())
     return language in _ENGLISH or float(probability) < (_LATIN if language == "la" else _OTHER_LANGUAGE)
+
+
+def has_english_labels(text: str, is_word: Callable[[str], object]) -> bool:
+    """Decide whether ``text`` is a row of labelled cells whose labels are English, but for one word at most.
+
+    The values, names and numbers, are of no language, and would deceive the classifier.
+
+    Args:
+        text: to judge.
+        is_word: whether a word in small letters is an English one: not ``None``.
+
+    >>> has_english_labels("Supplier: Elevantis; Contact: Olaf Brandt", {"supplier": 1, "contact": 2}.get)
+    True
+    >>> has_english_labels("It ends: now", {"it": 1, "ends": 2}.get)
+    False
+    """
+    labels = [word.lower() for label in _LABEL.findall(text) for word in _WORD.findall(label)]
+    unknown = sum(is_word(word) is None for word in labels)
+    return len(_LABEL.findall(text)) >= 2 and unknown <= min(1, len(labels) // 3)
 
 
 def is_named_in_english(question: str, text: str) -> bool:

@@ -40,13 +40,17 @@ _WHICH = r"(?:who|that|which|where|whose|(?:in|on|at|for|from|to|by|of|with) (?:
 _CLAUSE = re.compile(
     rf"\b[Tt]he {_BESIDE_HEAD}(?:(?!{_any_of(word_list('undescribed'))})(?P<any>[a-z][a-z-]*(?:[^\Ws]|ss)) {_WHICH}"
     rf"|(?P<head>{_any_of(_DESCRIBED)}) (?:{_WHICH}"
-    r"|(?=(?:[a-z]+ed|made|built|led|written|born|known) (?:by|in|at|after|as|for) \S|(?:contain|featur|starr)ing )"
+    rf"|(?=(?:[a-z]+ed|{_any_of(word_list('participles'))}) (?:by|in|at|after|as|for) \S|(?:contain|featur|starr)ing )"
+    r"|(?=(?:responsible for|in charge of|(?:we|they|you|he|she) [a-z]+) )"
     r"|(?=(?:the )?(?:[A-Z][\w.'’-]* )+(?:is|was|are|were|has|had|lives?|lived|works?|worked|played)\b)))"
 )
 _CLOSING = re.compile(  # the verb of a question that begins with an auxiliary: "Where did … study?"
     rf",? (?:(?:is|was|are|were) )?{_VERB}(?: (?:at|for|from|in|with|to|as))?$"
 )
 _DO = re.compile(r"\b(?:did|does|do) (?:the|our|its|their|his|her|my|your)\b")
+_IS = re.compile(
+    r"\b(?:when|where|why|how \w+) (?:is|was|are|were) (?:the|our|its|their|his|her|my|your)\b", re.IGNORECASE
+)
 _LAST_VERB = re.compile(r" [a-z]+(?: (?:at|for|from|in|on|with|to|as|out|up))?$")
 _GOES_ON = re.compile(r",? (?:is|was|are|were|has|had|have|did|does|do|will|can|share|comes?|came|lives?|works?)\b")
 _LOCATED = re.compile(
@@ -149,8 +153,10 @@ def _phrases(text: str) -> Iterator[tuple[int, int, bool, str]]:
 def _ends(text: str, start: int) -> Iterator[int]:
     """Yield where a phrase may end whose last name begins at ``start``, the likeliest end first."""
     rest = text[start:]
-    end = _CLOSING.search(rest) or _GOES_ON.search(rest) or (_DO.search(text) and _LAST_VERB.search(rest))
+    end = _CLOSING.search(rest) or _GOES_ON.search(rest) or (_LAST_VERB.search(rest) if _DO.search(text) else None)
     yield start + end.start() if end else len(text)
+    if end is None and _IS.search(text) and (last := _LAST_VERB.search(rest)):  # "When is … available?"
+        yield start + last.start()
     name = _NAMES.match(rest)
     if name and rest[name.end() : name.end() + 1].islower():
         yield start + len(name[0].rstrip(" ,"))
@@ -166,7 +172,7 @@ def _ends_of_clause(text: str, start: int) -> Iterator[int]:
     if ", " in rest:
         yield start + rest.index(", ")
     yield len(text)
-    if closing := _CLOSING.search(rest) or (_DO.search(text) and _LAST_VERB.search(rest)):
+    if closing := _CLOSING.search(rest) or ((_DO.search(text) or _IS.search(text)) and _LAST_VERB.search(rest)):
         yield start + closing.start()
 
 

@@ -198,3 +198,10 @@ def test_a_quote_of_a_step_does_not_win_over_a_model_that_declines() -> None:
     engine = SelfReflectEngine(BM25Retriever((MINUTES, PEOPLE, HALL)), model)
     answer = engine.answer("What is the address of the person who keeps the key to the shed?")
     assert answer.abstained
+
+
+def test_a_sentence_about_another_person_of_the_passage_does_not_answer() -> None:
+    rules = Passage("rules", "Parking permits are issued by Greta Moll. Claims are approved by Priya Nair.", "Rules")
+    people = Passage("people", "Priya Nair: priya.nair@example.com\n\nGreta Moll: reception, first floor.", "Directory")
+    answer = ask("What is the email address of the person who issues parking permits?", (rules, people))
+    assert not any("priya" in claim.text for claim in answer.kept_claims)

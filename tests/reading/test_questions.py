@@ -186,3 +186,11 @@ def test_why_it_cannot_tell_is_true() -> None:
     assert read("When was the library founded?", german).unknown == OTHER_TEXT
     assert opens_in_english("Who wrote Die Zauberflöte?")
     assert not opens_in_english("Was kostet das?")
+
+
+def test_a_row_is_english_if_its_labels_are_whatever_names_it_holds() -> None:
+    english = "Supplier: Elevantis; Contract ends: 31 March 2027; Contact: Olaf Brandt; Hotline: 0800 555 019"
+    german = "Lieferant: Elevantis; Vertrag endet: 31. März 2027; Kontakt: Olaf Brandt; Hotline: 0800 555 019"
+    for question in ("When does the contract of the lift company end?", "Who is the contact for lifts?"):
+        assert all(reading.probability is not None for reading in read(question, english).readings)
+        assert all(reading.probability is None for reading in read(question, german).readings)
