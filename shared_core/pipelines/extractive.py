@@ -101,7 +101,7 @@ def quote_best(question: str, found: Sequence[Passage], result: ReadResult, run:
     # Quotes are alternatives here, not parts of one answer: one far below the first is more likely to mislead.
     nearly = {i for i, c in enumerate(claims) if c.support is not None and first and c.support >= _NEARLY * first}
     nearly |= set(range(len(claims), len(claims) + len(before)))
-    claims += [dataclasses.replace(c, support=first, short_answer=None) for c in before]
+    claims += [dataclasses.replace(c, support=first, short_answer=None) for c in reversed(before)]
     claims = [
         # A quote follows from itself; whether it answers is the reader's to say.
         dataclasses.replace(c, signals=Signals(entailed=1.0, quoted=c.support, sufficient=result.answerable))

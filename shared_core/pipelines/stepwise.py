@@ -31,8 +31,10 @@ DEPTH = 3
 """Steps of one chain: "Who is the mother of the founder of the company that made it?" takes three."""
 _QUOTES = 5
 _LEAST = 0.02  # a first step less probable than this leads nowhere
-_ASKING_STEMS = {stem(word) for word in word_list("question_words") | word_list("beside_question_words")}
 _WORD = re.compile(r"\w+")
+_PAIR = re.compile(r"(?=\b([^\W\d_a-z]\w*) (\w+))")  # a word with a capital, and the one behind it
+_ASKING = word_list("question_words") | word_list("beside_question_words")
+_ASKING_STEMS = {stem(word) for word in _ASKING}
 _BESIDE_NAMES = word_list("beside_names")
 _SURE = 0.001  # no probability of a reader's is further from 1/2 than its log-odds
 FIRST, TITLED, REST = (0.26, 1.48), 1.75, (0.87, 1.58)
@@ -153,8 +155,9 @@ def _follow(
     step = Step(first.question, head)
     passages = yield from _passages_for(question, found, wanted, run)
     further = yield from answer_in_steps(question, passages, wanted, run, depth - 1)
-    naming = passages_naming(answer, passages)
-    result = yield from try_reader(question, naming, _QUOTES, run)
+    # Read as a whole, a question whose next step is known is mostly answered by that step's own sentence.
+    naming = () if further.answers else passages_naming(answer, passages)
+    result = (yield from try_reader(question, naming, _QUOTES, run)) if naming else ReadResult(())
     titles = {p.id: p.title for p in naming}
     readings = tuple(
         r for r in result.readings if not _repeats(r, first.phrase) and _tells_of(r, answer, titles[r.quote.passage_id])
@@ -175,9 +178,11 @@ def _compare(asked: Comparison, found: Sequence[Passage], wanted: int, run: Ques
         passages = yield from _passages_for(question, found, wanted, run)
         naming = passages_naming(name, passages)
         result = yield from try_reader(question, naming, _QUOTES, run)
-        if not result.readings or result.readings[0].short_answer is None or result.readings[0].probability is None:
+        titles = {p.id: p.title for p in naming}
+        readings = [r for r in result.readings if _tells_of(r, name, titles[r.quote.passage_id])]
+        if not readings or readings[0].short_answer is None or readings[0].probability is None:
             return None
-        steps.append(Step(question, result.readings[0]))
+        steps.append(Step(question, readings[0]))
         read += naming
     said = [step.reading.short_answer.text for step in steps if step.reading.short_answer is not None]
     chosen = asked.choose(*said)
@@ -201,7 +206,12 @@ def _tells_of(reading: Reading, name: str, title: str) -> bool:
     """Return whether a quote may be about a name that its passage holds: it has it, or the title, or "she" instead."""
     telling = _words(name) - _BESIDE_NAMES or _words(name)
     quote = reading.quote.text
-    return bool(telling & _words(quote)) or _names(title, name) or LEANING.match(quote) is not None
+    if telling & _words(quote) and not telling <= _words(
+        quote
+    ):  # "Tobin Aldreth was born …" is not about Perrin Aldreth
+        before = {b.casefold() for b, word in _PAIR.findall(quote) if word.casefold() in telling}
+        return before <= telling | _BESIDE_NAMES | _ASKING
+    return telling <= _words(quote) or _names(title, name) or LEANING.match(quote) is not None
 
 
 def _behind(step: Step, answer: str, before: Sequence[Passage], rest: Chain) -> Chain:

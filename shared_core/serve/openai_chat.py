@@ -121,7 +121,8 @@ def _extra(answer: Answer) -> dict[str, Any]:
     fields = ("abstained", "reason", "confidence", "calibrated")
     claims = [{"text": c.text, "support": c.support, "status": c.status} for c in answer.claims]
     cited = [source for source in describe(answer)["sources"] if source["number"] is not None]
-    return {**{name: getattr(answer, name) for name in fields}, "claims": claims, "citations": cited}
+    steps = {name: answer.metadata[name] for name in ("steps", "chosen") if name in answer.metadata}
+    return {**{name: getattr(answer, name) for name in fields}, "claims": claims, "citations": cited, **steps}
 
 
 def _completion(answer: Answer) -> dict[str, Any]:
