@@ -1,4 +1,4 @@
-# make demo   sets everything up, indexes the demo documents and asks five questions
+# make demo   sets everything up, indexes the demo documents and asks six questions
 # make demo-lab   asks a small model of our own one question through each of the five pipelines (installs torch)
 # make test   sets everything up, runs ruff, mypy and the tests
 # make test-real   asks a small released language model (93 MB) through every pipeline and both plug-ins
@@ -40,6 +40,7 @@ demo: $(VENV)/.demo
 	  "What depth was measured on 11 July 1933 north-west of Ellisk?" \
 	  "On what date was the Lowen Gut station opened?" \
 	  "Why was the Ellisk Race project cancelled?" \
+	  "How tall is the lighthouse that Otto Marchbane kept?" \
 	  "Who developed the vaccine against the grey fever?"
 
 $(VENV)/.lab: $(VENV)/.demo

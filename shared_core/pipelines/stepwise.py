@@ -23,7 +23,7 @@ from shared_core.reading.confidence import logit, sigmoid
 from shared_core.reading.features import stem
 from shared_core.reading.language import word_list
 from shared_core.reading.rows import above
-from shared_core.reading.steps import FirstStep, first_steps
+from shared_core.reading.steps import FirstStep, first_steps, without_ending
 from shared_core.runtime.flow import Flow
 from shared_core.types import Passage
 
@@ -37,7 +37,7 @@ _ASKING = word_list("question_words") | word_list("beside_question_words")
 _ASKING_STEMS = {stem(word) for word in _ASKING}
 _BESIDE_NAMES = word_list("beside_names")
 _SURE = 0.001  # no probability of a reader's is further from 1/2 than its log-odds
-FIRST, TITLED, REST = (0.26, 1.48), 1.75, (0.87, 1.58)
+FIRST, TITLED, REST = (0.08, 1.43), 1.77, (1.12, 1.68)
 """P(the first step is right) has an intercept, a weight of the log-odds of its reading, and one if the passage that
 answers has its answer in the title; P(the rest is, if the first is) an intercept and a weight of log-odds. Fitted by
 ``python benchmarks/steps.py --fit``, half of it on questions about something else than the passages."""
@@ -144,7 +144,7 @@ def _follow(
     head = result.readings[0] if result.readings else None
     if head is None or head.short_answer is None or not (head.probability or 0.0) > _LEAST:
         return "", None
-    answer = " ".join(head.short_answer.text.split())
+    answer = without_ending(head.short_answer.text)
     before = [p for p in passages if p.id == head.quote.passage_id]
     if not _speaks_of(first.about, f"{above(before[0])} {before[0].text}"):
         head = dataclasses.replace(head, probability=min(head.probability or 0.0, UNRELATED))
@@ -183,12 +183,12 @@ def _compare(asked: Comparison, found: Sequence[Passage], wanted: int, run: Ques
         if not readings or readings[0].short_answer is None or readings[0].probability is None:
             return None
         steps.append(Step(question, readings[0]))
+        yield run.note("step", readings[0].short_answer.text, question, probability=readings[0].probability)
         read += naming
     said = [step.reading.short_answer.text for step in steps if step.reading.short_answer is not None]
     chosen = asked.choose(*said)
     if chosen is None:
         return None
-    yield run.note("compare", asked.names[chosen], f"{said[chosen]}, not {said[1 - chosen]}")
     probability = math.prod(_rest(step.reading.probability or 0.0) for step in steps)
     ordered = (steps[1 - chosen], steps[chosen])
     best = dataclasses.replace(ordered[1].reading, probability=probability)
@@ -206,12 +206,11 @@ def _tells_of(reading: Reading, name: str, title: str) -> bool:
     """Return whether a quote may be about a name that its passage holds: it has it, or the title, or "she" instead."""
     telling = _words(name) - _BESIDE_NAMES or _words(name)
     quote = reading.quote.text
-    if telling & _words(quote) and not telling <= _words(
-        quote
-    ):  # "Tobin Aldreth was born …" is not about Perrin Aldreth
+    said = _words(quote)
+    if telling & said and not telling <= said:  # "Bo Lind was born …" is not about Ada Lind
         before = {b.casefold() for b, word in _PAIR.findall(quote) if word.casefold() in telling}
         return before <= telling | _BESIDE_NAMES | _ASKING
-    return telling <= _words(quote) or _names(title, name) or LEANING.match(quote) is not None
+    return telling <= said or _names(title, name) or LEANING.match(quote) is not None
 
 
 def _behind(step: Step, answer: str, before: Sequence[Passage], rest: Chain) -> Chain:

@@ -94,7 +94,7 @@ class FirstStep:
         >>> step.question, step.then("Ada Lind"), step.then("the founder")
         ('Who is the founder of the museum?', 'When was Ada Lind born?', None)
         """
-        answer = re.sub(r"['’]s?$", "", " ".join(answer.split()))
+        answer = without_ending(answer)
         said = set(_WORD.findall(answer.casefold()))
         known = set(_WORD.findall(self.phrase.casefold()))
         if said <= known or len(answer) > _LONGEST or _PRONOUN.match(answer):
@@ -104,13 +104,19 @@ class FirstStep:
         return f"{self.before}{answer}{self.after}"
 
 
+def without_ending(answer: str) -> str:
+    """Return an answer on one line, without the ending of a possessive: "Ada Lind's" is Ada Lind."""
+    return re.sub(r"['’]s?$", "", " ".join(answer.split()))
+
+
 def first_steps(question: str) -> tuple[FirstStep, ...]:
     """Return what ``question`` has to have answered first, one step for each reading of its words, at most ``MOST``.
 
     A phrase that says who or what is meant by its relation to something that is named (Press et al. 2023, "Measuring
     and Narrowing the Compositionality Gap", ask a model for such questions): "the founder of the museum", "the town's
     mayor", "the city where the museum is located", "the film that was shot in Leland". Only nouns on a list are taken
-    for such phrases, and only the innermost phrase. None for a question that asks for one of two ("…, A or B?").
+    for such phrases, but before "who", "that" or "where"; and only the innermost phrase. None for a question that asks
+    for one of two ("…, A or B?").
 
     >>> [s.question for s in first_steps("What river flows through the city where Ada Lind was born?")]
     ['What is the city where Ada Lind was born?']
