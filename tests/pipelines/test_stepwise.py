@@ -185,11 +185,12 @@ def test_a_relative_of_the_same_name_is_not_compared() -> None:
 
 
 def test_a_chain_is_more_probable_the_surer_its_steps() -> None:
-    assert join(0.9, 0.9, titled=False) > join(0.5, 0.9, titled=False) > join(0.5, 0.5, titled=False) > 0  # type: ignore[operator]
+    both, rest, neither = (join(*steps, titled=False) or 0.0 for steps in ((0.9, 0.9), (0.5, 0.9), (0.5, 0.5)))
+    assert 1 > both > rest > neither > 0
     assert join(None, 0.9, titled=False) is None
     assert join(0.9, None, titled=True) is None
-    assert join(1.0, 1.0, titled=True) < 1
-    assert join(0.0, 0.0, titled=False) > 0
+    certain, impossible = join(1.0, 1.0, titled=True) or 0.0, join(0.0, 0.0, titled=False) or 0.0
+    assert 1 > certain > impossible > 0  # no more certain than the reader's own log-odds allow
 
 
 def test_passages_that_name_the_answer_come_titled_ones_first() -> None:
