@@ -67,6 +67,7 @@ def test_a_phrase_that_names_something_by_its_relation_is_asked_about_first(
         "Which film has the director who died first, Low Water or High Tide?",
         "Fresno is the capital of what state?",
         "What is the name of the group that founded the colony?",
+        "What is the title of the person who runs the house?",
         "Which archaeologist proposed the idea that the forest was empty?",
         "How do I set the timeout?",
         "Wo wurde der Gründer des Museums geboren?",
