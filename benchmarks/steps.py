@@ -45,10 +45,10 @@ from shared_core.evaluation.metrics.qa import contains_answer
 from shared_core.evaluation.runner import mean_of
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.extractive import read_best
-from shared_core.pipelines.stepwise import answer_in_steps, join, takes_steps
+from shared_core.pipelines.stepwise import answer_in_steps, holds_name, takes_steps
 from shared_core.reading.base import Read, ReadResult
 from shared_core.reading.extractive import ExtractiveReader
-from shared_core.reading.steps import first_steps
+from shared_core.reading.steps import first_steps, without_ending
 from shared_core.retrieval import HybridRetriever
 from shared_core.runtime import flow as flows
 from shared_core.settings import SelfReflectSettings
@@ -154,7 +154,9 @@ def chains_of(cases: Sequence[Case], reader: ExtractiveReader, retriever: Any) -
         *before, last = (step.reading.probability for step in chain.result.steps)
         quote = chain.result.readings[0].quote
         first = float(np.prod(before))
-        titled = (chain.probability or 0.0) >= 0.999 * (join(first, last, True) or 0.0)
+        named = chain.result.steps[-2].reading.short_answer
+        title = next(p.title for p in chain.passages if p.id == quote.passage_id)
+        titled = named is not None and holds_name(title, without_ending(named.text))
         yield [_log_odds(first), _log_odds(last or 0.0), float(titled)], contains_answer(quote.text, case.answers)
 
 

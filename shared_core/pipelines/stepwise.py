@@ -10,10 +10,10 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-import unicodedata
 from collections.abc import Sequence
 
 from shared_core.abstention.statements import LEANING
+from shared_core.citation.facts.tokens import fold
 from shared_core.errors import LimitError, SelfReflectError
 from shared_core.pipelines.decision.question_run import QuestionRun, retrieve, try_reader
 from shared_core.pipelines.evidence import titled
@@ -210,7 +210,7 @@ def _tells_of(reading: Reading, name: str, title: str) -> bool:
     if telling & said and not telling <= said:  # "Bo Lind was born …" is not about Ada Lind
         before = {b.casefold() for b, word in _PAIR.findall(quote) if word.casefold() in telling}
         return before <= telling | _BESIDE_NAMES | _ASKING
-    return telling <= said or _names(title, name) or LEANING.match(quote) is not None
+    return telling <= said or holds_name(title, name) or LEANING.match(quote) is not None
 
 
 def _behind(step: Step, answer: str, before: Sequence[Passage], rest: Chain) -> Chain:
@@ -218,7 +218,7 @@ def _behind(step: Step, answer: str, before: Sequence[Passage], rest: Chain) -> 
     titles = {p.id: p.title for p in rest.passages}
     first = step.reading.probability
     readings = tuple(
-        dataclasses.replace(r, probability=join(first, r.probability, _names(titles[r.quote.passage_id], answer)))
+        dataclasses.replace(r, probability=join(first, r.probability, holds_name(titles[r.quote.passage_id], answer)))
         for r in rest.result.readings
     )
     steps = (step, *rest.result.steps)
@@ -252,23 +252,24 @@ def _log_odds(p: float) -> float:
 
 def passages_naming(name: str, passages: Sequence[Passage]) -> tuple[Passage, ...]:
     """Return the passages that have all words of a name, with their headings; those with it in the title first."""
-    naming = [p for p in passages if _names(titled(p), name)]
-    return tuple(sorted(naming, key=lambda p: not _names(p.title, name)))
+    naming = [p for p in passages if holds_name(titled(p), name)]
+    return tuple(sorted(naming, key=lambda p: not holds_name(p.title, name)))
 
 
-def _names(text: str, name: str) -> bool:
+def holds_name(text: str, name: str) -> bool:
+    """Return whether a text has all words of a name but titles and the like.
+
+    >>> holds_name("Ada Lind, engineer", "Dr Ada Lind"), holds_name("Bo Lind", "Ada Lind")
+    (True, False)
+    """
     telling = _words(name) - _BESIDE_NAMES or _words(name)
     return telling <= _words(text)
 
 
 def _speaks_of(name: str, text: str) -> bool:
     """Return whether a text has all words of a name but those that ask, up to endings and accents."""
-    said, about = ({stem(word) for word in _words(_without_accents(t))} for t in (text, name))
+    said, about = ({stem(fold(word)) for word in _words(t)} for t in (text, name))
     return about - said <= _ASKING_STEMS
-
-
-def _without_accents(text: str) -> str:
-    return "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
 
 
 def _words(text: str) -> set[str]:

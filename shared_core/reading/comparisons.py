@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_LONGEST_QUESTION = 600
+from shared_core.citation.facts.dates import dates_of
+from shared_core.citation.facts.quantities import UNITS, quantities_of
+from shared_core.reading.steps import LONGEST_QUESTION, without_end
+
 _TWO = (
     re.compile(r"(?P<ask>(?:who|which|what)\b.*?)(?:,|:| [-–]) *(?P<a>.+?),? or (?P<b>.+)", re.IGNORECASE),
     re.compile(r"(?P<ask>(?:who|which|what)\b.*?) (?:out of|between) (?P<a>.+?) and (?P<b>.+)", re.IGNORECASE),
@@ -38,18 +41,7 @@ _COSTS = re.compile(
     rf"{_WHO}(?:(?P<most>(?:is )?more expensive|costs? more)|(?P<least>(?:is )?(?:cheaper|less expensive)|costs? less))"
 )
 _HAS = re.compile(rf"{_WHO}has (?:(?P<most>more|the most)|(?P<least>fewer|the fewest)) (?P<noun>[a-z][a-z -]*)")
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_MONTH = re.compile(rf"\b({'|'.join(_MONTHS)})[a-z]*\b", re.IGNORECASE)
-_DATE = re.compile(r"\b(1\d{3}|20\d{2})\b")
-_DAY = re.compile(r"\b(\d{1,2})(?:st|nd|rd|th)?\b(?![:\d])")
-_TIME = re.compile(r"\b(\d{1,2})[:.](\d{2})\b ?(am|pm)?|\b(\d{1,2}) ?(am|pm)\b", re.IGNORECASE)
-_NUMBER = re.compile(
-    r"(?P<before>[$€£] ?)?(?P<number>\d[\d,]*(?:\.\d+)?) ?(?P<scale>million|billion|thousand)?[ -]?(?P<unit>[a-z%°]+)?",
-    re.IGNORECASE,
-)
-_SCALES = {"thousand": 1e3, "million": 1e6, "billion": 1e9}
-
-Value = tuple[float, ...]
+_YEAR = re.compile(r"\b(?:1\d{3}|20\d{2})\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +85,8 @@ def comparison(question: str) -> Comparison | None:
     >>> comparison("Which film is better, Low Water or High Tide?"), comparison("Who founded it?")
     (None, None)
     """
-    text = re.sub(r"[\s?.!]+\Z", "", " ".join(question.split()))
-    if len(text) > _LONGEST_QUESTION:
+    text = without_end(question)
+    if len(text) > LONGEST_QUESTION:
         return None
     for pattern in _TWO:
         found = pattern.fullmatch(text)
@@ -127,28 +119,21 @@ def _asked(ask: str) -> tuple[str, bool, bool] | None:
     return None
 
 
-def _when(text: str) -> tuple[str, Value] | None:
-    """Read a date (year, month, day) or a time of day as far as ``text`` gives it, with its kind."""
-    year = _DATE.search(text)
-    if year:
-        month, day = _MONTH.search(text), _DAY.search(_DATE.sub(" ", text))
-        numbers: list[float] = [float(year[1])]
-        if month:
-            numbers.append(_MONTHS.index(month[1].lower()) + 1)
-            numbers += [float(day[1])] if day else []
-        return "date", tuple(numbers)
-    time = _TIME.search(text)
-    if time is None:
-        return None
-    hour, minute = int(time[1] or time[4]), int(time[2] or 0)
-    half = (time[3] or time[5] or "").lower()
-    return "time", (float(hour % 12 + 12 * (half == "pm") if half else hour), float(minute))
+def _when(text: str) -> tuple[str, tuple[float, ...]] | None:
+    """Read a date (year, month, day) as far as ``text`` gives it, or a time of day, with its kind."""
+    dated = next((d for d in dates_of(text) if d.year), None)
+    if dated is not None:
+        return "date", tuple(float(n) for n in (dated.year, dated.month, dated.day) if n)
+    clock = next((q for q in quantities_of(text) if q.dimension == "clock"), None)
+    if year := _YEAR.search(text):
+        return "date", (float(year[0]),)
+    return ("clock", (min(clock.values),)) if clock is not None else None
 
 
-def _how_much(text: str) -> tuple[str, Value] | None:
-    """Read the first number of ``text``, with its unit or currency as kind."""
-    found = _NUMBER.search(text)
+def _how_much(text: str) -> tuple[str, tuple[float, ...]] | None:
+    """Read the first number of ``text`` in the base unit of its dimension, with the dimension as kind."""
+    found = next(iter(quantities_of(text)), None)
     if found is None:
         return None
-    unit = (found["before"] or found["unit"] or "").strip().lower().rstrip("s")
-    return unit, (float(found["number"].replace(",", "")) * _SCALES.get((found["scale"] or "").lower(), 1.0),)
+    value = max(found.values) if "," in found.text else min(found.values)  # English: 1,204 is more than a thousand
+    return found.dimension, (UNITS[found.unit].base(value) if found.unit else value,)

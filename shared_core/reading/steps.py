@@ -11,9 +11,11 @@ from shared_core.reading.language import word_list
 MOST = 3
 """Phrases of one question that are tried."""
 _LONGEST = 60  # characters of an answer that stands for a phrase
-_LONGEST_QUESTION = 600  # characters; a longer one is a text, and would take seconds to split
-_PEOPLE, _RELATED = word_list("people"), word_list("related")
-_DESCRIBED = word_list("described") | _RELATED
+LONGEST_QUESTION = 600
+"""Characters of a question that is split; a longer one is a text, and would take seconds."""
+_ROLES, _PEOPLE = word_list("roles"), word_list("roles") | word_list("persons")
+_RELATED = _ROLES | word_list("related_things")
+_DESCRIBED = _RELATED | word_list("persons") | word_list("things")
 _ASKING = word_list("question_words")
 _EMPTY = _ASKING | word_list("beside_question_words")
 
@@ -29,7 +31,7 @@ _OF = re.compile(
     rf"(?P<head>{_any_of(_RELATED)}|(?:place|city|town|state|country|year|date) of (?:birth|death)) (?:of|for) "
 )
 _ROLE = re.compile(
-    rf"\b(?:[Tt]he|our|its|their|his|her|my|your) (?:[a-z]+ )?(?P<head>{_any_of(_RELATED & _PEOPLE)})"
+    rf"\b(?:[Tt]he|our|its|their|his|her|my|your) (?:[a-z]+ )?(?P<head>{_any_of(_ROLES)})"
     r"(?=$|['’]s|,? (?:is|was|are|were|has|had|have|did|does|do|can|will|born|on|in|at|when|if|before|after)\b)"
 )
 _POSSESSIVE = re.compile(
@@ -104,6 +106,11 @@ class FirstStep:
         return f"{self.before}{answer}{self.after}"
 
 
+def without_end(question: str) -> str:
+    """Return a question on one line, without its question mark."""
+    return re.sub(r"[\s?.!]+\Z", "", " ".join(question.split()))
+
+
 def without_ending(answer: str) -> str:
     """Return an answer on one line, without the ending of a possessive: "Ada Lind's" is Ada Lind."""
     return re.sub(r"['’]s?$", "", " ".join(answer.split()))
@@ -125,8 +132,8 @@ def first_steps(question: str) -> tuple[FirstStep, ...]:
     >>> first_steps("Who founded the museum?")
     ()
     """
-    text = _spell_out_kin(re.sub(r"[\s?.!]+\Z", "", " ".join(question.split())))
-    if _OR.search(text) or len(text) > _LONGEST_QUESTION:
+    text = _spell_out_kin(without_end(question))
+    if _OR.search(text) or len(text) > LONGEST_QUESTION:
         return ()
     found: dict[tuple[str, str], FirstStep] = {}
     phrases = list(_phrases(text))

@@ -23,6 +23,8 @@ from shared_core.reading.comparisons import comparison
         ("Which is cheaper, Ada or Bo?", "How much does {} cost?", ("£9.50", "£4"), "Bo"),
         ("Which ticket costs more, Ada or Bo?", "How much does {} cost?", ("9.50 pounds", "4 pounds"), "Ada"),
         ("Is Ada or Bo taller?", "How tall is {}?", ("1,204 m", "980 m"), "Ada"),
+        ("Which is longer, Ada or Bo?", "How long is {}?", ("900 m", "1.2 km"), "Bo"),
+        ("Who was born first, Ada or Bo?", "When was {} born?", ("at a market in 1921", "June 1920"), "Bo"),
         ("Which is smaller, Ada or Bo?", "How large is {}?", ("2 million acres", "900,000 acres"), "Bo"),
         ("Who has more goals, Ada or Bo?", "How many goals does {} have?", ("12", "7"), "Ada"),
     ],
@@ -46,7 +48,7 @@ def test_the_two_are_asked_about_and_their_values_compared(
         ("Who was born first, Ada or Bo?", ("1841", "3 May 1841")),  # either may be earlier
         ("Who was born first, Ada or Bo?", ("in Leeds", "1841")),
         ("Which opens earlier, Ada or Bo?", ("1904", "9:30")),
-        ("Which is taller, Ada or Bo?", ("12 m", "30 ft")),
+        ("Which is taller, Ada or Bo?", ("12 m", "30 kg")),
         ("Which is cheaper, Ada or Bo?", ("£4", "$3")),
         ("Which is cheaper, Ada or Bo?", ("free", "4 pounds")),
     ],
