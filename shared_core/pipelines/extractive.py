@@ -24,7 +24,7 @@ from shared_core.pipelines.decision.reasons import REPLIES_UNUSABLE
 from shared_core.pipelines.decision.wording import one_line
 from shared_core.pipelines.evidence import known_probability, quoted_places, titled
 from shared_core.pipelines.rerank import rank_by_reading
-from shared_core.pipelines.stepwise import Chain, answer_in_steps
+from shared_core.pipelines.stepwise import Chain, answer_in_steps, passages_for
 from shared_core.reading.base import Reading, ReadResult, Step
 from shared_core.reading.disagreements import (
     Said,
@@ -38,12 +38,14 @@ from shared_core.reading.disagreements import (
     tells_change,
     tells_of_two_times,
 )
+from shared_core.reading.item_lists import write_quote
 from shared_core.runtime.flow import Flow, Read, Report
 from shared_core.types import Answer, Citation, Claim, ClaimSealed, Passage, Signals, Span
 
 _LOG = logging.getLogger(__name__)
 QUOTES = 10
 """Quotes asked of the reader; more if there are more passages, so that each can show its best sentence."""
+_MANY = 5  # times as many passages: of its words the rest of a list repeats few
 _NEARLY = 0.8  # a further quote is shown if its probability is at least this share of the first one's
 
 
@@ -197,6 +199,8 @@ def read_best(question: str, run: QuestionRun) -> Flow[tuple[tuple[Passage, ...]
     # The prior of "the documents answer", estimated from the questions asked so far, shifts all probabilities.
     expected = run.abilities.expected.value
     result: ReadResult = yield Read(question, found, max(QUOTES, len(found), settings.max_claims), expected)
+    if result.rest:
+        found, result = yield from _read_rest(question, found, result, run)
     result = dataclasses.replace(result, answerable=known_probability(result.answerable))
     run.abilities.expected.see(result)  # after reading: no question shifts its own prior
     yield run.note(
@@ -208,6 +212,26 @@ def read_best(question: str, run: QuestionRun) -> Flow[tuple[tuple[Passage, ...]
         expected_answerable=expected,
     )
     return (yield from keep_or_chain(question, found, result, run))
+
+
+def _read_rest(
+    question: str, found: tuple[Passage, ...], result: ReadResult, run: QuestionRun
+) -> Flow[tuple[tuple[Passage, ...], ReadResult]]:
+    """Retrieve the passages with the rest of the list that is the first reading, and read again if there are some."""
+    quoted = next(p for p in found if p.id == result.readings[0].quote.passage_id)
+    every = yield from passages_for(result.rest, found, _MANY * count_candidates(run), run)
+    known = {p.id for p in found}
+    more = tuple(p for p in every if p.id not in known and _place(p) == _place(quoted))
+    if not more:
+        return found, result
+    yield run.note("retrieve", "rest of a list", f"{quoted.title} goes on in {len(more)} more passages", k=len(more))
+    found = (*found, *more)
+    again: ReadResult = yield Read(question, found, max(QUOTES, len(found)), result.expected)
+    return found, again
+
+
+def _place(passage: Passage) -> tuple[object, object]:
+    return passage.metadata.get("source", passage.title), passage.metadata.get("section")
 
 
 def keep_or_chain(
@@ -276,7 +300,8 @@ def claims_from(
             support = calibration.probability(support)
         seen[text] = len(claims)
         short = one_line(reading.short_answer.text) if reading.short_answer else None
-        claims.append(Claim(text, support, (Citation((reading.quote,)),), short_answer=short))
+        said = write_quote(passages[reading.quote.passage_id].text, reading.quote)
+        claims.append(Claim(said, support, (Citation((reading.quote,)),), short_answer=short))
     return claims
 
 

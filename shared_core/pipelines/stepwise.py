@@ -139,7 +139,7 @@ def _follow(
     first: FirstStep, found: Sequence[Passage], wanted: int, run: QuestionRun, depth: int
 ) -> Flow[tuple[str, Chain | None]]:
     """Answer a first step, and the question behind it; return the step's answer and the best chain."""
-    passages = yield from _passages_for(first.question, found, wanted, run)
+    passages = yield from passages_for(first.question, found, wanted, run)
     result = yield from try_reader(first.question, passages, _QUOTES, run)
     head = result.readings[0] if result.readings else None
     if head is None or head.short_answer is None or not (head.probability or 0.0) > _LEAST:
@@ -153,7 +153,7 @@ def _follow(
         return "", None
     yield run.note("step", answer, first.question, probability=head.probability)
     step = Step(first.question, head)
-    passages = yield from _passages_for(question, found, wanted, run)
+    passages = yield from passages_for(question, found, wanted, run)
     further = yield from answer_in_steps(question, passages, wanted, run, depth - 1)
     # Read as a whole, a question whose next step is known is mostly answered by that step's own sentence.
     naming = () if further.answers else passages_naming(answer, passages)
@@ -175,7 +175,7 @@ def _compare(asked: Comparison, found: Sequence[Passage], wanted: int, run: Ques
     steps: list[Step] = []
     read: list[Passage] = []
     for name, question in zip(asked.names, asked.questions):
-        passages = yield from _passages_for(question, found, wanted, run)
+        passages = yield from passages_for(question, found, wanted, run)
         naming = passages_naming(name, passages)
         result = yield from try_reader(question, naming, _QUOTES, run)
         titles = {p.id: p.title for p in naming}
@@ -276,8 +276,8 @@ def _words(text: str) -> set[str]:
     return set(_WORD.findall(text.casefold()))
 
 
-def _passages_for(question: str, found: Sequence[Passage], wanted: int, run: QuestionRun) -> Flow[tuple[Passage, ...]]:
-    """Retrieve passages for a step; those that were found before follow."""
+def passages_for(question: str, found: Sequence[Passage], wanted: int, run: QuestionRun) -> Flow[tuple[Passage, ...]]:
+    """Retrieve passages for a further query; those that were found before follow."""
     more: tuple[Passage, ...] = ()
     if run.trace.limit is None:
         try:

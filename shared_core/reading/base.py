@@ -82,6 +82,7 @@ class ReadResult:
         steps: questions answered one after the other, if the readings answer the last of them; their probabilities are
             then those of the whole chain.
         answer: the short answer, where the first reading has none of its own: one of two that were compared.
+        rest: title and headings of the list that the first reading is only a part of, as it seems: what to retrieve.
     """
 
     readings: tuple[Reading, ...]
@@ -93,6 +94,7 @@ class ReadResult:
     read_as: str = ""
     steps: tuple[Step, ...] = ()
     answer: str = ""
+    rest: str = ""
 
     @property
     def remark(self) -> str:

@@ -63,6 +63,7 @@ class Candidate:
         defines: 1 for the definition of the option or variable whose meaning is asked, and for the setting that is
             asked for (``entries``); -1 where the documents of the command do not have the option, or the block not the
             setting, and for what says that someone did it where who is asked; 0 for everything else.
+        joined: it is a whole list, not a sentence (``lists``).
     """
 
     passage: int
@@ -83,6 +84,7 @@ class Candidate:
     sentence_rarest: float = 0.0
     conflicts: frozenset[str] = frozenset()
     defines: int = 0
+    joined: bool = False
 
 
 def log_sum(values: NDArray[np.float64]) -> float:

@@ -30,6 +30,7 @@ from shared_core.reading.features import (
     words_of,
 )
 from shared_core.reading.language import has_english_labels, is_english, is_named_in_english
+from shared_core.reading.lists import has_list_asked, join_lists, place_parts, query_for_rest
 from shared_core.reading.lookups import from_name
 from shared_core.reading.network import log_odds
 from shared_core.reading.prepared import Asked, Placed, Prepared, Window, overlaps, whole_words
@@ -66,6 +67,7 @@ _ASKED_LINE = re.compile(
 )
 _BARE = re.compile(r"(?:A: )?(?:yes(?: and yes)?|no(?:, sorry)?|sure|of course|certainly)[.!]", re.IGNORECASE)
 _LEADS_IN = re.compile(r"[^:]{1,300}:[ \t*_`\"”)]*|(?:(?:or|then|and) )?(?:use|run|type|enter|try)[.,]?", re.IGNORECASE)
+_FENCE = re.compile(r"(?:`{3,}|~{3,})[^\n`]*(?:\n\s*|\Z)")
 _UNDERLINE = re.compile(r"(?<=\S)[ \t]*\r?\n[ \t]*([=~^\"'`+*#-])\1{2,}$")
 _ELSEWHERE = re.compile(  # "os: ${{ matrix.os }}": the value of a setting is given in another place
     r"(?:[^\n:]*:\s*\n\s*)*+[^\n:]+:\s*[\"']?(?:\$\{\{\s*(?:matrix|inputs|env|vars|needs|steps)\.|\{\{-?\s*\.Values\.)[^{}\n]*\}\}[\"']?"
@@ -193,13 +195,15 @@ class ExtractiveReader(Remade):
         # a surer definition comes before what the network thinks best
         surer = {i for i, c in enumerate(found.candidates) if c.defines > 0 and (chances[i] or 0) > (chances[0] or 0)}
         order = sorted(range(len(found.candidates)), key=lambda i: i not in surer)
+        order = place_parts(order, found.candidates, request.passages, chances)
         readings = tuple(reading(i) for i in order[: request.limit])
         judged = tuple(None if i is None else reading(i) for i in found.judged)
         read_as = asked.text if asked.text != request.question else ""
         if readings[0].probability is None:
             why = NO_WORDS if not len(asked.words.content) else OTHER_TEXT if english else OTHER_QUESTION
             return ReadResult(readings, None, found.passage_scores, expected, judged, why, read_as)
-        return ReadResult(readings, answerable, found.passage_scores, expected, judged, read_as=read_as)
+        rest = query_for_rest(request.passages, found.candidates[order[0]])
+        return ReadResult(readings, answerable, found.passage_scores, expected, judged, read_as=read_as, rest=rest)
 
     def probabilities(
         self, candidates: Sequence[Candidate], question: Shape, expected: float
@@ -249,7 +253,13 @@ class ExtractiveReader(Remade):
         order = sorted(every, key=lambda w: weights.rank_prior * np.log(w.number + 1) - w.cheap)
         numbers = {p.id: i for i, p in enumerate(passages)}
         places = [(numbers[s.passage_id], s) for s in spans if s.passage_id in numbers]
-        wanted = [w for w in order[weights.together :] if any(overlaps(w, number, s) for number, s in places)]
+        content = asked.words.content.tolist()
+        listed = {i for i, passage in enumerate(passages) if has_list_asked(asked.text, content, passage)}
+        wanted = [
+            w
+            for w in order[weights.together :]
+            if w.number in listed or any(overlaps(w, number, s) for number, s in places)
+        ]
         close = sorted([*order[: weights.together], *wanted], key=lambda w: w.number)
         prepared = {w.number: w.prepared for w in every}
         lacks = dict(zip(prepared, lacking(asked.words, [p.stems for p in prepared.values()])))
@@ -276,8 +286,10 @@ class ExtractiveReader(Remade):
         lost_names = [lost or names_nobody(text, asked.text) for text in texts]
         out = [replace(c, defines=marked.get(i, 0) - lost_names[i]) for i, c in enumerate(out)]
         ranked = distinct([out[i] for i in said], [texts[i] for i in said])
+        ranked = join_lists(asked.text, content, passages, ranked)
         judged = _candidates_at(spans, numbers, [out[i] for i in said], ranked, passages)
-        scores = self._passage_scores(len(passages), [out[i] for i in said], order)
+        surer = [replace(c, score=c.score + DEFINES * max(c.defines, 0)) for c in (*(out[i] for i in said), *ranked)]
+        scores = self._passage_scores(len(passages), surer, order)
         verified = self._verify(asked, passages, ranked, close, judged)
         return Found([from_name(asked.text, passages[c.passage], c) for c in verified], scores, judged)
 
@@ -409,7 +421,8 @@ def _reading(passages: Sequence[Passage], candidate: Candidate, probability: flo
     """A candidate as a reading; unknown where its language is not the reader's."""
     passage = passages[candidate.passage]
     quote = passage.span(candidate.start, candidate.end)
-    short = passage.span(*candidate.answer) if candidate.answer[1] > candidate.answer[0] else None
+    has_short = candidate.answer[1] > candidate.answer[0] and not candidate.joined
+    short = passage.span(*candidate.answer) if has_short else None
     # names and numbers are of no language, but a setting has the very names that the question asks for
     around = _around(passage.text, candidate.start, candidate.end)
     is_word = weights.network.tokenizer.number
@@ -418,14 +431,18 @@ def _reading(passages: Sequence[Passage], candidate: Candidate, probability: flo
 
 
 def _quotable(text: str, sentences: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Join a bare yes or no with the sentence behind it, which says of what; leave out the rule below a title."""
+    """Join a bare yes or no with the sentence behind it, which says of what; leave out rules and fences."""
     out: list[tuple[int, int]] = []
     for start, end in sentences:
         before = text[out[-1][0] : out[-1][1]] if out else ""
         if _BARE.fullmatch(before) and "\n\n" not in text[out[-1][1] : start]:
             start = out.pop()[0]
+        fence = _FENCE.match(text, start, end)
+        start = fence.end() if fence else start
         rule = _UNDERLINE.search(text, start, end)  # below a title
-        out.append((start, rule.start() if rule else end))
+        end = rule.start() if rule else end
+        if start < end:
+            out.append((start, end))
     return out
 
 
@@ -483,7 +500,8 @@ def _candidates_at(
         number = numbers.get(span.passage_id)
         here = [c for c in out if c.passage == number and c.start < span.end and span.start < c.end]
         texts = [" ".join(passages[c.passage].text[c.start : c.end].split()) for c in here]
-        found.append(min((by_text[t] for t in texts if t in by_text), default=None))
+        whole = (i for i, c in enumerate(ranked) if c.passage == number and c.start < span.end and span.start < c.end)
+        found.append(min((by_text[t] for t in texts if t in by_text), default=next(whole, None)))
     return tuple(found)
 
 

@@ -152,14 +152,16 @@ def assemble(claims: Sequence[Claim]) -> tuple[str, tuple[Claim, ...]]:
         'It dates from 1911. [1]'
     """
     numbers: dict[tuple[str, int, int], int] = {}
-    text = ""
+    text = last = ""
     placed: list[Claim] = []
     for claim in claims:
         if claim.status == "dropped":
             placed.append(claim)
             continue
-        start = len(text) + bool(text)  # behind the blank that separates claims
-        text = f"{text} {claim.text}" if text else claim.text
+        start = len(text) + bool(text)  # behind what separates claims: a blank, or a line break before and after a list
+        between = "\n" if "\n" in last + claim.text else " "
+        text = text + between + claim.text if text else claim.text
+        last = claim.text
         placed.append(dataclasses.replace(claim, start=start, end=start + len(claim.text)))
         text += number_marks([claim], numbers)
         text += flag_mark(claim)

@@ -1,0 +1,179 @@
+"""Find the lists of a text, numbered or with bullets, and its blocks of code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import Literal
+
+from shared_core.types import Span
+
+_ITEM = re.compile(
+    r"(?P<indent>[ \t]*)(?:(?:step )?(?P<number>\d{1,3})[.):]|(?P<letter>[a-z])[.)]|(?P<bullet>[-*+•‣◦▪●○–]))"
+    r"[ \t]+(?=\S)",
+    re.IGNORECASE,
+)
+_HEADING = re.compile(r"#{1,6}[ \t]+(.+)")
+_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})")
+_LEAST = 2
+"""Items of a list at least; one that begins with "9." goes on from another text."""
+
+Kind = Literal["number", "letter", "bullet", "code"]
+
+
+@dataclass(slots=True)
+class ItemList:
+    """A list in a text, or a block of code.
+
+    Attributes:
+        kind: how its items are marked; ``code`` for a block of code between fences.
+        start, end: from its first item's mark to the end of its last item, code points; of code, without the fences.
+        lead: where the paragraph right above it begins; ``start`` if there is none.
+        heading: the heading above it in the text, or "".
+        first: the number of its first item, from 1 for letters; 0 if its items have none.
+    """
+
+    kind: Kind
+    start: int
+    end: int
+    lead: int
+    heading: str
+    first: int = 0
+
+
+@dataclass(slots=True)
+class _Open:
+    """A list that is being read, with the indent of its marks and the number and count of its items."""
+
+    found: ItemList
+    indent: int
+    number: int
+    items: int = 1
+
+
+@lru_cache(maxsize=512)
+def lists_of(text: str) -> tuple[ItemList, ...]:
+    """Find the lists of a text: items of one kind with one indent, each with what is indented below it.
+
+    >>> [(found.kind, found.heading) for found in lists_of("## Reset\\n\\n1. Press.\\n2. Wait.\\n\\nDone.")]
+    [('number', 'Reset')]
+    """
+    return tuple(_lists(text))
+
+
+def first_number(text: str) -> int:
+    """Return the number of the item that a text begins with, from 1 for letters; 0 if it has none."""
+    item = _ITEM.match(text)
+    return _number(item) if item else 0
+
+
+def write_quote(text: str, quote: Span) -> str:
+    """Return a quote of a text in one line, or of a list with a line for each item, and of code with its own lines.
+
+    >>> text = "Do this:\n\n1. Press\n   the button.\n2. Wait."
+    >>> write_quote(text, Span("p", 10, len(text), text[10:]))
+    '1. Press the button.\n2. Wait.'
+    """
+    if any(one.kind == "code" and one.start <= quote.start and quote.end <= one.end for one in lists_of(text)):
+        return "\n".join(line.rstrip() for line in quote.text.splitlines() if line.strip())
+    lines = re.finditer(r"^.*$", quote.text, re.MULTILINE) if lists_of(quote.text) else ()
+    starts = [line.start() for line in lines if line.start() and _ITEM.match(line[0])]
+    parts = [quote.text[a:b] for a, b in pairwise([0, *starts, len(quote.text)])]
+    return "\n".join(" ".join(part.split()) for part in parts)
+
+
+def _lists(text: str) -> Iterator[ItemList]:
+    heading, paragraph = "", -1  # where the paragraph that the last line belongs to begins
+    now: _Open | None = None
+    code: ItemList | None = None
+    fence, blank, at = "", True, 0
+    for line in text.splitlines(keepends=True):
+        begin, at = at, at + len(line)
+        end = begin + len(line.rstrip())
+        depth = len(line) - len(line.lstrip())
+        mark = _FENCE.match(line)
+        if fence:
+            if mark and mark[1].startswith(fence):
+                fence = ""
+            elif code and line.strip():
+                code.start, code.end = min(code.start, begin), end
+            if not fence and code:
+                yield from [code] if code.end else []
+                code = None
+            if now:
+                now.found.end = max(end, now.found.end)
+        elif not line.strip():
+            blank = True
+            continue
+        elif mark:
+            fence = mark[1]
+            if now and depth <= now.indent:
+                yield from _closed(now)
+                now = None
+            code = None if now else ItemList("code", len(text), 0, paragraph if paragraph >= 0 else begin, heading)
+        elif now and (
+            _continues(now, line) or depth > now.indent or not (blank or _ITEM.match(line) or _is_heading(line))
+        ):
+            now.found.end = end
+        else:
+            yield from _closed(now)
+            now = _opened(line, begin, paragraph, heading)
+            if now is None and _is_heading(line):
+                heading, paragraph = _heading(line), -1
+            elif now is None and (blank or paragraph < 0):
+                paragraph = begin
+        blank = False
+    yield from _closed(now)
+
+
+def _closed(now: _Open | None) -> Iterator[ItemList]:
+    if now is not None and (now.items >= _LEAST or (now.found.kind == "number" and now.found.first > 1)):
+        yield now.found
+
+
+def _opened(line: str, begin: int, paragraph: int, heading: str) -> _Open | None:
+    """Return the list that a line begins, if it is an item."""
+    item = _ITEM.match(line)
+    if item is None:
+        return None
+    indent, number = len(item["indent"]), _number(item)
+    lead = paragraph if paragraph >= 0 else begin + indent
+    return _Open(
+        ItemList(_kind(item), begin + indent, begin + len(line.rstrip()), lead, heading, number), indent, number
+    )
+
+
+def _continues(now: _Open, line: str) -> bool:
+    """Count a line as the next item of a list if it is: "3." behind "2.", or "1." throughout, as Markdown allows."""
+    item = _ITEM.match(line)
+    if item is None or len(item["indent"]) != now.indent or _kind(item) != now.found.kind:
+        return False
+    number = _number(item)
+    if number and number not in (now.number, now.number + 1):
+        return False
+    now.items, now.number = now.items + 1, number
+    return True
+
+
+def _begins_block(line: str) -> bool:
+    return _is_heading(line) or _ITEM.match(line) is not None
+
+
+def _is_heading(line: str) -> bool:
+    return _HEADING.match(line) is not None
+
+
+def _heading(line: str) -> str:
+    found = _HEADING.match(line)
+    return found[1].strip() if found else ""
+
+
+def _kind(item: re.Match[str]) -> Kind:
+    return "number" if item["number"] else "letter" if item["letter"] else "bullet"
+
+
+def _number(item: re.Match[str]) -> int:
+    return int(item["number"]) if item["number"] else ord(item["letter"].lower()) - 96 if item["letter"] else 0

@@ -1,0 +1,278 @@
+"""Answer with a whole list: all steps of what a question asks how to do, or all items of what it asks for.
+
+The network chooses a sentence, and one step of four is no answer to "How do I reset the router?".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from shared_core.reading.candidates import Candidate, log_sum
+from shared_core.reading.item_lists import ItemList, first_number, lists_of
+from shared_core.reading.rows import above, innermost, source_of, stems_of
+from shared_core.types import Passage
+
+LONGEST_LIST = 1500
+"""Characters of a list at most, to be quoted whole."""
+_ACTS = r"(?:do|can|could|should|would|shall|must|may|might)"
+_ASKS_HOW = re.compile(
+    rf"\bhow (?:{_ACTS} (?:i|we|you|one|they|someone|people|users?|(?:an?|the|my|our) [\w-]+)\b|to\b)"
+    rf"|\bwhat {_ACTS} (?:i|we|you|one|they) (?:(?:need|have) to )?do\b|\bwhat to do\b"
+    r"|\b(?:what|which) (?:is|are) the (?:[\w-]+ )?(?:steps?|procedures?|process|instructions?|way)\b"
+    r"|\b(?:which|what) steps\b",
+    re.IGNORECASE,
+)
+_ASKS_LIST = re.compile(
+    r"\b(?:(?:what|which)(?: are)?(?: all)?(?: of)?(?: the)?|list(?: all)?(?: of)?(?: the)?|name (?:all )?the)"
+    r"(?: [\w-]+){0,2}? (?!this\b|goes\b|does\b)(?P<noun>[a-z]{2,}[a-rt-z]s)\b(?! (?:is|was|has|does)\b)",
+    re.IGNORECASE,
+)
+_ASKS_THINGS = re.compile(rf"\bwhat (?:will|{_ACTS}) (?:i|we|you|one|they) need\b(?! to do\b)", re.IGNORECASE)
+_THINGS = r"(?:ingredients?|requirements?|prerequisites?|materials?|equipment|tools?|supplies|what you(?:['’]ll)? need)"
+_LISTS_THINGS = re.compile(rf"\W*{_THINGS}\W*", re.IGNORECASE)
+_GENERIC = re.compile(
+    r"\W*(?:directions?|instructions?|steps?|procedures?|methods?|preparation|process|how[ -]to|what to do"
+    rf"|{_THINGS})\W*",
+    re.IGNORECASE,
+)
+"""A heading that does not name what its list is of or for."""
+_LIGHT = {*stems_of("make made prepare get need use want steps procedure process instructions way").tolist()}
+"""Words that a heading seldom repeats."""
+_MAKING = {*stems_of("cook bake brew fry roast build assemble create produce").tolist()}
+"""What is done by the steps below a heading that only names what is made: "Apple pie"."""
+_NAMED = 2
+"""How much surer than another definition a list is whose headings name just what is asked."""
+
+
+def asks_how(question: str) -> bool:
+    """Return whether a question asks how something is done.
+
+    >>> asks_how("How do I reset the router?"), asks_how("How long does a reset take?")
+    (True, False)
+    """
+    return _ASKS_HOW.search(question) is not None
+
+
+def list_asked(question: str) -> str:
+    """Return the noun of a question for several things; "" if it asks for no such.
+
+    >>> list_asked("What are the opening hours?"), list_asked("Which documents do I need?"), list_asked("Who is Ann?")
+    ('hours', 'documents', '')
+    """
+    found = _ASKS_LIST.search(question)
+    return found["noun"] if found else ""
+
+
+def has_list_asked(question: str, content: Collection[int], passage: Passage) -> bool:
+    """Return whether a passage has a list whose headings name just what a question asks how to do, or for the items of.
+
+    Args:
+        question: as asked.
+        content: codes of its content words.
+        passage: any.
+    """
+    request = _Request.of(question, content)
+    return request is not None and any(request.fits(passage, one).is_named for one in lists_of(passage.text))
+
+
+def join_lists(
+    question: str, content: Collection[int], passages: Sequence[Passage], candidates: Sequence[Candidate]
+) -> list[Candidate]:
+    """Replace the items of lists that a question asks for as a whole by these lists; best first.
+
+    Where the headings of one name just what is asked, it counts as a definition of that (``Candidate.defines``), and
+    the items of lists in other documents are left out.
+
+    Args:
+        question: as asked.
+        content: codes of its content words.
+        passages: that the candidates number.
+        candidates: best first.
+
+    Returns:
+        The candidates, with one for each joined list: its score is that of all of them together, its other figures are
+        those of its best one, so that it is at least as sure as that.
+    """
+    request = _Request.of(question, content)
+    if request is None:
+        return [*candidates]
+    out: list[Candidate] = []
+    taken: set[int] = set()
+    for i, best in enumerate(candidates):
+        if i in taken:
+            continue
+        whole = request.whole(passages[best.passage], best)
+        if whole is None:
+            out.append(best)
+            continue
+        rest = [k for k in range(i, len(candidates)) if k not in taken]
+        inside = [k for k in rest if _lies_in(candidates[k], best.passage, whole)]
+        taken.update(inside)
+        score = log_sum(np.array([candidates[k].score for k in inside])) if whole.is_named else best.score
+        defines = max(best.defines, _NAMED * whole.is_named) if best.defines >= 0 else best.defines
+        out.append(replace(best, start=whole.start, end=whole.end, score=score, defines=defines, joined=True))
+    sources = {source_of(passages[c.passage]) for c in out if _is_named(c)}
+    if sources:
+        out = [c for c in out if source_of(passages[c.passage]) in sources or not _list_at(passages[c.passage], c)]
+    return sorted(out, key=lambda c: -c.score)
+
+
+def place_parts(
+    order: Sequence[int], candidates: list[Candidate], passages: Sequence[Passage], chances: list[float | None]
+) -> list[int]:
+    """Put the parts of a list that is longer than a passage behind one another, all as sure as the surest of them.
+
+    Args:
+        order: numbers of the candidates, best first.
+        candidates: as of ``join_lists``; what the next part repeats is cut off in place.
+        passages: that they number.
+        chances: their probabilities, which are changed in place.
+    """
+    parts: dict[tuple[str, str], list[int]] = {}
+    for i in order:
+        passage = passages[candidates[i].passage]
+        if _is_named(candidates[i]):
+            parts.setdefault((source_of(passage), str(passage.metadata.get("section", ""))), []).append(i)
+    out = [*order]
+    for numbers in parts.values():
+        surest = max((p for i in numbers if (p := chances[i]) is not None), default=None)
+        first = min(out.index(i) for i in numbers)
+        out = [i for i in out if i not in numbers]
+        offsets = {i: _offset(passages[candidates[i].passage], candidates[i]) for i in numbers}
+        out[first:first] = sorted(numbers, key=offsets.__getitem__)
+        for i, after in pairwise(out[first : first + len(numbers)]):  # overlapping passages share their ends
+            end = candidates[i].start + offsets[after] - offsets[i]
+            if candidates[i].start < end < candidates[i].end:
+                kept = passages[candidates[i].passage].text[candidates[i].start : end].rstrip()
+                candidates[i] = replace(candidates[i], end=candidates[i].start + len(kept))
+        for i in numbers:
+            chances[i] = surest
+    return out
+
+
+def query_for_rest(passages: Sequence[Passage], best: Candidate) -> str:
+    """Return title and headings of a joined list that seems to begin or go on in another passage; "" if none does.
+
+    It seems so if its first number is not 1, or it ends with the passage.
+    """
+    passage = passages[best.passage]
+    if not _is_named(best):
+        return ""
+    begins = first_number(passage.text[best.start : best.end]) <= 1
+    goes_on = not passage.text[best.end :].strip()
+    section = str(passage.metadata.get("section", "")).replace(" > ", " ")
+    return f"{passage.title} {section}".strip() if goes_on or not begins else ""
+
+
+def _offset(passage: Passage, candidate: Candidate) -> int:
+    start = passage.metadata.get("start", 0)
+    return (start if isinstance(start, int) else 0) + candidate.start
+
+
+class _Fit(NamedTuple):
+    """Whether a question asks for a list as a whole, and whether what stands above it names just what is asked for.
+
+    ``named`` are the stems of what names the list.
+    """
+
+    is_asked: bool
+    is_named: bool
+    named: frozenset[int]
+
+
+class _Whole(NamedTuple):
+    """The stretch of a list to quote, without a lead-in if its heading says enough, and ``is_named`` as in ``_Fit``."""
+
+    lead: int
+    start: int
+    end: int
+    is_named: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A question for a list: ``how`` something is done, the ``things`` needed, or several things called ``noun``."""
+
+    how: bool
+    things: bool
+    noun: frozenset[int]
+    content: frozenset[int]
+
+    @classmethod
+    def of(cls, question: str, content: Collection[int]) -> _Request | None:
+        how, things, noun = asks_how(question), _ASKS_THINGS.search(question) is not None, list_asked(question)
+        asked = how or things or noun
+        return cls(how, things, _stems(noun), frozenset(content) - _LIGHT) if asked else None
+
+    def fits(self, passage: Passage, found: ItemList) -> _Fit:
+        """Compare the question with what stands above a list."""
+        heading = found.heading or innermost(passage)
+        subjects = [part for part in _headings(passage, heading) if not _GENERIC.fullmatch(part)]
+        subject = _stems(subjects[-1]) if subjects else frozenset()
+        named = _stems(passage.text[found.lead : found.start]) | _stems(heading)
+        named |= subject if _GENERIC.fullmatch(heading) else frozenset()
+        told = named | _stems(f"{above(passage)} {source_of(passage)}")
+        is_subject = bool(subject) and subject <= self.content
+        if not self.content & named:
+            return _Fit(False, False, named)
+        is_told = self.content - _MAKING <= told
+        if self.how and not _LISTS_THINGS.fullmatch(heading):
+            # bullets and code may be anything, but right below the heading
+            first = next(one for one in lists_of(passage.text) if one.heading == found.heading)
+            is_asked = found.kind in ("number", "letter") or (is_told and first is found and bool(found.heading))
+            is_asked = is_asked and (found.kind != "code" or is_subject)
+            return _Fit(is_asked, is_asked and is_subject and is_told, named)
+        if self.things and _LISTS_THINGS.fullmatch(heading):
+            return _Fit(is_told, is_told and is_subject, named)
+        is_asked = bool(self.noun) and self.content <= told and self.noun <= named
+        return _Fit(is_asked, is_asked and is_subject and self.noun <= _stems(heading), named)
+
+    def whole(self, passage: Passage, best: Candidate) -> _Whole | None:
+        """Return the list that a candidate is an item of or leads in, if the question asks for all of it.
+
+        The item names nothing of the question that the list's headings do not: "How do I choose the file?" is answered
+        by one step.
+        """
+        text = passage.text
+        found = _list_at(passage, best)
+        if found is None:
+            return None
+        leads = best.start < found.start
+        start = best.start if leads else found.start
+        if found.end - start > LONGEST_LIST or (leads and (text[best.end : found.start].strip() or not self.how)):
+            return None
+        fit = self.fits(passage, found)
+        all_named = leads or fit.is_named or self.content & _stems(text[best.start : best.end]) <= fit.named
+        if not fit.is_asked or not all_named:
+            return None
+        return _Whole(start, found.start if fit.is_named else start, found.end, fit.is_named)
+
+
+def _list_at(passage: Passage, candidate: Candidate) -> ItemList | None:
+    """Return the list that a candidate is an item of, or all of, or in the paragraph above."""
+    found = lists_of(passage.text)
+    return next((one for one in found if one.lead <= candidate.start and candidate.end <= one.end), None)
+
+
+def _is_named(candidate: Candidate) -> bool:
+    return candidate.joined and candidate.defines >= _NAMED
+
+
+def _lies_in(candidate: Candidate, passage: int, whole: _Whole) -> bool:
+    return candidate.passage == passage and whole.lead <= candidate.start and candidate.end <= whole.end
+
+
+def _headings(passage: Passage, heading: str) -> list[str]:
+    """Return the title and the headings above a list, the innermost one last."""
+    parts = [passage.title, *str(passage.metadata.get("section", "")).split(" > ")]
+    return [*dict.fromkeys(part for part in [*parts, heading] if part)]
+
+
+def _stems(text: str) -> frozenset[int]:
+    return frozenset(stems_of(text).tolist())

@@ -1,0 +1,170 @@
+"""A question for a whole procedure or list is answered with all of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from shared_core import Answer, SelfReflectEngine
+from shared_core.documents import DocumentIndex
+from shared_core.reading.lists import asks_how, list_asked
+from shared_core.types import Passage
+from tests.reading.asking import quotes, read
+
+GUIDE = """# Corvid R200 owner's guide
+
+## Resetting the router
+
+If you forget the password, you can restore the factory settings.
+
+1. Make sure the router is switched on.
+2. Press and hold the RESET button on the back with a paper clip for 10 seconds.
+3. Wait until the power light blinks green.
+
+All your settings will be lost.
+
+## Updating the firmware
+
+Firmware updates are published twice a year.
+
+1. Download the file from the support site.
+2. Choose the file and click **Upload**.
+
+## Mounting on a wall
+
+- Drill two holes 120 mm apart.
+- Insert the wall plugs and screws.
+
+## Forwarding a port
+
+```
+corvid-cli forward add --port 8080 \\
+  --to 192.168.1.20
+```
+
+The command answers at once.
+
+## Opening hours of the support line
+
+- Monday to Friday: 9 to 17
+- Saturday: 10 to 14
+"""
+RECIPE = (
+    "# {}\n\n## Ingredients\n\n- 200 g flour\n- {}\n\n## Directions\n\n1. Mix all.\n2. {} it for an hour.\n3. Serve.\n"
+)
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> SelfReflectEngine:
+    folder = tmp_path_factory.mktemp("guides")
+    write(folder, "router.md", GUIDE)
+    write(folder, "plum.md", RECIPE.format("Plum cake", "12 plums", "Bake"))
+    write(folder, "rye.md", RECIPE.format("Rye loaf", "300 g rye", "Rest"))
+    long = "".join(f"{i}. {'Turn the loom once more and count the threads. ' * 4}Knot {i}.\n" for i in range(1, 9))
+    write(folder, "rug.md", f"# Weaving\n\n## Weaving a rug\n\n{long}")
+    index = DocumentIndex(None)
+    index.update([folder])
+    return SelfReflectEngine(index.retriever())
+
+
+def write(folder: Path, name: str, text: str) -> None:
+    (folder / name).write_text(text, encoding="utf-8")
+
+
+def first(answer: Answer) -> str:
+    assert not answer.abstained, answer.text
+    return answer.claims[0].citations[0].spans[0].text
+
+
+@pytest.mark.parametrize(
+    ("question", "begin", "end"),
+    [
+        ("How do I reset the router?", "1. Make sure", "blinks green."),
+        ("What are the steps for updating the firmware?", "1. Download", "**Upload**."),
+        ("How can I restore the factory settings?", "If you forget", "blinks green."),
+        ("How do I mount the router on a wall?", "- Drill", "screws."),
+        ("How do I forward a port?", "corvid-cli", "192.168.1.20"),
+        ("How do I make plum cake?", "1. Mix", "3. Serve."),
+        ("What are the ingredients of plum cake?", "- 200 g", "12 plums"),
+        ("What do I need to bake a rye loaf?", "- 200 g", "300 g rye"),
+        ("What are the opening hours of the support line?", "- Monday", "10 to 14"),
+    ],
+)
+def test_all_of_it_is_quoted(engine: SelfReflectEngine, question: str, begin: str, end: str) -> None:
+    quote = first(engine.answer(question))
+    assert quote.startswith(begin)
+    assert quote.endswith(end)
+
+
+def test_quotes_are_verbatim_and_claims_have_a_line_for_each_item(engine: SelfReflectEngine) -> None:
+    answer = engine.answer("How do I reset the router?")
+    (span, *_) = answer.numbered_spans()
+    assert answer.passage(span.passage_id).text[span.start : span.end] == span.text
+    assert [line[:2] for line in answer.claims[0].text.splitlines()] == ["1.", "2.", "3."]
+    assert answer.text.startswith(answer.claims[0].text)
+    code = engine.answer("How do I forward a port?").claims[0].text
+    assert code == "corvid-cli forward add --port 8080 \\\n  --to 192.168.1.20"
+
+
+def test_a_list_longer_than_a_passage_is_quoted_part_by_part_in_order(engine: SelfReflectEngine) -> None:
+    answer = engine.answer("How do I weave a rug?")
+    numbers = [line.split(".")[0] for c in answer.kept_claims for line in c.text.splitlines()]
+    assert numbers[0] == "1"
+    assert [int(n) for n in numbers] == sorted({int(n) for n in numbers})
+    assert len(answer.kept_claims) > 1
+    assert any(d.outcome == "rest of a list" for d in answer.trace) or len(numbers) >= 6
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Which button do I press to reset the router?",  # asks for one thing
+        "How long do I hold the RESET button?",
+        "How do I choose the file?",  # one step of four
+        "On which days is the support line open until 14?",
+    ],
+)
+def test_a_question_for_one_thing_is_not_answered_with_a_list(engine: SelfReflectEngine, question: str) -> None:
+    answer = engine.answer(question)
+    assert all("\n" not in claim.text for claim in answer.claims)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "How do I set up a VPN?",
+        "How do I downgrade the firmware?",
+        "How do I mount the router on the ceiling?",
+        "How do I make cherry cake?",
+        "What are the ingredients of plum pudding?",
+        "How do I repair a rug?",
+    ],
+)
+def test_a_list_for_something_else_is_no_answer(engine: SelfReflectEngine, question: str) -> None:
+    assert engine.answer(question).abstained
+
+
+def test_an_exact_title_comes_before_one_that_says_more() -> None:
+    def recipe(name: str, step: str) -> Passage:
+        return Passage(name, f"## Directions\n\n1. Mix.\n2. {step}.", name, {"section": "Directions", "source": name})
+
+    other, own = recipe("Oat pancakes", "Fry the pancakes in butter"), recipe("Pancakes", "Heat a pan and pour")
+    assert quotes("How do I make pancakes?", other, own)[0].endswith("Heat a pan and pour.")
+
+
+def test_a_list_has_no_short_answer_and_is_as_sure_as_its_best_item() -> None:
+    whole = read("How do I reset the router?", Passage("g", GUIDE.split("## Updating")[0], "Corvid R200"))
+    assert whole.readings[0].quote.text.startswith("1. Make")
+    assert whole.readings[0].short_answer is None
+    assert (whole.readings[0].probability or 0) > 0.8
+
+
+def test_questions() -> None:
+    assert all(map(asks_how, ["How to reset it?", "What should I do if it leaks?", "What are the steps to reset it?"]))
+    assert not any(map(asks_how, ["How many steps has it?", "How is the tank filled?", "What is it?"]))
+    assert [list_asked(q) for q in ("Which bus goes there?", "What is this?", "What are its parts?")] == [
+        "",
+        "",
+        "parts",
+    ]
