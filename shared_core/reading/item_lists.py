@@ -16,7 +16,7 @@ _ITEM = re.compile(
     r"[ \t]+(?=\S)",
     re.IGNORECASE,
 )
-_HEADING = re.compile(r"#{1,6}[ \t]+(.+)")
+_HEADING = re.compile(r"(?P<level>#{1,6})[ \t]+(?P<title>.+)")
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})")
 _LEAST = 2
 """Items of a list at least; one that begins with "9." goes on from another text."""
@@ -32,7 +32,7 @@ class ItemList:
         kind: how its items are marked; ``code`` for a block of code between fences.
         start, end: from its first item's mark to the end of its last item, code points; of code, without the fences.
         lead: where the paragraph right above it begins; ``start`` if there is none.
-        heading: the heading above it in the text, or "".
+        headings: those above it in the text, the innermost one last.
         first: the number of its first item, from 1 for letters; 0 if its items have none.
     """
 
@@ -40,8 +40,13 @@ class ItemList:
     start: int
     end: int
     lead: int
-    heading: str
+    headings: tuple[str, ...]
     first: int = 0
+
+    @property
+    def heading(self) -> str:
+        """The innermost heading in the text, "" if there is none."""
+        return self.headings[-1] if self.headings else ""
 
 
 @dataclass(slots=True)
@@ -86,7 +91,8 @@ def write_quote(text: str, quote: Span) -> str:
 
 
 def _lists(text: str) -> Iterator[ItemList]:
-    heading, paragraph = "", -1  # where the paragraph that the last line belongs to begins
+    headings: tuple[tuple[int, str], ...] = ()  # each with its level
+    paragraph = -1  # where the paragraph that the last line belongs to begins
     now: _Open | None = None
     code: ItemList | None = None
     fence, blank, at = "", True, 0
@@ -113,17 +119,22 @@ def _lists(text: str) -> Iterator[ItemList]:
             if now and depth <= now.indent:
                 yield from _closed(now)
                 now = None
-            code = None if now else ItemList("code", len(text), 0, paragraph if paragraph >= 0 else begin, heading)
-        elif now and (
-            _continues(now, line) or depth > now.indent or not (blank or _ITEM.match(line) or _is_heading(line))
-        ):
+            lead = paragraph if paragraph >= 0 else begin
+            code = None if now else ItemList("code", len(text), 0, lead, _titles(headings))
+            paragraph = -1
+        elif now and (_continues(now, line) or depth > now.indent or not (blank or _begins_block(line))):
             now.found.end = end
         else:
             yield from _closed(now)
-            now = _opened(line, begin, paragraph, heading)
-            if now is None and _is_heading(line):
-                heading, paragraph = _heading(line), -1
-            elif now is None and (blank or paragraph < 0):
+            now = _opened(line, begin, paragraph, _titles(headings))
+            heading = _HEADING.match(line)
+            if now:
+                paragraph = -1
+            elif heading:
+                level = len(heading["level"])
+                headings = (*((k, title) for k, title in headings if k < level), (level, heading["title"].strip()))
+                paragraph = -1
+            elif blank or paragraph < 0:
                 paragraph = begin
         blank = False
     yield from _closed(now)
@@ -134,16 +145,15 @@ def _closed(now: _Open | None) -> Iterator[ItemList]:
         yield now.found
 
 
-def _opened(line: str, begin: int, paragraph: int, heading: str) -> _Open | None:
+def _opened(line: str, begin: int, paragraph: int, headings: tuple[str, ...]) -> _Open | None:
     """Return the list that a line begins, if it is an item."""
     item = _ITEM.match(line)
     if item is None:
         return None
     indent, number = len(item["indent"]), _number(item)
-    lead = paragraph if paragraph >= 0 else begin + indent
-    return _Open(
-        ItemList(_kind(item), begin + indent, begin + len(line.rstrip()), lead, heading, number), indent, number
-    )
+    start, end = begin + indent, begin + len(line.rstrip())
+    found = ItemList(_kind(item), start, end, paragraph if paragraph >= 0 else start, headings, number)
+    return _Open(found, indent, number)
 
 
 def _continues(now: _Open, line: str) -> bool:
@@ -159,16 +169,11 @@ def _continues(now: _Open, line: str) -> bool:
 
 
 def _begins_block(line: str) -> bool:
-    return _is_heading(line) or _ITEM.match(line) is not None
+    return _HEADING.match(line) is not None or _ITEM.match(line) is not None
 
 
-def _is_heading(line: str) -> bool:
-    return _HEADING.match(line) is not None
-
-
-def _heading(line: str) -> str:
-    found = _HEADING.match(line)
-    return found[1].strip() if found else ""
+def _titles(headings: tuple[tuple[int, str], ...]) -> tuple[str, ...]:
+    return tuple(title for _, title in headings)
 
 
 def _kind(item: re.Match[str]) -> Kind:

@@ -144,13 +144,13 @@ def place_parts(
         surest = max((p for i in numbers if (p := chances[i]) is not None), default=None)
         first = min(out.index(i) for i in numbers)
         out = [i for i in out if i not in numbers]
-        offsets = {i: _offset(passages[candidates[i].passage], candidates[i]) for i in numbers}
-        out[first:first] = sorted(numbers, key=offsets.__getitem__)
-        for i, after in pairwise(out[first : first + len(numbers)]):  # overlapping passages share their ends
-            end = candidates[i].start + offsets[after] - offsets[i]
-            if candidates[i].start < end < candidates[i].end:
-                kept = passages[candidates[i].passage].text[candidates[i].start : end].rstrip()
-                candidates[i] = replace(candidates[i], end=candidates[i].start + len(kept))
+        starts = {i: _start_of(passages[candidates[i].passage]) for i in numbers}
+        out[first:first] = sorted(numbers, key=lambda i: starts[i] + candidates[i].start)
+        for i, after in pairwise(out[first : first + len(numbers)]):
+            text, following = (passages[candidates[k].passage].text for k in (i, after))
+            candidates[i], candidates[after] = _adjoin(
+                (candidates[i], text), (candidates[after], following), starts[after] - starts[i]
+            )
         for i in numbers:
             chances[i] = surest
     return out
@@ -170,9 +170,26 @@ def query_for_rest(passages: Sequence[Passage], best: Candidate) -> str:
     return f"{passage.title} {section}".strip() if goes_on or not begins else ""
 
 
-def _offset(passage: Passage, candidate: Candidate) -> int:
+def _adjoin(one: tuple[Candidate, str], other: tuple[Candidate, str], apart: int) -> tuple[Candidate, Candidate]:
+    """Let the first part end where the second begins, and that begin where the first ends, where passages overlap.
+
+    Args:
+        one, other: each with the text of its passage.
+        apart: code points from the beginning of the one's passage to that of the other's.
+    """
+    (before, text), (after, following) = one, other
+    begin = after.start + apart
+    if before.start < begin < before.end:
+        return replace(before, end=before.start + len(text[before.start : begin].rstrip())), after
+    between = before.end - apart
+    if 0 <= between < after.start and following[between : after.start].strip():
+        return before, replace(after, start=after.start - len(following[between : after.start].lstrip()))
+    return before, after
+
+
+def _start_of(passage: Passage) -> int:
     start = passage.metadata.get("start", 0)
-    return (start if isinstance(start, int) else 0) + candidate.start
+    return start if isinstance(start, int) else 0
 
 
 class _Fit(NamedTuple):
@@ -213,19 +230,18 @@ class _Request:
     def fits(self, passage: Passage, found: ItemList) -> _Fit:
         """Compare the question with what stands above a list."""
         heading = found.heading or innermost(passage)
-        subjects = [part for part in _headings(passage, heading) if not _GENERIC.fullmatch(part)]
+        subjects = [part for part in _headings(passage, found) if not _GENERIC.fullmatch(part)]
         subject = _stems(subjects[-1]) if subjects else frozenset()
         named = _stems(passage.text[found.lead : found.start]) | _stems(heading)
         named |= subject if _GENERIC.fullmatch(heading) else frozenset()
-        told = named | _stems(f"{above(passage)} {source_of(passage)}")
+        told = named | _stems("\n".join([above(passage), source_of(passage), *found.headings]))
         is_subject = bool(subject) and subject <= self.content
         if not self.content & named:
             return _Fit(False, False, named)
         is_told = self.content - _MAKING <= told
         if self.how and not _LISTS_THINGS.fullmatch(heading):
             # bullets and code may be anything, but right below the heading
-            first = next(one for one in lists_of(passage.text) if one.heading == found.heading)
-            is_asked = found.kind in ("number", "letter") or (is_told and first is found and bool(found.heading))
+            is_asked = found.kind in ("number", "letter") or (is_told and _is_first(passage, found))
             is_asked = is_asked and (found.kind != "code" or is_subject)
             return _Fit(is_asked, is_asked and is_subject and is_told, named)
         if self.things and _LISTS_THINGS.fullmatch(heading):
@@ -260,6 +276,13 @@ def _list_at(passage: Passage, candidate: Candidate) -> ItemList | None:
     return next((one for one in found if one.lead <= candidate.start and candidate.end <= one.end), None)
 
 
+def _is_first(passage: Passage, found: ItemList) -> bool:
+    """Return whether a list is the first one below its heading, which is in the same passage."""
+    first = next(one for one in lists_of(passage.text) if one.heading == found.heading)
+    heading = innermost(passage)
+    return first is found and (bool(found.heading) or (heading != "" and passage.text.lstrip().startswith(heading)))
+
+
 def _is_named(candidate: Candidate) -> bool:
     return candidate.joined and candidate.defines >= _NAMED
 
@@ -268,10 +291,10 @@ def _lies_in(candidate: Candidate, passage: int, whole: _Whole) -> bool:
     return candidate.passage == passage and whole.lead <= candidate.start and candidate.end <= whole.end
 
 
-def _headings(passage: Passage, heading: str) -> list[str]:
+def _headings(passage: Passage, found: ItemList) -> list[str]:
     """Return the title and the headings above a list, the innermost one last."""
-    parts = [passage.title, *str(passage.metadata.get("section", "")).split(" > ")]
-    return [*dict.fromkeys(part for part in [*parts, heading] if part)]
+    parts = [passage.title, *str(passage.metadata.get("section") or "").split(" > "), *found.headings]
+    return [*dict.fromkeys(part for part in reversed(parts) if part)][::-1]
 
 
 def _stems(text: str) -> frozenset[int]:
