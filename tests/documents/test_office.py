@@ -257,7 +257,7 @@ def test_automatic_numbers_are_text_and_numbered_headings_are_headings() -> None
     assert headings(document) == [(1, "Article I. Term"), (1, "Article II. Rent"), (1, "Rates")]
     assert [line for line in document.text.split("\n") if line] == [
         "Article I. Term", "1.1 It begins in May.", "1.3 It ends in June.", "Article II. Rent", "2.1 It is due:",
-        "(a) in summer;", "(b) in winter.", "(aa) elsewhere.", "Keys", "Unknown", "Rates",
+        "(a) in summer;", "(b) in winter.", "(aa) elsewhere.", "- Keys", "Unknown", "Rates",
     ]  # fmt: skip
 
 

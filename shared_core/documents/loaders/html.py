@@ -30,6 +30,7 @@ from shared_core.documents.loaders.extracted import (
     one_line,
     without_surrogates,
 )
+from shared_core.documents.loaders.html_marks import LISTS, ItemMarks
 from shared_core.documents.loaders.html_zones import Zones, zone_kind
 from shared_core.documents.loaders.limits import CHUNK, Budget, too_much
 from shared_core.documents.loaders.named_rows import CELLS, Table, flatten_cell
@@ -237,6 +238,7 @@ class _PageReader:
         self._after_term = False  # the text written last is the term of a definition list
         self._defined: list[list[tuple[str, int, int]]] = []  # of each open list, its terms and definitions as runs
         self._tables: list[Table] = []
+        self._marks = ItemMarks()
 
     # --- called by the parser --------------------------------------------------------------------------------------
 
@@ -331,6 +333,10 @@ class _PageReader:
             element.gap = self._gap
             if self._tables:
                 self._tables[-1].start_cell(tag, attributes, len(self.runs))
+        elif tag in LISTS:
+            self._marks.enter(tag, attributes)
+        elif tag == "li":
+            self._marks.begin(attributes)
         elif tag == "dl":
             self._lists += 1
             self._defined.append([])
@@ -367,6 +373,10 @@ class _PageReader:
                 self._gap = element.gap
             if self._tables:
                 self._tables[-1].end_cell(len(self.runs))
+        elif tag in LISTS:
+            self._marks.leave()
+        elif tag == "li":
+            self._marks.end()
         elif tag == "table" and self._tables:
             table = self._tables.pop()
             if self._tables and len(table.rows) > 1:
@@ -429,6 +439,9 @@ class _PageReader:
             self._gap, self._after_term = LINE_GAP, False
         if self._gap == 0 and self.runs and not self._preformatted:
             self._gap = self._gap_of_item(text)
+        # office files have their own numbers, and no bullets: each line of a slide has one
+        if not (self._level or self._preformatted or self._spaces or self._tables):
+            text = self._marks.write(text)
         link = self._links[-1] if self._links else None
         heading, pre = self._headings if self._level else 0, self._preformatted > 0
         self.runs.append(TextRun(self._gap, text, self._zones.current, link, self._level, heading, pre, self._closes))

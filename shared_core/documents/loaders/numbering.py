@@ -116,14 +116,15 @@ class WordNumbers:
             self._styles[name] = list_, next(own, to_int(level))
 
     def next(self, paragraph: Element) -> str | None:
-        """Count a paragraph and return its number; ``None`` if it has none, or a bullet."""
+        """Count a paragraph and return its number, "-" for a bullet; ``None`` if it has neither."""
         list_, level = self._styles.get(_value(paragraph, "pPr/{*}pStyle"), ("", 0))
         list_ = _value(paragraph, "pPr/{*}numPr/{*}numId") or list_
         level = to_int(_value(paragraph, "pPr/{*}numPr/{*}ilvl"), level)
         counted, levels = self._lists.get(list_, ("", {}))
         if not list_ or paragraph.find("{*}pPr/{*}rPr/{*}del") is not None:
             return None
-        return self._counters.next(counted, levels, level)
+        number = self._counters.next(counted, levels, level)
+        return "-" if number is None and level in levels else number  # of the formats only a bullet has no number
 
 
 def _levels(element: Element) -> Iterator[tuple[int, Level]]:
