@@ -24,6 +24,7 @@ _OF_WHAT = re.compile(
 _STATES_DEFAULT = re.compile(r"\bdefaults?(?: value)?(?: is| are| to|[*_`]*:)|\bby default\b", re.IGNORECASE)
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[_.]")
 _PROGRAM = re.compile(r"[A-Za-z]\w*[_.]\w+|[A-Z][A-Z\d]{3,}|[a-z]+[A-Z]\w*|-{1,2}[a-z][\w-]*")
+_BLOCK = re.compile(r"\n[ \t]*\n|^(?=[ \t]*[-*+•][ \t])", re.MULTILINE)
 _GENERIC = frozenset(
     map(stem, ("default", "value", "setting", "option", "parameter", "configuration", "number", "used"))
 )
@@ -92,7 +93,10 @@ def of_defaults_asked(asked: Asked, entries: Sequence[Entry], kept: Sequence[int
                 found.append(_Stated(i, name, entries[i].place))
     own = _best(found, question.what)
     if len({one.place for one in own}) != 1:
-        return [*kept], {i: 1 for i in kept if _says(entries[i].text, what)}
+        if said := [i for i in kept if _says(entries[i].text, what)]:
+            return [*kept], dict.fromkeys(said, 1)
+        described = _described(question, entries, stating)
+        return [i for i in kept if not described or i in described or i not in stating], dict.fromkeys(described, 1)
     numbers = [one.number for one in own]
     title = innermost(entries[numbers[0]].passage)
     texts = ((i, entries[i].text) for i in kept)
@@ -131,6 +135,23 @@ def _says(sentence: str, what: str) -> bool:
     name = re.escape(what.strip())
     found = rf"\b(?:is|are) the default {name}\b|\bdefault {name} (?:is|are)\b|\b{name} defaults to\b"
     return bool(name) and not sentence.rstrip().endswith(":") and re.search(found, sentence, re.IGNORECASE) is not None
+
+
+def _described(question: _Asked, entries: Sequence[Entry], stating: Sequence[int]) -> list[int]:
+    """Return the statement of the default of what is described in the words of the question right before it, if any.
+
+    "`mode`: The permissions of the socket. Defaults to `666`": in the same item of a list, or in the same paragraph.
+    Headings may have some of the words. Of several the one with most of them, then the shortest.
+    """
+    held: dict[int, tuple[int, int]] = {}
+    for i in stating:
+        passage, c = entries[i].passage, entries[i].candidate
+        *_, begin = (0, *(m.end() for m in _BLOCK.finditer(passage.text, 0, c.start)))
+        block = _content(passage.text[begin : c.end]).keys() & question.words.keys()
+        headings = _content(f"{above(passage)}\n{source_of(passage)}").keys()
+        if len(block) > 1 and question.words.keys() <= block | headings:
+            held[i] = len(block), begin - c.end
+    return [max(held, key=held.__getitem__)] if held else []
 
 
 def _has_name(text: str, heading: str) -> bool:

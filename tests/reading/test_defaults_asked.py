@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shared_core.types import Passage
-from tests.reading.asking import chance, quotes
+from tests.reading.asking import chance, quotes, read
 
 
 def entry(name: str, text: str, source: str = "winch.rst", above: str = "Settings") -> Passage:
@@ -74,3 +74,25 @@ def test_a_sentence_that_says_the_default_is_sure() -> None:
 )
 def test_the_default_of_a_setting_is_not_what_it_does(question: str) -> None:
     assert quotes(question, *SETTINGS)[0] == "By default, only the first jam is logged."
+
+
+SOCKET = Passage(
+    "socket",
+    "Socket support:\n\n"
+    "* `path`: A path for the UNIX socket, in a folder with read and write permissions that exists. Defaults to `None`.\n"
+    "* `mode`: The file permissions of the UNIX socket. Defaults to `666`.\n"
+    "* `backlog`: Connections that wait. Defaults to 50.",
+    "Tidewater",
+    {"section": "Listeners", "source": "config.md"},
+)
+
+
+def test_what_is_described_before_its_default_is_found() -> None:
+    first = read("What are the default permissions of the UNIX socket?", SOCKET).readings[0]
+    assert first.quote.text == "Defaults to `666`."
+    assert (first.probability or 0) > 0.5
+
+
+def test_a_default_of_something_else_is_not_taken_for_it() -> None:
+    assert chance("What are the default permissions of the log file?", SOCKET) < 0.5
+    assert chance("What is the default owner of the UNIX socket?", SOCKET) < 0.5
