@@ -79,7 +79,7 @@ def test_the_default_of_a_setting_is_not_what_it_does(question: str) -> None:
 SOCKET = Passage(
     "socket",
     "Socket support:\n\n"
-    "* `path`: A path for the UNIX socket, in a folder with read and write permissions that exists. Defaults to `None`.\n"
+    "* `path`: A path for the UNIX socket, in a folder with write permissions. Defaults to `None`.\n"
     "* `mode`: The file permissions of the UNIX socket. Defaults to `666`.\n"
     "* `backlog`: Connections that wait. Defaults to 50.",
     "Tidewater",
