@@ -25,6 +25,9 @@ _STATES_DEFAULT = re.compile(r"\bdefaults?(?: value)?(?: is| are| to|[*_`]*:)|\b
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[_.]")
 _PROGRAM = re.compile(r"[A-Za-z]\w*[_.]\w+|[A-Z][A-Z\d]{3,}|[a-z]+[A-Z]\w*|-{1,2}[a-z][\w-]*")
 _BLOCK = re.compile(r"\n[ \t]*\n|^(?=[ \t]*[-*+•][ \t])", re.MULTILINE)
+_NEAR = 300
+"""Characters of a description before its default at most."""
+_ASKS_WHAT = re.compile(r"\b(?:what|which|how)\b", re.IGNORECASE)
 _GENERIC = frozenset(
     map(stem, ("default", "value", "setting", "option", "parameter", "configuration", "number", "used"))
 )
@@ -95,7 +98,7 @@ def of_defaults_asked(asked: Asked, entries: Sequence[Entry], kept: Sequence[int
     if len({one.place for one in own}) != 1:
         if said := [i for i in kept if _says(entries[i].text, what)]:
             return [*kept], dict.fromkeys(said, 1)
-        described = _described(question, entries, stating)
+        described = _described(question, entries, stating) if _ASKS_WHAT.search(asked.text) else []
         return [i for i in kept if not described or i in described or i not in stating], dict.fromkeys(described, 1)
     numbers = [one.number for one in own]
     title = innermost(entries[numbers[0]].passage)
@@ -149,7 +152,8 @@ def _described(question: _Asked, entries: Sequence[Entry], stating: Sequence[int
         *_, begin = (0, *(m.end() for m in _BLOCK.finditer(passage.text, 0, c.start)))
         block = _content(passage.text[begin : c.end]).keys() & question.words.keys()
         headings = _content(f"{above(passage)}\n{source_of(passage)}").keys()
-        if len(block) > 1 and question.words.keys() <= block | headings:
+        near = c.start - begin <= _NEAR
+        if near and len(block) > 1 and question.words.keys() <= block | headings:
             held[i] = len(block), begin - c.end
     return [max(held, key=held.__getitem__)] if held else []
 
