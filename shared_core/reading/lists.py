@@ -35,13 +35,19 @@ _ASKS_LIST = re.compile(
 )
 _ASKS_THINGS = re.compile(rf"\bwhat (?:will|{_ACTS}) (?:i|we|you|one|they) need\b(?! to do\b)", re.IGNORECASE)
 _THINGS = r"(?:ingredients?|requirements?|prerequisites?|materials?|equipment|tools?|supplies|what you(?:['’]ll)? need)"
+_PLATFORM = (
+    "(?:web|desktop|mobile|browser|app|windows|mac(?: ?os)?(?: x)?|os x|linux|unix|android|ios|iphone|ipad|debian"
+    "|ubuntu|fedora|command[ -]line|terminal|cli|gui)"
+)
 _LISTS_THINGS = re.compile(rf"\W*{_THINGS}\W*", re.IGNORECASE)
 _GENERIC = re.compile(
     r"\W*(?:directions?|instructions?|steps?|procedures?|methods?|preparation|process|how[ -]to|what to do"
-    rf"|{_THINGS})\W*",
+    rf"|{_THINGS}|(?:{_PLATFORM})(?:(?: ?[/,&+] ?| and | or | ){_PLATFORM})*)\W*",
     re.IGNORECASE,
 )
-"""A heading that does not name what its list is of or for."""
+"""A heading that does not name what its list is of or for: "Directions", "Web/Desktop"."""
+_PURPOSE = re.compile(r"(?:^|[.!?]\s+)To (?P<purpose>[^.:,\n]{3,80})(?:,[^.:\n]{0,80})?:\s*\Z")
+"""A lead-in that says what its list is for: "To unpin a message:"."""
 _LIGHT = {*stems_of("make made prepare get need use want steps procedure process instructions way").tolist()}
 """Words that a heading seldom repeats."""
 _MAKING = {*stems_of("cook bake brew fry roast build assemble create produce").tolist()}
@@ -231,8 +237,10 @@ class _Request:
         """Compare the question with what stands above a list."""
         heading = found.heading or innermost(passage)
         subjects = [part for part in _headings(passage, found) if not _GENERIC.fullmatch(part)]
-        subject = _stems(subjects[-1]) if subjects else frozenset()
-        named = _stems(passage.text[found.lead : found.start]) | _stems(heading)
+        lead = passage.text[found.lead : found.start]
+        purpose = _PURPOSE.search(lead)
+        subject = _stems(purpose["purpose"] if purpose else subjects[-1] if subjects else "") - _LIGHT
+        named = _stems(lead) | _stems(heading)
         named |= subject if _GENERIC.fullmatch(heading) else frozenset()
         told = named | _stems("\n".join([above(passage), source_of(passage), *found.headings]))
         is_subject = bool(subject) and subject <= self.content

@@ -145,6 +145,23 @@ def test_a_list_for_something_else_is_no_answer(engine: SelfReflectEngine, quest
     assert engine.answer(question).abstained
 
 
+PINS = Passage(
+    "pins",
+    "Web/Desktop\n\n1. Hover over the message that you want to pin.\n2. Select More, then Pin.\n\n"
+    "To unpin a message:\n\n1. Hover over it.\n2. Select More, then Unpin.",
+    "Messages",
+    {"section": "Messages > Pin messages > Web/Desktop", "source": "pins.md"},
+)
+
+
+def test_a_heading_may_name_a_platform_and_a_lead_in_what_its_list_is_for() -> None:
+    pin, unpin = read("How do I pin a message?", PINS).readings[0], read("How do I unpin a message?", PINS).readings[0]
+    assert pin.quote.text.endswith("then Pin.")
+    assert unpin.quote.text.endswith("then Unpin.")
+    assert min(pin.probability or 0, unpin.probability or 0) > 0.8
+    assert (read("How do I print a message?", PINS).readings[0].probability or 0) < 0.5
+
+
 def test_an_exact_title_comes_before_one_that_says_more() -> None:
     def recipe(name: str, step: str) -> Passage:
         return Passage(name, f"## Directions\n\n1. Mix.\n2. {step}.", name, {"section": "Directions", "source": name})
