@@ -19,7 +19,7 @@ _ITEM = re.compile(
 _HEADING = re.compile(r"(?P<level>#{1,6})[ \t]+(?P<title>.+)")
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})")
 _LEAST = 2
-"""Items of a list at least; one that begins with "9." goes on from another text."""
+"""Items of a list at least; one that begins with "9." goes on from another text, one at the end goes on in another."""
 
 Kind = Literal["number", "letter", "bullet", "code"]
 
@@ -137,11 +137,11 @@ def _lists(text: str) -> Iterator[ItemList]:
             elif blank or paragraph < 0:
                 paragraph = begin
         blank = False
-    yield from _closed(now)
+    yield from _closed(now, at_end=True)
 
 
-def _closed(now: _Open | None) -> Iterator[ItemList]:
-    if now is not None and (now.items >= _LEAST or (now.found.kind == "number" and now.found.first > 1)):
+def _closed(now: _Open | None, *, at_end: bool = False) -> Iterator[ItemList]:
+    if now is not None and (now.items >= _LEAST or (now.found.kind == "number" and (now.found.first > 1 or at_end))):
         yield now.found
 
 

@@ -31,7 +31,8 @@ _ASKS_WHAT_WAS_SAID = re.compile(
     re.IGNORECASE,
 )
 _REFERS = re.compile(
-    r"[\s>*_(-]*(?:(?:for|to|if|as)\b[^.;\n]{1,120},\s+)?(?:please\s+)?(?:see|refer to)\s"
+    r"[\s>*_(-]*(?:(?:for|to|if|as)\b[^.;\n]{1,120},\s+)?(?:please\s+)?"
+    r"(?:see|refer to|(?:learn|read|find out) (?:more|how|about))\s"
     r"(?=[^;]*(?:\]\(|https?:|\w\(\d\w?\)"
     r"|\b(?:section|chapter|page|appendix|documentation|docs|manual|guide|readme|website|faq|below|above)\b))[^;]{3,300}",
     re.IGNORECASE,

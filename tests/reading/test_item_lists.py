@@ -61,14 +61,15 @@ def test_the_paragraph_above_leads_in() -> None:
 @pytest.mark.parametrize(
     ("text", "kinds"),
     [
-        ("1. Only one.", []),
+        ("1. Only one.\n\nText.", []),
+        ("Text.\n\n1. Goes on elsewhere.", ["number"]),
         ("9. Goes on.\n10. Ends.", ["number"]),
         ("9. Goes on from elsewhere.", ["number"]),
         ("1. One.\n1. Two.\n1. Three.", ["number"]),
         ("1. One.\n5. Five.", ["number"]),  # another list that begins with "5."
         ("a) First\nb) Second", ["letter"]),
         ("Step 1: Press.\nStep 2: Wait.", ["number"]),
-        ("- a dash\n1. a number", []),
+        ("- a dash\n1. a number\n\nText.", []),
         ("No list. 1. Is here.", []),
         ("- one\n\nText.\n\n- two", []),
         ("```\n1. code\n2. code\n```", ["code"]),

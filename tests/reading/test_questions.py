@@ -100,6 +100,8 @@ def test_links_below_further_reading_only_refer() -> None:
     talk = "* Talk: [Rate limiting in the app](https://example.org/talk)"
     assert only_refers(talk, "What is the rate limit?", "Further reading")
     assert only_refers(talk, "What is the rate limit?", "8. See also:")
+    assert only_refers("Learn how to make rooms by visiting the rooms documentation.", "How do I make a room?")
+    assert not only_refers("Learn how to make rooms from Ann Orde.", "How do I make a room?")
     assert not only_refers(talk, "What is the rate limit?", "Limits")
     assert not only_refers(talk, "Where can I read more about it?", "Further reading")
     assert not only_refers("The limit is 5 a minute.", "What is the rate limit?", "References")
