@@ -8,11 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
+from shared_core.citation.sentences import split_sentences
 from shared_core.reading.candidates import Candidate, log_sum
 from shared_core.reading.item_lists import ItemList, first_number, lists_of
 from shared_core.reading.rows import above, innermost, source_of, stems_of
@@ -52,6 +54,11 @@ _LIGHT = {*stems_of("make made prepare get need use want steps procedure process
 """Words that a heading seldom repeats."""
 _MAKING = {*stems_of("cook bake brew fry roast build assemble create produce").tolist()}
 """What is done by the steps below a heading that only names what is made: "Apple pie"."""
+_NEXT_STEP = re.compile(
+    r"\W*(?:then|next(?! to)|after(?:wards?| that| this)|finally|lastly|(?:once|when) (?:done|finished|you have|it is))\b",
+    re.IGNORECASE,
+)
+_BLANK_LINE = re.compile(r"\n[ \t]*\n")
 _NAMED = 2
 """How much surer than another definition a list is whose headings name just what is asked."""
 
@@ -113,7 +120,7 @@ def join_lists(
     for i, best in enumerate(candidates):
         if i in taken:
             continue
-        whole = request.whole(passages[best.passage], best)
+        whole = request.whole(passages[best.passage], best) or request.told(passages[best.passage], best)
         if whole is None:
             out.append(best)
             continue
@@ -276,6 +283,33 @@ class _Request:
         if not fit.is_asked or not all_named:
             return None
         return _Whole(start, found.start if fit.is_named else start, found.end, fit.is_named)
+
+    def told(self, passage: Passage, best: Candidate) -> _Whole | None:
+        """Return a sentence on how to do something with the steps before it and after it in its paragraph, if any.
+
+        A step after another begins so: "Then tap Start."
+        """
+        text, start, end = passage.text, best.start, best.end
+        if not self.how or _list_at(passage, best) is not None:
+            return None
+        for before, after in reversed([*pairwise(_sentences(text))]):
+            if after[0] == start and _follows(text, before[1], after):
+                start = before[0]
+        for before, after in pairwise(_sentences(text)):
+            if before[1] == end and _follows(text, before[1], after):
+                end = after[1]
+        is_more = (start, end) != (best.start, best.end) and end - start <= LONGEST_LIST
+        return _Whole(start, start, end, False) if is_more else None
+
+
+def _follows(text: str, end: int, sentence: tuple[int, int]) -> bool:
+    """Return whether a sentence tells the next step after the one that ends there, in the same paragraph."""
+    return not _BLANK_LINE.search(text, end, sentence[0]) and _NEXT_STEP.match(text, *sentence) is not None
+
+
+@lru_cache(maxsize=512)
+def _sentences(text: str) -> tuple[tuple[int, int], ...]:
+    return tuple(split_sentences(text))
 
 
 def _list_at(passage: Passage, candidate: Candidate) -> ItemList | None:

@@ -145,6 +145,21 @@ def test_a_list_for_something_else_is_no_answer(engine: SelfReflectEngine, quest
     assert engine.answer(question).abstained
 
 
+CALLS = Passage(
+    "calls",
+    "Calls are free. To start a call, go to the channel menu. Then tap Start. Finally, wait for others. "
+    "Sound comes from the speaker.\n\nThen came version 2.",
+    "Calls",
+)
+
+
+def test_steps_told_in_sentences_stay_together() -> None:
+    steps = "To start a call, go to the channel menu. Then tap Start. Finally, wait for others."
+    assert quotes("How do I start a call?", CALLS)[0] == steps
+    assert quotes("Where does the sound come from?", CALLS)[0] == "Sound comes from the speaker."
+    assert "Then" not in quotes("What do calls cost?", CALLS)[0]
+
+
 PINS = Passage(
     "pins",
     "Web/Desktop\n\n1. Hover over the message that you want to pin.\n2. Select More, then Pin.\n\n"
