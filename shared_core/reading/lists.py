@@ -55,7 +55,7 @@ _LIGHT = {*stems_of("make made prepare get need use want steps procedure process
 _MAKING = {*stems_of("cook bake brew fry roast build assemble create produce").tolist()}
 """What is done by the steps below a heading that only names what is made: "Apple pie"."""
 _NEXT_STEP = re.compile(
-    r"\W*(?:then|next(?! to)|after(?:wards?| that| this)|finally|lastly|(?:once|when) (?:done|finished|you have|it is))\b",
+    r"\W*(?:then|next(?! to)|after(?:wards?| that| this)|finally|lastly|(?:once|when) (?:done|finished|you have))\b",
     re.IGNORECASE,
 )
 _BLANK_LINE = re.compile(r"\n[ \t]*\n")
