@@ -109,8 +109,8 @@ def join_lists(
         candidates: best first.
 
     Returns:
-        The candidates, with one for each joined list: its score is that of all of them together, its other figures are
-        those of its best one, so that it is at least as sure as that.
+        The candidates, with one for each joined list. Its figures are those of its best item, than which it is no less
+        likely to be right; where its headings name just what is asked, its score is that of all items together.
     """
     request = _Request.of(question, content)
     if request is None:
@@ -157,13 +157,10 @@ def place_parts(
         surest = max((p for i in numbers if (p := chances[i]) is not None), default=None)
         first = min(out.index(i) for i in numbers)
         out = [i for i in out if i not in numbers]
-        starts = {i: _start_of(passages[candidates[i].passage]) for i in numbers}
-        out[first:first] = sorted(numbers, key=lambda i: starts[i] + candidates[i].start)
+        placed = {i: (passages[candidates[i].passage], candidates[i]) for i in numbers}
+        out[first:first] = sorted(numbers, key=lambda i: _order_of(*placed[i]))
         for i, after in pairwise(out[first : first + len(numbers)]):
-            text, following = (passages[candidates[k].passage].text for k in (i, after))
-            candidates[i], candidates[after] = _adjoin(
-                (candidates[i], text), (candidates[after], following), starts[after] - starts[i]
-            )
+            candidates[i], candidates[after] = _adjoin((placed[i][0], candidates[i]), placed[after])
         for i in numbers:
             chances[i] = surest
     return out
@@ -183,26 +180,30 @@ def query_for_rest(passages: Sequence[Passage], best: Candidate) -> str:
     return f"{passage.title} {section}".strip() if goes_on or not begins else ""
 
 
-def _adjoin(one: tuple[Candidate, str], other: tuple[Candidate, str], apart: int) -> tuple[Candidate, Candidate]:
-    """Let the first part end where the second begins, and that begin where the first ends, where passages overlap.
-
-    Args:
-        one, other: each with the text of its passage.
-        apart: code points from the beginning of the one's passage to that of the other's.
-    """
-    (before, text), (after, following) = one, other
-    begin = after.start + apart
+def _adjoin(one: tuple[Passage, Candidate], other: tuple[Passage, Candidate]) -> tuple[Candidate, Candidate]:
+    """Let the first part end where the second begins, and that begin where the first ends, where passages overlap."""
+    (passage, before), (following, after) = one, other
+    starts = _start_of(passage), _start_of(following)
+    if starts[0] is None or starts[1] is None or starts[0] >= starts[1]:
+        return before, after
+    apart = starts[1] - starts[0]
+    begin, end = after.start + apart, before.end - apart
     if before.start < begin < before.end:
-        return replace(before, end=before.start + len(text[before.start : begin].rstrip())), after
-    between = before.end - apart
-    if 0 <= between < after.start and following[between : after.start].strip():
-        return before, replace(after, start=after.start - len(following[between : after.start].lstrip()))
-    return before, after
+        return replace(before, end=before.start + len(passage.text[before.start : begin].rstrip())), after
+    between = following.text[end : after.start] if end >= 0 and not passage.text[before.end :].strip() else ""
+    return before, replace(after, start=after.start - len(between.lstrip()))
 
 
-def _start_of(passage: Passage) -> int:
-    start = passage.metadata.get("start", 0)
-    return start if isinstance(start, int) else 0
+def _start_of(passage: Passage) -> int | None:
+    start = passage.metadata.get("start")
+    return start if isinstance(start, int) else None
+
+
+def _order_of(passage: Passage, candidate: Candidate) -> tuple[int, int]:
+    """Return where a part of a list is in its document; by its first number where that is unknown."""
+    number = first_number(passage.text[candidate.start : candidate.end])
+    start = _start_of(passage)
+    return (number, candidate.start) if start is None else (start + candidate.start, 0)
 
 
 class _Fit(NamedTuple):

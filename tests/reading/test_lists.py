@@ -153,6 +153,18 @@ CALLS = Passage(
 )
 
 
+def test_parts_of_passages_without_offsets_are_put_in_order_and_left_whole() -> None:
+    def part(name: str, text: str) -> Passage:
+        return Passage(name, f"## Weaving a rug\n\n{text}", "Looms", {"source": "looms.md"})
+
+    late = part("b", "Mind your hands.\n\n4. Cut the threads of the rug.\n5. Tie the knots.")
+    early = part("a", "1. Stretch the threads.\n2. Weave the rug.\n3. Press it.")
+    assert quotes("How do I weave a rug?", late, early)[:2] == [
+        "1. Stretch the threads.\n2. Weave the rug.\n3. Press it.",
+        "4. Cut the threads of the rug.\n5. Tie the knots.",
+    ]
+
+
 def test_steps_told_in_sentences_stay_together() -> None:
     steps = "To start a call, go to the channel menu. Then tap Start. Finally, wait for others."
     assert quotes("How do I start a call?", CALLS)[0] == steps
