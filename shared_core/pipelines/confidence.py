@@ -27,10 +27,11 @@ from importlib import resources
 from shared_core.calibration.stack import Stack
 from shared_core.citation.facts import Comparison, compare_claim
 from shared_core.pipelines.competing import ANSWERED_BY, compare, compete, has_rival, named, same_answer, trust_in
+from shared_core.pipelines.contradictions import add_contradiction
 from shared_core.pipelines.decision.decide import DecisionRequest, decide, merge_duplicates
 from shared_core.pipelines.decision.question_run import QuestionRun, try_reader
 from shared_core.pipelines.evidence import cited_spans, known_probability, quote_of, titled, words_only
-from shared_core.pipelines.extractive import add_contradiction, claims_from
+from shared_core.pipelines.extractive import claims_from
 from shared_core.pipelines.support import ask_model, model_method, support, support_method, try_critic
 from shared_core.reading.base import Reading, ReadResult
 from shared_core.runtime.flow import Flow

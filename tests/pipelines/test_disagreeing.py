@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from shared_core import Answer, Passage, SelfReflectEngine, SelfReflectSettings
 from shared_core.errors import SelfReflectError
-from shared_core.pipelines.extractive import add_contradiction, find_contradiction
+from shared_core.pipelines.contradictions import add_contradiction, find_contradiction
 from shared_core.reading.base import Read, Reading, ReadResult
 from shared_core.types import Citation, Claim
 from tests.fakes import Shelf

@@ -1,0 +1,235 @@
+"""Find what contradicts the best quote in other documents: another value, another edition, an older mail."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import re
+from collections.abc import Mapping, Sequence
+
+from shared_core.citation.facts import compare_claim
+from shared_core.citation.facts.tokens import stem
+from shared_core.pipelines.evidence import quoted_places, titled
+from shared_core.reading.disagreements import (
+    Said,
+    agree_where_asked,
+    answer_otherwise,
+    is_newer_edition,
+    kinds_apart,
+    narrowed_apart,
+    only_one_holds,
+    tells_another,
+    tells_change,
+    tells_of_two_times,
+)
+from shared_core.types import Claim, Passage
+
+_LOG = logging.getLogger(__name__)
+
+_SHARE, _LEAST = 0.1, 0.1
+"""Probability that the less probable quote must have: of the other's, and in any case. What hardly answers at all may
+differ in anything."""
+_LIKELY = 0.2  # of the surer one's probability: what a quote in other words needs to contradict it
+
+_WORD = re.compile(r"\b(?!(?:wh(?:at|en|ere|ich|ose)|does|have|were|with|from|th(?:at|is|ere)|many|much)\b)\w{4,}")
+_NAMES = re.compile(r"(?<=\s)\w{3,}")  # where they have a capital; a question's first word has one anyway
+_OLDER_MAIL = re.compile(
+    r"On\b.*\bwrote:|-{3,} ?(?:Original|Forwarded) message ?-{3,}|From:.*\b(?:Sent|Date):.*", re.IGNORECASE
+)
+"""The heading of a section that holds an older mail within a newer one."""
+
+
+def add_contradiction(
+    claims: Sequence[Claim], quotes: Sequence[Claim], passages: Sequence[Passage], question: str
+) -> tuple[list[Claim], tuple[int, int] | None]:
+    """Add to the claims the quote that contradicts one of them.
+
+    Args:
+        quotes: the reader's best quotes as claims, with support and short answer.
+
+    Returns:
+        The claims, with one or two quotes more where documents contradict each other, and the numbers of the two that
+        do, neighbours, the surer first; ``None`` if none do. At most one of the two can be right, which lowers both;
+        but what a mail says comes before what the older mail below it said, and what was changed before what it was,
+        and is as sure as that was.
+    """
+    pair = find_contradiction(quotes, passages, question)
+    if pair is None:
+        return list(claims), None
+    out = list(claims)
+    numbers = []
+    for quote in pair:
+        # Already claimed: the surest claim that shows this quote takes part, in place of a copy of it.
+        same = [i for i, c in enumerate(out) if quoted_places(c) & quoted_places(quote)]
+        if not same:
+            out.append(quote)
+        numbers.append(max(same, key=lambda i: out[i].support or 0.0) if same else len(out) - 1)
+    first, second = sorted(numbers, key=lambda i: -(out[i].support or 0.0))
+    if first == second:  # one claim that cites both
+        return list(claims), None
+    one, other = _weighed(out[first], out[second], {p.id: p for p in passages}, question)
+    out[first] = one
+    del out[second]
+    first -= second < first  # the deletion before it moves it up by one
+    return [*out[: first + 1], other, *out[first + 1 :]], (first, first + 1)
+
+
+def _weighed(one: Claim, other: Claim, passages: Mapping[str, Passage], question: str) -> tuple[Claim, Claim]:
+    """Return two claims of which at most one is right, the one that holds first, with their supports."""
+    for old, new in ((one, other), (other, one)):
+        if tells_of_two_times(question, _said(new), _said(old)) and _is_of_newer_edition(new, old, passages):
+            # Each took from the other's probability when they were read; that either answers is what the newer one has.
+            sure = 1 - (1 - (one.support or 0.0)) * (1 - (other.support or 0.0))
+            left = (old.support or 0.0) * (1 - sure)
+            return dataclasses.replace(new, support=sure), dataclasses.replace(old, support=left)
+        if _is_superseded(old, new, passages) or tells_change(question, _said(new), _said(old)):
+            sure, less = one.support or 0.0, other.support or 0.0
+            return dataclasses.replace(new, support=sure), dataclasses.replace(old, support=less * (1 - sure))
+    return _exclusive(one, other)
+
+
+def _exclusive(one: Claim, other: Claim) -> tuple[Claim, Claim]:
+    """Lower the supports a and b of two claims of which at most one is right: to a(1 - b) / (1 - ab), and so for b."""
+    # P(A, not B | not both), with A and B independent but for that; the rest is that neither is right.
+    a, b = one.support or 0.0, other.support or 0.0
+    either = 1 - a * b
+    if either <= 0:  # both certain: 0 / 0, and nothing prefers one of them
+        return dataclasses.replace(one, support=0.5), dataclasses.replace(other, support=0.5)
+    lowered = a * (1 - b) / either, b * (1 - a) / either
+    return dataclasses.replace(one, support=lowered[0]), dataclasses.replace(other, support=lowered[1])
+
+
+def _said(claim: Claim, titles: Mapping[str, str] | None = None) -> Said:
+    above = " ".join((titles or {}).get(place[0], "") for place in quoted_places(claim))
+    return Said(claim.text, claim.short_answer or "", above)
+
+
+def _is_of_newer_edition(new: Claim, old: Claim, passages: Mapping[str, Passage]) -> bool:
+    """Return whether all that one claim quotes is of newer editions of the documents that another one quotes."""
+    mine, theirs = ([passages[s[0]] for s in quoted_places(c) if s[0] in passages] for c in (new, old))
+    pairs = [(_names(a), _names(b)) for a in mine for b in theirs]
+    return bool(pairs) and all(is_newer_edition(a, b) for a, b in pairs)
+
+
+def _names(passage: Passage) -> tuple[str, str, str]:
+    source = str(passage.metadata.get("source", ""))
+    return passage.title, re.split(r"[/\\]", source)[-1], source
+
+
+def _is_superseded(one: Claim, other: Claim, passages: Mapping[str, Passage]) -> bool:
+    """Return whether a mail that ``other`` quotes repeats ``one`` as part of an older mail."""
+    old, new = ([passages[s[0]].metadata for s in quoted_places(c) if s[0] in passages] for c in (one, other))
+    newer = {m.get("source") for m in new if not _is_of_older_mail(m)}
+    return any(_is_of_older_mail(m) and m.get("source") in newer for m in old)
+
+
+def _is_of_older_mail(metadata: Mapping[str, object]) -> bool:
+    return _OLDER_MAIL.fullmatch(str(metadata.get("section", "")).rpartition(" > ")[2]) is not None
+
+
+def find_contradiction(
+    quotes: Sequence[Claim], passages: Sequence[Passage], question: str
+) -> tuple[Claim, Claim] | None:
+    """Return the surest quote and the first of the others that contradicts it from another passage.
+
+    What the newest edition of the same document says comes before those.
+    """
+    by_id = {p.id: p for p in passages}
+    titles = {p.id: p.title for p in passages}
+    ranked = sorted((c for c in quotes if c.support and c.citations), key=lambda c: -(c.support or 0.0))
+    newest = _newest_edition(ranked, by_id, question)
+    if newest is not None:
+        return ranked[0], newest
+    for other in ranked[1:]:
+        first = ranked[0]
+        if (other.support or 0.0) < max(_SHARE * (first.support or 0.0), _LEAST):
+            return None  # sorted: all further ones are less probable still
+        # Passages contradict each other; two sentences of one passage may be before and after, rule and exception.
+        apart = {s[0] for s in quoted_places(first)}.isdisjoint(s[0] for s in quoted_places(other))
+        if apart and _disagree(first, other, question, titles):
+            places = [[by_id[s[0]] for s in quoted_places(c) if s[0] in by_id] for c in (first, other)]
+            if any(
+                _about_another(a, b, question) or _lacks_names(first, b, question) for a in places[0] for b in places[1]
+            ):
+                continue
+            return first, other
+    return None
+
+
+def _newest_edition(ranked: Sequence[Claim], passages: Mapping[str, Passage], question: str) -> Claim | None:
+    """Return the quote of the newest edition of the surest quote's document; of the edition before, if that is it."""
+    if not ranked:
+        return None
+    first, *others = ranked
+    least = max(_SHARE * (first.support or 0.0), _LEAST)
+    told = [c for c in others if (c.support or 0.0) >= least and tells_of_two_times(question, _said(first), _said(c))]
+    newer = [c for c in told if _is_of_newer_edition(c, first, passages)]
+    for quote in newer:
+        if not any(_is_of_newer_edition(c, quote, passages) for c in newer):
+            return quote
+    return next((c for c in told if _is_of_newer_edition(first, c, passages)), None)
+
+
+def _lacks_names(claim: Claim, other: Passage, question: str) -> bool:
+    """Return whether a quote has all names of the question, and another passage none: the mill is not the museum."""
+    names = {word.casefold() for word in _NAMES.findall(question) if word[0].isupper()}
+    said, elsewhere = (
+        {w.casefold() for w in re.findall(r"\w+", text)} for text in (claim.text, f"{titled(other)} {other.metadata}")
+    )
+    return bool(names) and names <= said and names.isdisjoint(elsewhere)
+
+
+def _about_another(one: Passage, other: Passage, question: str) -> bool:
+    """Return whether a heading of either names something of the question that the other does not speak of.
+
+    The oven of another recipe may be hotter.
+    """
+    asked = {stem(w) for w in _WORD.findall(question.casefold())}
+    headings = [f"{p.title} {p.metadata.get('section', '')}".casefold() for p in (one, other)]
+    named = [{stem(w) for w in _WORD.findall(heading)} & asked for heading in headings]
+    spoken = [
+        {stem(w) for w in _WORD.findall(f"{heading} {p.text.casefold()}")} for heading, p in zip(headings, (one, other))
+    ]
+    return bool(named[0] - spoken[1] or named[1] - spoken[0]) or kinds_apart(question, *headings)
+
+
+def _disagree(one: Claim, other: Claim, question: str, titles: dict[str, str]) -> bool:
+    """Return whether one of two quotes refutes the other, or both answer otherwise in words of their own."""
+    sides = [_said(one, titles), _said(other, titles)]
+    if agree_where_asked(question, *sides) or only_one_holds(question, *sides):
+        return False
+    narrowed = narrowed_apart(question, *sides)
+    if any(_refutes(a, b, question, titles, narrowed) for a, b in ((one, other), (other, one))):
+        return True
+    likely = (other.support or 0.0) >= _LIKELY * (one.support or 0.0)
+    changed = tells_change(question, *sides) or tells_change(question, *reversed(sides))
+    return likely and (changed or answer_otherwise(question, *sides))
+
+
+def _refutes(one: Claim, other: Claim, question: str, titles: dict[str, str], narrowed: bool) -> bool:
+    """Return whether ``one`` refutes ``other``, and no longer does once one fact or the answers are exchanged.
+
+    Args:
+        narrowed: one of them speaks of a part or a case only, and so says nothing of the whole but by a negation.
+    """
+    if tells_another(one.text, other.text):
+        return False
+    context = "\n".join([question, *(titles.get(s[0], "") for s in quoted_places(one))])
+    found = compare_claim(other.text, one.text, context)
+    if not found.refuted:
+        return False
+    (fact, *more) = found.mismatches
+    if narrowed and fact.kind != "negation":
+        return False
+    # A fact that the question names says which thing is meant ("the 1911 dam"); it is not what was asked.
+    if not more and fact.kind != "addition" and not _holds(question, fact.claimed):
+        return True
+    mine, theirs = one.short_answer, other.short_answer
+    if not mine or not theirs or _holds(mine, theirs) or _holds(theirs, mine):  # one is more exact
+        return False
+    return compare_claim(other.text.replace(theirs, mine), one.text, context).agrees
+
+
+def _holds(text: str, part: str) -> bool:
+    # Not \b: an answer may begin or end with a sign ("$5", "C++"), where \b would want a letter beside it.
+    return re.search(rf"(?<!\w){re.escape(part.casefold())}(?!\w)", text.casefold()) is not None

@@ -1,0 +1,81 @@
+"""Tell what of a passage states something and can be quoted from headings, rules, fences and what leads in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from shared_core.reading.candidates import Candidate
+from shared_core.reading.questions import is_titled
+from shared_core.support.options import entry_at
+from shared_core.types import Passage
+
+# Files in which a line that begins with # is a comment, whatever it says.
+_COMMENTED = re.compile(
+    r"(?:\.(?:py|pyi|sh|bash|zsh|fish|rb|pl|pm|r|jl|exs?|ya?ml|toml|ini|cfg|conf|properties|tf|mk|cmake|ps1|dockerfile)"
+    r"|(?:\A|/)(?:make|docker|gem|rake)file)\Z",
+    re.IGNORECASE,
+)
+# A directive of reStructuredText that states nothing, or the two dots of a comment.
+_DIRECTIVE = re.compile(r"\.\.(?:[ \t]+(?!version|deprecated)[\w:+-]+::(?:[ \t]+\S+)?)?")
+_NUMBER = re.compile(r"[\W_]*(?:\d{1,3}\.)*\d{1,3}[.)][\W_]*")  # of an item: "2.1.", "* **3)**"
+_ASKED_LINE = re.compile(
+    r"[ \t>*_#]*(?:Q|Question(?:[ \t]\d{1,3})?)[*_]*[:.](?!.*\bA(?:nswer)?[*_]*[:.])", re.IGNORECASE
+)
+_BARE = re.compile(r"(?:A: )?(?:yes(?: and yes)?|no(?:, sorry)?|sure|of course|certainly)[.!]", re.IGNORECASE)
+_LEADS_IN = re.compile(r"[^:]{1,300}:[ \t*_`\"”)]*|(?:(?:or|then|and) )?(?:use|run|type|enter|try)[.,]?", re.IGNORECASE)
+_FENCE = re.compile(r"(?:`{3,}|~{3,})[^\n`]*(?:\n\s*|\Z)")
+_UNDERLINE = re.compile(r"(?<=\S)[ \t]*\r?\n[ \t]*([=~^\"'`+*#-])\1{2,}$")
+_ELSEWHERE = re.compile(  # "os: ${{ matrix.os }}": the value of a setting is given in another place
+    r"(?:[^\n:]*:\s*\n\s*)*+[^\n:]+:\s*[\"']?(?:\$\{\{\s*(?:matrix|inputs|env|vars|needs|steps)\.|\{\{-?\s*\.Values\.)[^{}\n]*\}\}[\"']?"
+)
+_RECORD = re.compile(r"(?:[^\n:]{1,80}+:(?:[ \t][^\n]*)?(?:\n|\Z)){3,}")
+_LONGEST_RECORD = 900
+_CELL = r":?-+:?[ \t]*"
+_RULE = rf"(?=[^\n|]*\|)[ \t]*(?:\|[ \t]*)?{_CELL}(?:\|[ \t]*{_CELL})*(?:\|[ \t]*)?"
+_TABLE_RULE = re.compile(rf"[ \t]*\n{_RULE}$", re.MULTILINE)
+
+
+def quotable(text: str, sentences: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Join a bare yes or no with the sentence behind it, which says of what; leave out rules and fences."""
+    out: list[tuple[int, int]] = []
+    for start, end in sentences:
+        before = text[out[-1][0] : out[-1][1]] if out else ""
+        if _BARE.fullmatch(before) and "\n\n" not in text[out[-1][1] : start]:
+            start = out.pop()[0]
+        fence = _FENCE.match(text, start, end)
+        start = fence.end() if fence else start
+        rule = _UNDERLINE.search(text, start, end)  # below a title
+        end = rule.start() if rule else end
+        if start < end:
+            out.append((start, end))
+    return out
+
+
+def is_record(passage: Passage) -> bool:
+    """Whether a passage is a row of a table with a line for each cell, as LangChain's CSVLoader writes it."""
+    text = passage.text
+    return "row" in passage.metadata and len(text) <= _LONGEST_RECORD and _RECORD.fullmatch(text.strip()) is not None
+
+
+def is_heading(candidate: Candidate, text: str, passage: Passage) -> bool:
+    """Whether ``text`` states nothing: a heading, an item's number, a defined term, a table's head or rule, a question.
+
+    Neither does what leads in something else: "Ordering options:", "You need the following:".
+    """
+    if _TABLE_RULE.match(passage.text, candidate.end) or re.fullmatch(_RULE, text):
+        return True
+    if is_titled(text) and not _COMMENTED.search(str(passage.metadata.get("source", ""))):
+        return True
+    if _ELSEWHERE.fullmatch(text) or _DIRECTIVE.fullmatch(text) or (len(text) < 30 and _NUMBER.fullmatch(text)):
+        return True
+    line = passage.text[passage.text.rfind("\n", 0, candidate.start) + 1 : candidate.end]
+    if _ASKED_LINE.match(line):
+        return True
+    if _LEADS_IN.fullmatch(text) and not entry_at(passage.text, candidate.start)[1]:  # "-l  List in the long format:"
+        return True
+    above = str(passage.metadata.get("section", "")).split(" > ")
+    lines = text.splitlines()
+    if all(line.startswith("-") for line in lines):
+        text = lines[-1]  # of several options with one definition, the last one heads it
+    return " ".join(text.strip("#*= \t").split()) in above
