@@ -130,7 +130,7 @@ def main() -> None:
         if verdict in ("right", "wrong", "part"):
             sure.append(answer.claims[0].support or 0.0)
     print(f"{len(found)} lists; " + ", ".join(f"{name} {number}" for name, number in counts.items()))
-    print(f"mean support of what is shown: {sum(sure) / max(1, len(sure)):.3f}")
+    print(f"mean support of the quotes: {sum(sure) / max(1, len(sure)):.3f}")
     write_figures({name: float(number) for name, number in counts.items()}, given.json)
 
 
