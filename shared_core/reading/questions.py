@@ -43,9 +43,9 @@ _ASKS_WHERE = re.compile(
     re.IGNORECASE,
 )
 # Definitions of links, as Markdown and reStructuredText have them beside the text: "[docs]: ../docs.md", ".. _top:".
-_LINK_DEFINITIONS = re.compile(
-    r"(?:[ \t>]*(?:\[(?!\^)[^\]\n]+\]:[ \t]*<?[^\s<>]*[/.#][^\s<>]*>?(?:[ \t]+[\"'(][^\n]*)?"
-    r"|(?:\.\. )?_[^\n]{1,80}(?<!_):(?:[ \t]+(?:\S*[/.#]\S*|\S+_))?|(?:\.\. )?__:?[ \t]\S+)[ \t]*(?:\n|\Z))+"
+_LINK_DEFINITION = re.compile(
+    r"[ \t>]*(?:\[(?!\^)[^\]\n]+\]:[ \t]*<?(?=[^\s<>]*[/.#])[^\s<>]*>?(?:[ \t]+[\"'(].*)?"
+    r"|(?:\.\. )?_[^\n]{1,80}(?<!_):(?:[ \t]+(?:(?=\S*[/.#])\S+|\S+_))?|(?:\.\. )?__:?[ \t]\S+)[ \t]*"
 )
 _LISTS_LINKS = re.compile(
     r"(?:further|additional|related|recommended|suggested) (?:reading|resources|information|links|articles|pages)"
@@ -156,7 +156,9 @@ def defines_links(sentence: str, question: str) -> bool:
     >>> defines_links("[top]: ../docs.md", "What is on top?"), defines_links("[1]: free", "What is free?")
     (True, False)
     """
-    return _LINK_DEFINITIONS.fullmatch(sentence) is not None and not _ASKS_WHERE.search(question)
+    # line by line: of a list of them one expression would try all ways to share its blanks
+    found = all(_LINK_DEFINITION.fullmatch(line) for line in sentence.split("\n"))
+    return found and not _ASKS_WHERE.search(question)
 
 
 def names_nobody(sentence: str, question: str) -> bool:

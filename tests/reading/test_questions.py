@@ -89,6 +89,12 @@ def test_definitions_of_links_state_nothing_but_where_they_lead(sentence: str, d
     assert not defines_links(sentence, "What is the link to the cache?")
 
 
+def test_a_long_list_of_links_is_told_at_once() -> None:
+    links = "".join(f"[{n}.0]: https://example.org/compare/{n}.0...{n}.1\n" for n in range(60))
+    assert defines_links(links.rstrip(), "How do I upgrade?")
+    assert not defines_links(f"{links}Thanks to all!", "How do I upgrade?")  # took longer than anyone waits
+
+
 def test_definitions_of_links_are_no_answers() -> None:
     labels = ".. _become-core-developer:\n.. _join-core-team:\n\nHow to join\n===========\n\nA member asks you to join."
     found = quotes("How do I become a core developer?", Passage("join", labels, "How to join the core team"))
