@@ -17,7 +17,11 @@ _ITEM = re.compile(
     re.IGNORECASE,
 )
 _HEADING = re.compile(r"(?P<level>#{1,6})[ \t]+(?P<title>.+)")
-_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})")
+_FENCE = re.compile(r"[ \t]*(?P<fence>`{3,}|~{3,})[ \t]*(?P<info>[^\n`]*)")
+_NO_CODE = re.compile(
+    r"\{(?!(?:code|sourcecode|parsed-literal|prompt)\b)|(?:math|mermaid|plantuml|dot)\b", re.IGNORECASE
+)
+"""What follows the fence of a directive of Markdown (MyST), or of a picture."""
 _LEAST = 2
 """Items of a list at least; one that begins with "9." goes on from another text, one at the end goes on in another."""
 
@@ -102,7 +106,7 @@ def _lists(text: str) -> Iterator[ItemList]:
         depth = len(line) - len(line.lstrip())
         mark = _FENCE.match(line)
         if fence:
-            if mark and mark[1].startswith(fence):
+            if mark and mark["fence"].startswith(fence):
                 fence = ""
             elif code and line.strip():
                 code.start, code.end = min(code.start, begin), end
@@ -115,12 +119,13 @@ def _lists(text: str) -> Iterator[ItemList]:
             blank = True
             continue
         elif mark:
-            fence = mark[1]
+            fence = mark["fence"]
             if now and depth <= now.indent:
                 yield from _closed(now)
                 now = None
             lead = paragraph if paragraph >= 0 else begin
-            code = None if now else ItemList("code", len(text), 0, lead, _titles(headings))
+            is_code = not now and _NO_CODE.match(mark["info"]) is None
+            code = ItemList("code", len(text), 0, lead, _titles(headings)) if is_code else None
             paragraph = -1
         elif now and (_continues(now, line) or depth > now.indent or not (blank or _begins_block(line))):
             now.found.end = end

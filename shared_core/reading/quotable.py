@@ -16,8 +16,8 @@ _COMMENTED = re.compile(
     r"|(?:\A|/)(?:make|docker|gem|rake)file)\Z",
     re.IGNORECASE,
 )
-# A directive of reStructuredText that states nothing, or the two dots of a comment.
-_DIRECTIVE = re.compile(r"\.\.(?:[ \t]+(?!version|deprecated)[\w:+-]+::(?:[ \t]+\S+)?)?")
+# A directive of reStructuredText that states nothing, or the two dots of a comment; a label of MyST: "(cookies)=".
+_DIRECTIVE = re.compile(r"\([\w .:/-]+\)=|\.\.(?:[ \t]+(?!version|deprecated)[\w:+-]+::(?:[ \t]+\S+)?)?")
 _NUMBER = re.compile(r"[\W_]*(?:\d{1,3}\.)*\d{1,3}[.)][\W_]*")  # of an item: "2.1.", "* **3)**"
 _ASKED_LINE = re.compile(
     r"[ \t>*_#]*(?:Q|Question(?:[ \t]\d{1,3})?)[*_]*[:.](?!.*\bA(?:nswer)?[*_]*[:.])", re.IGNORECASE

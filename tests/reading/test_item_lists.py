@@ -76,6 +76,9 @@ def test_the_paragraph_above_leads_in() -> None:
         ("1. Run:\n   ```\n   make\n   ```\n2. Wait.", ["number"]),
         ("```\nnever closed", []),
         ("```\n```", []),
+        ("```{toctree}\n:maxdepth: 1\n\n./upgrading\n```", []),
+        ("```{code-block} sh\nmake\n```", ["code"]),
+        ("```mermaid\na --> b\n```", []),
     ],
 )
 def test_kinds(text: str, kinds: list[str]) -> None:

@@ -165,6 +165,11 @@ def test_parts_of_passages_without_offsets_are_put_in_order_and_left_whole() -> 
     ]
 
 
+def test_a_label_is_no_answer() -> None:
+    passage = Passage("c", "(cookie-secret)=\n\n## Cookie secret\n\nSet it in the file `secret.txt`.", "Security")
+    assert "(cookie-secret)=" not in quotes("How do I set the cookie secret?", passage)
+
+
 def test_steps_told_in_sentences_stay_together() -> None:
     steps = "To start a call, go to the channel menu. Then tap Start. Finally, wait for others."
     assert quotes("How do I start a call?", CALLS)[0] == steps
