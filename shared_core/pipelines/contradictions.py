@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 import re
 from collections.abc import Mapping, Sequence
 
@@ -23,8 +22,6 @@ from shared_core.reading.disagreements import (
     tells_of_two_times,
 )
 from shared_core.types import Claim, Passage
-
-_LOG = logging.getLogger(__name__)
 
 _SHARE, _LEAST = 0.1, 0.1
 """Probability that the less probable quote must have: of the other's, and in any case. What hardly answers at all may

@@ -25,6 +25,7 @@ from shared_core.pipelines.rerank import rank_by_reading
 from shared_core.pipelines.stepwise import Chain, answer_in_steps, passages_for
 from shared_core.reading.base import Reading, ReadResult, Step
 from shared_core.reading.item_lists import write_quote
+from shared_core.reading.rows import place_of
 from shared_core.runtime.flow import Flow, Read, Report
 from shared_core.types import Answer, Citation, Claim, ClaimSealed, Passage, Signals, Span
 
@@ -95,6 +96,8 @@ def quote_best(question: str, found: Sequence[Passage], result: ReadResult, run:
         dataclasses.replace(c, signals=Signals(entailed=1.0, quoted=c.support, sufficient=result.answerable))
         for c in claims
     ]
+    if result.parts > most:
+        yield run.note("keep", "part of a list", f"{most} of {result.parts} parts; max_claims may be raised", k=most)
     for claim in claims:
         yield Report(ClaimSealed(claim))
     request = DecisionRequest(
@@ -113,7 +116,8 @@ def quote_best(question: str, found: Sequence[Passage], result: ReadResult, run:
     read = {"read_as": result.read_as} if result.read_as else {}
     steps = {"steps": [_described(step) for step in result.steps]} if result.steps else {}
     chosen = {"chosen": result.answer} if result.answer else {}
-    return dataclasses.replace(answer, metadata={**answer.metadata, **read, **steps, **chosen})
+    parts = {"list_parts": result.parts} if result.parts > most and not answer.abstained else {}
+    return dataclasses.replace(answer, metadata={**answer.metadata, **read, **steps, **chosen, **parts})
 
 
 def _described(step: Step) -> dict[str, str]:
@@ -207,17 +211,13 @@ def _read_rest(
     quoted = next(p for p in found if p.id == result.readings[0].quote.passage_id)
     every = yield from passages_for(result.rest, found, _MANY * count_candidates(run), run)
     known = {p.id for p in found}
-    more = tuple(p for p in every if p.id not in known and _place(p) == _place(quoted))
+    more = tuple(p for p in every if p.id not in known and place_of(p) == place_of(quoted))
     if not more:
         return found, result
     yield run.note("retrieve", "rest of a list", f"{quoted.title} goes on in {len(more)} more passages", k=len(more))
     found = (*found, *more)
     again: ReadResult = yield Read(question, found, max(QUOTES, len(found)), result.expected)
     return found, again
-
-
-def _place(passage: Passage) -> tuple[object, object]:
-    return passage.metadata.get("source", passage.title), passage.metadata.get("section")
 
 
 def keep_or_chain(

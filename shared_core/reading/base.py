@@ -83,6 +83,7 @@ class ReadResult:
             then those of the whole chain.
         answer: the short answer, where the first reading has none of its own: one of two that were compared.
         rest: title and headings of the list that the first reading is only a part of, as it seems: what to retrieve.
+        parts: number of readings that are parts of the first one's list, itself included.
     """
 
     readings: tuple[Reading, ...]
@@ -95,6 +96,7 @@ class ReadResult:
     steps: tuple[Step, ...] = ()
     answer: str = ""
     rest: str = ""
+    parts: int = 1
 
     @property
     def remark(self) -> str:

@@ -29,7 +29,7 @@ from shared_core.reading.features import (
     words_of,
 )
 from shared_core.reading.language import has_english_labels, is_english, is_named_in_english
-from shared_core.reading.lists import has_list_asked, join_lists, place_parts, query_for_rest
+from shared_core.reading.lists import count_parts, find_lists_asked, join_lists, place_parts, query_for_rest
 from shared_core.reading.lookups import from_name
 from shared_core.reading.network import log_odds
 from shared_core.reading.prepared import Asked, Placed, Prepared, Window, overlaps, whole_words
@@ -177,7 +177,9 @@ class ExtractiveReader(Remade):
             why = NO_WORDS if not len(asked.words.content) else OTHER_TEXT if english else OTHER_QUESTION
             return ReadResult(readings, None, found.passage_scores, expected, judged, why, read_as)
         rest = query_for_rest(request.passages, found.candidates[order[0]])
-        return ReadResult(readings, answerable, found.passage_scores, expected, judged, read_as=read_as, rest=rest)
+        parts = count_parts(order, found.candidates, request.passages)
+        scores = found.passage_scores
+        return ReadResult(readings, answerable, scores, expected, judged, read_as=read_as, rest=rest, parts=parts)
 
     def probabilities(
         self, candidates: Sequence[Candidate], question: Shape, expected: float
@@ -228,7 +230,7 @@ class ExtractiveReader(Remade):
         numbers = {p.id: i for i, p in enumerate(passages)}
         places = [(numbers[s.passage_id], s) for s in spans if s.passage_id in numbers]
         content = asked.words.content.tolist()
-        listed = {i for i, passage in enumerate(passages) if has_list_asked(asked.text, content, passage)}
+        listed = find_lists_asked(asked.text, content, passages)
         wanted = [
             w
             for w in order[weights.together :]

@@ -17,7 +17,7 @@ import numpy as np
 from shared_core.citation.sentences import split_sentences
 from shared_core.reading.candidates import Candidate, log_sum
 from shared_core.reading.item_lists import ItemList, first_number, lists_of
-from shared_core.reading.rows import above, innermost, source_of, stems_of
+from shared_core.reading.rows import above, innermost, place_of, source_of, stems_of
 from shared_core.types import Passage
 
 LONGEST_LIST = 1500
@@ -82,16 +82,21 @@ def list_asked(question: str) -> str:
     return found["noun"] if found else ""
 
 
-def has_list_asked(question: str, content: Collection[int], passage: Passage) -> bool:
-    """Return whether a passage has a list whose headings name just what a question asks how to do, or for the items of.
+def find_lists_asked(question: str, content: Collection[int], passages: Sequence[Passage]) -> set[int]:
+    """Return which passages have a list whose headings name just what a question asks how to do, or for the items of.
 
     Args:
         question: as asked.
         content: codes of its content words.
-        passage: any.
+        passages: any.
+
+    Returns:
+        Their numbers.
     """
     request = _Request.of(question, content)
-    return request is not None and any(request.fits(passage, one).is_named for one in lists_of(passage.text))
+    if request is None:
+        return set()
+    return {i for i, p in enumerate(passages) if any(request.fits(p, one).is_named for one in lists_of(p.text))}
 
 
 def join_lists(
@@ -149,9 +154,8 @@ def place_parts(
     """
     parts: dict[tuple[str, str], list[int]] = {}
     for i in order:
-        passage = passages[candidates[i].passage]
         if _is_named(candidates[i]):
-            parts.setdefault((source_of(passage), str(passage.metadata.get("section", ""))), []).append(i)
+            parts.setdefault(place_of(passages[candidates[i].passage]), []).append(i)
     out = [*order]
     for numbers in parts.values():
         surest = max((p for i in numbers if (p := chances[i]) is not None), default=None)
@@ -164,6 +168,15 @@ def place_parts(
         for i in numbers:
             chances[i] = surest
     return out
+
+
+def count_parts(order: Sequence[int], candidates: Sequence[Candidate], passages: Sequence[Passage]) -> int:
+    """Return of how many parts the best candidate is one, itself included: those of its list in other passages."""
+    best = candidates[order[0]]
+    if not _is_named(best):
+        return 1
+    own = place_of(passages[best.passage])
+    return sum(_is_named(candidates[i]) and place_of(passages[candidates[i].passage]) == own for i in order)
 
 
 def query_for_rest(passages: Sequence[Passage], best: Candidate) -> str:
@@ -323,7 +336,7 @@ def _is_first(passage: Passage, found: ItemList) -> bool:
     """Return whether a list is the first one below its heading, which is in the same passage."""
     first = next(one for one in lists_of(passage.text) if one.heading == found.heading)
     heading = innermost(passage)
-    return first is found and (bool(found.heading) or (heading != "" and passage.text.lstrip().startswith(heading)))
+    return first == found and (bool(found.heading) or (heading != "" and passage.text.lstrip().startswith(heading)))
 
 
 def _is_named(candidate: Candidate) -> bool:

@@ -66,7 +66,7 @@ class Entry:
     @property
     def place(self) -> tuple[str, str]:
         """The document and the section that hold it."""
-        return source_of(self.passage), str(self.passage.metadata.get("section", ""))
+        return place_of(self.passage)
 
 
 class _Row(NamedTuple):
@@ -92,6 +92,11 @@ def above(passage: Passage) -> str:
 def source_of(passage: Passage) -> str:
     """Return the document of a passage; the passage itself where it has none."""
     return str(passage.metadata.get("source", passage.id))
+
+
+def place_of(passage: Passage) -> tuple[str, str]:
+    """Return the document and the section of a passage."""
+    return source_of(passage), str(passage.metadata.get("section", ""))
 
 
 def innermost(passage: Passage) -> str:

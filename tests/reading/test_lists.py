@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shared_core import Answer, SelfReflectEngine
+from shared_core import Answer, SelfReflectEngine, SelfReflectSettings
 from shared_core.documents import DocumentIndex
 from shared_core.reading.lists import asks_how, list_asked
 from shared_core.types import Passage
@@ -112,8 +112,18 @@ def test_a_list_longer_than_a_passage_is_quoted_part_by_part_in_order(engine: Se
     numbers = [line.split(".")[0] for c in answer.kept_claims for line in c.text.splitlines()]
     assert numbers[0] == "1"
     assert [int(n) for n in numbers] == sorted({int(n) for n in numbers})
+    assert [int(n) for n in numbers] == [1, 2, 3, 4, 5, 6, 7, 8]
     assert len(answer.kept_claims) > 1
-    assert any(d.outcome == "rest of a list" for d in answer.trace) or len(numbers) >= 6
+
+
+def test_an_answer_tells_that_a_list_has_more_parts_than_it_shows(engine: SelfReflectEngine) -> None:
+    whole = engine.answer("How do I weave a rug?")
+    assert "list_parts" not in whole.metadata
+    few = SelfReflectEngine(engine.resources.retriever, settings=SelfReflectSettings(max_claims=1))
+    answer = few.answer("How do I weave a rug?")
+    assert len(answer.kept_claims) == 1
+    assert answer.metadata["list_parts"] == len(whole.kept_claims)
+    assert any(d.outcome == "part of a list" for d in answer.trace)
 
 
 @pytest.mark.parametrize(

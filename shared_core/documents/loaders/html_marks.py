@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from shared_core.documents.loaders.numbering import Level
+from shared_core.documents.loaders.numbering import Level, to_int
 
 LISTS = frozenset(("ol", "ul", "menu"))
 _FORMATS = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
@@ -31,7 +31,11 @@ class ItemMarks:
         level = None
         if tag == "ol":
             form = _FORMATS.get(attributes.get("type") or "", "decimal")
-            level = Level(_number(attributes.get("start"), 1), form, "%1.") if "reversed" not in attributes else None
+            level = (
+                Level(to_int((attributes.get("start") or "").strip(), 1), form, "%1.")
+                if "reversed" not in attributes
+                else None
+            )
         self._open.append((tag, level))
         self._numbers.append(level.start - 1 if level else 0)
 
@@ -48,7 +52,7 @@ class ItemMarks:
         if not self._open or len(self._open) > _DEEPEST:
             return
         tag, level = self._open[-1]
-        self._numbers[-1] = _number(attributes.get("value"), self._numbers[-1] + 1)
+        self._numbers[-1] = to_int((attributes.get("value") or "").strip(), self._numbers[-1] + 1)
         indent = "  " * (len(self._open) - 1)
         if level:
             self._mark = f"{indent}{level.write(self._numbers[-1], False)}. "
@@ -65,8 +69,3 @@ class ItemMarks:
             return text
         mark, self._mark = self._mark, ""
         return text if _OWN.match(text) else mark + text.lstrip()
-
-
-def _number(given: str | None, usual: int) -> int:
-    text = (given or "").strip()
-    return int(text) if re.fullmatch(r"\d{1,6}", text, re.ASCII) else usual
