@@ -25,6 +25,7 @@ from shared_core.reading.rows import (
     Entry,
     above,
     find_fullest,
+    heading_above,
     innermost,
     of_cells_asked,
     of_labels,
@@ -33,7 +34,15 @@ from shared_core.reading.rows import (
     source_of,
     stems_of,
 )
-from shared_core.support.options import entry_at, find_codes, find_options, find_variables, is_of_another, setting_at
+from shared_core.support.options import (
+    entry_at,
+    find_codes,
+    find_options,
+    find_signs,
+    find_variables,
+    is_of_another,
+    setting_at,
+)
 from shared_core.types import Passage
 
 DEFINES = 2.5
@@ -53,6 +62,7 @@ _SIGNS = re.compile(r"[(){};=<>\[\]]")
 _MARKUP = re.compile(r"[ \t]*(?:\.\. [\w:-]+::|`{3}|\$ )")
 _ABOUT_CODES = "error code number message warning policy"
 """Words of headings of codes."""
+_NUMBER = re.compile(r"\W*\d{1,5}\W*")
 _WORDS_ONLY = re.compile(r"[\w' -]+")
 _IN_BRACKETS = re.compile(r"\[-{1,2}\w")
 _WHATIS = re.compile(r"([\w.+:/-]+(?:,? [\w.+:/-]+){0,7}?)(?: ?\(\d\w*\))? [-–—]{1,2} \S")
@@ -103,7 +113,7 @@ def of_entries_asked(asked: Asked, entries: Sequence[Entry]) -> tuple[list[int],
     and rows whose cell is empty.
     """
     kept, defines = _of_names(asked, entries)
-    kept = _of_codes(asked.text, entries, _of_keys(asked.text, entries, kept))
+    kept = _of_signs(asked.text, entries, _of_codes(asked.text, entries, _of_keys(asked.text, entries, kept)))
     kept, says = _of_clauses(asked, entries, kept)
     kept, marks = _of_settings(asked.words, entries, kept)
     kept = of_labels(asked, entries, kept)
@@ -215,6 +225,8 @@ def _of_terms(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> di
 def _term_above(entry: Entry, asked: Asked) -> str:
     """Return the heading above a candidate, or the name asked for that the line below "NAME" of a manual explains."""
     heading = innermost(entry.passage)
+    if _NUMBER.fullmatch(heading):  # "3" below "Exit codes"
+        heading = f"{heading_above(entry.passage)} {heading}"
     explained = _WHATIS.match(entry.text) if heading.casefold() == "name" else None
     names = explained[1].replace("-", " ").split(", ") if explained else []
     return next((name for name in names if _is_named(name, asked)), heading)
@@ -285,6 +297,28 @@ def _of_codes(question: str, entries: Sequence[Entry], kept: Sequence[int]) -> S
     if not _ASKS_WHAT_TO_DO.search(question):
         return own
     return [i for i in own if not _is_label(entries[i], wanted, [entries[k] for k in own])] or own
+
+
+def _of_signs(question: str, entries: Sequence[Entry], kept: Sequence[int]) -> Sequence[int]:
+    """Keep what has the names with signs of a question ("(?d)"), or is in a paragraph with them, if there is any.
+
+    Not if one is a heading, below which other sentences tell of it.
+    """
+    wanted = find_signs(question)
+
+    def holds(text: str) -> bool:
+        return any(sign in text for sign in wanted)
+
+    if not wanted or any(holds(innermost(entries[i].passage)) for i in kept):
+        return kept
+    own = [i for i in kept if holds(entries[i].passage.text[entries[i].candidate.start : entries[i].candidate.end])]
+    return own or [i for i in kept if holds(_paragraph_to(entries[i]))] or kept
+
+
+def _paragraph_to(entry: Entry) -> str:
+    """Return a candidate with what comes before it in its paragraph."""
+    text, c = entry.passage.text, entry.candidate
+    return text[text.rfind("\n\n", 0, c.start) + 1 : c.end]
 
 
 def _of_clauses(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> tuple[Sequence[int], bool]:

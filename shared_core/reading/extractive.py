@@ -17,6 +17,7 @@ from shared_core.reading.candidates import FIGURES, Candidate, best_span, distin
 from shared_core.reading.confidence import add_log_odds, shift
 from shared_core.reading.conflicts import ABSENT, OPPOSITE, VALUE, find_conflicts, is_said_by_another
 from shared_core.reading.entries import DEFINES, lacks_names, of_entries_asked
+from shared_core.reading.faq import find_faq, join_faq
 from shared_core.reading.features import (
     Lacking,
     Shape,
@@ -229,8 +230,8 @@ class ExtractiveReader(Remade):
         order = sorted(every, key=lambda w: weights.rank_prior * np.log(w.number + 1) - w.cheap)
         numbers = {p.id: i for i, p in enumerate(passages)}
         places = [(numbers[s.passage_id], s) for s in spans if s.passage_id in numbers]
-        content = asked.words.content.tolist()
-        listed = find_lists_asked(asked.text, content, passages)
+        faq = find_faq(asked.text, passages)
+        listed = find_lists_asked(asked.text, passages) | {*faq}
         wanted = [
             w
             for w in order[weights.together :]
@@ -262,7 +263,7 @@ class ExtractiveReader(Remade):
         lost_names = [lost or names_nobody(text, asked.text) for text in texts]
         out = [replace(c, defines=marked.get(i, 0) - lost_names[i]) for i, c in enumerate(out)]
         ranked = distinct([out[i] for i in said], [texts[i] for i in said])
-        ranked = join_lists(asked.text, content, passages, ranked)
+        ranked = join_lists(asked.text, passages, join_faq(asked.text, faq, passages, ranked))
         judged = _candidates_at(spans, numbers, [out[i] for i in said], ranked, passages)
         surer = [replace(c, score=c.score + DEFINES * max(c.defines, 0)) for c in (*(out[i] for i in said), *ranked)]
         scores = self._passage_scores(len(passages), surer, order)

@@ -6,7 +6,7 @@ The network chooses a sentence, and one step of four is no answer to "How do I r
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -17,6 +17,7 @@ import numpy as np
 from shared_core.citation.sentences import split_sentences
 from shared_core.reading.candidates import Candidate, log_sum
 from shared_core.reading.item_lists import ItemList, first_number, lists_of
+from shared_core.reading.language import word_list
 from shared_core.reading.rows import above, innermost, place_of, source_of, stems_of
 from shared_core.types import Passage
 
@@ -50,6 +51,13 @@ _GENERIC = re.compile(
 """A heading that does not name what its list is of or for: "Directions", "Web/Desktop"."""
 _PURPOSE = re.compile(r"(?:^|[.!?]\s+)To (?P<purpose>[^.:,\n]{3,80})(?:,[^.:\n]{0,80})?:\s*\Z")
 """A lead-in that says what its list is for: "To unpin a message:"."""
+_ANNOUNCES_STEPS = re.compile(
+    r"\b(?:(?:do|try|complete|perform|use) (?:all (?:of )?)?(?:the following|these|this)\b"
+    r"|(?:the following|these|the) steps\b|as follows)",
+    re.IGNORECASE,
+)
+"""A lead-in to steps that says for what they are: "For lost phones, do the following as soon as you can:"."""
+_BESIDE_ABBREVIATION = re.compile(r"\s\([^()]+\)")
 _LIGHT = {*stems_of("make made prepare get need use want steps procedure process instructions way").tolist()}
 """Words that a heading seldom repeats."""
 _MAKING = {*stems_of("cook bake brew fry roast build assemble create produce").tolist()}
@@ -58,6 +66,14 @@ _NEXT_STEP = re.compile(
     r"\W*(?:then|next(?! to)|after(?:wards?| that| this)|finally|lastly|(?:once|when) (?:done|finished|you have))\b",
     re.IGNORECASE,
 )
+_IMPERATIVES = word_list("imperatives")
+_TOLD = re.compile(
+    r"\W*(?:\d{1,3}[.)]\s+)?"
+    r"(?:(?:to|in|on|from|under|at|within|next to|for|with|if|when|once|after|before|by)\b[^.:!?,\n]{2,100},\s+"
+    r"|(?:then|next|now|first|finally|please|also|simply|just|again)\b,?\s+){0,4}\W*(?P<word>[a-z]+)\b",
+    re.IGNORECASE,
+)
+_ACTION = re.compile(r"\W*(?:\d{1,3}[.)]?\s+)?(?:how\b|[a-z]{3,}ing\b)", re.IGNORECASE)
 _BLANK_LINE = re.compile(r"\n[ \t]*\n")
 _NAMED = 2
 """How much surer than another definition a list is whose headings name just what is asked."""
@@ -82,26 +98,23 @@ def list_asked(question: str) -> str:
     return found["noun"] if found else ""
 
 
-def find_lists_asked(question: str, content: Collection[int], passages: Sequence[Passage]) -> set[int]:
+def find_lists_asked(question: str, passages: Sequence[Passage]) -> set[int]:
     """Return which passages have a list whose headings name just what a question asks how to do, or for the items of.
 
     Args:
         question: as asked.
-        content: codes of its content words.
         passages: any.
 
     Returns:
         Their numbers.
     """
-    request = _Request.of(question, content)
+    request = _Request.of(question)
     if request is None:
         return set()
     return {i for i, p in enumerate(passages) if any(request.fits(p, one).is_named for one in lists_of(p.text))}
 
 
-def join_lists(
-    question: str, content: Collection[int], passages: Sequence[Passage], candidates: Sequence[Candidate]
-) -> list[Candidate]:
+def join_lists(question: str, passages: Sequence[Passage], candidates: Sequence[Candidate]) -> list[Candidate]:
     """Replace the items of lists that a question asks for as a whole by these lists; best first.
 
     Where the headings of one name just what is asked, it counts as a definition of that (``Candidate.defines``), and
@@ -109,7 +122,6 @@ def join_lists(
 
     Args:
         question: as asked.
-        content: codes of its content words.
         passages: that the candidates number.
         candidates: best first.
 
@@ -117,7 +129,7 @@ def join_lists(
         The candidates, with one for each joined list. Its figures are those of its best item, than which it is no less
         likely to be right; where its headings name just what is asked, its score is that of all items together.
     """
-    request = _Request.of(question, content)
+    request = _Request.of(question)
     if request is None:
         return [*candidates]
     out: list[Candidate] = []
@@ -125,7 +137,8 @@ def join_lists(
     for i, best in enumerate(candidates):
         if i in taken:
             continue
-        whole = request.whole(passages[best.passage], best) or request.told(passages[best.passage], best)
+        passage = passages[best.passage]
+        whole = None if best.joined else request.whole(passage, best) or request.told(passage, best)
         if whole is None:
             out.append(best)
             continue
@@ -249,10 +262,11 @@ class _Request:
     content: frozenset[int]
 
     @classmethod
-    def of(cls, question: str, content: Collection[int]) -> _Request | None:
+    def of(cls, question: str) -> _Request | None:
         how, things, noun = asks_how(question), _ASKS_THINGS.search(question) is not None, list_asked(question)
         asked = how or things or noun
-        return cls(how, things, _stems(noun), frozenset(content) - _LIGHT) if asked else None
+        content = _stems(_BESIDE_ABBREVIATION.sub("", question)) - _LIGHT
+        return cls(how, things, _stems(noun), content) if asked else None
 
     def fits(self, passage: Passage, found: ItemList) -> _Fit:
         """Compare the question with what stands above a list."""
@@ -269,10 +283,16 @@ class _Request:
             return _Fit(False, False, named)
         is_told = self.content - _MAKING <= told
         if self.how and not _LISTS_THINGS.fullmatch(heading):
+            announced = is_told and bool(self.content & _stems(lead)) and bool(_ANNOUNCES_STEPS.search(lead))
             # bullets and code may be anything, but right below the heading
-            is_asked = found.kind in ("number", "letter") or (is_told and _is_first(passage, found))
+            is_asked = found.kind in ("number", "letter") or announced or (is_told and _is_first(passage, found))
             is_asked = is_asked and (found.kind != "code" or is_subject)
-            return _Fit(is_asked, is_asked and is_subject and is_told, named)
+            is_done = (
+                found.kind != "bullet"
+                or _names_action(subjects[-1] if subjects else "")
+                or _tells_steps(passage, found)
+            )
+            return _Fit(is_asked, is_asked and is_told and (announced or (is_subject and is_done)), named)
         if self.things and _LISTS_THINGS.fullmatch(heading):
             return _Fit(is_told, is_told and is_subject, named)
         is_asked = bool(self.noun) and self.content <= told and self.noun <= named
@@ -301,24 +321,51 @@ class _Request:
     def told(self, passage: Passage, best: Candidate) -> _Whole | None:
         """Return a sentence on how to do something with the steps before it and after it in its paragraph, if any.
 
-        A step after another begins so: "Then tap Start."
+        A step after another begins so: "Then tap Start.", or both tell what to do.
         """
         text, start, end = passage.text, best.start, best.end
         if not self.how or _list_at(passage, best) is not None:
             return None
         for before, after in reversed([*pairwise(_sentences(text))]):
-            if after[0] == start and _follows(text, before[1], after):
+            if after[0] == start and _follows(text, before, after):
                 start = before[0]
         for before, after in pairwise(_sentences(text)):
-            if before[1] == end and _follows(text, before[1], after):
+            if before[1] == end and _follows(text, before, after):
                 end = after[1]
         is_more = (start, end) != (best.start, best.end) and end - start <= LONGEST_LIST
         return _Whole(start, start, end, False) if is_more else None
 
 
-def _follows(text: str, end: int, sentence: tuple[int, int]) -> bool:
-    """Return whether a sentence tells the next step after the one that ends there, in the same paragraph."""
-    return not _BLANK_LINE.search(text, end, sentence[0]) and _NEXT_STEP.match(text, *sentence) is not None
+def _follows(text: str, before: tuple[int, int], sentence: tuple[int, int]) -> bool:
+    """Return whether a sentence tells the next step after the one before it, in the same paragraph.
+
+    It says so ("Then …"), or both tell what to do: "To start a call, open the menu. Tap Start."
+    """
+    if _BLANK_LINE.search(text, before[1], sentence[0]):
+        return False
+    return _NEXT_STEP.match(text, *sentence) is not None or all(tells_to_do(text[a:b]) for a, b in (before, sentence))
+
+
+def tells_to_do(sentence: str) -> bool:
+    """Return whether a sentence tells to do something.
+
+    >>> tells_to_do("In the menu, select Print."), tells_to_do("The menu has an entry for it.")
+    (True, False)
+    """
+    found = _TOLD.match(sentence)
+    return found is not None and found["word"].lower() in _IMPERATIVES
+
+
+def _names_action(heading: str) -> bool:
+    """Return whether a heading names something to do: "Add a user", "Adding users"."""
+    return tells_to_do(heading) or _ACTION.match(heading) is not None
+
+
+def _tells_steps(passage: Passage, found: ItemList) -> bool:
+    """Return whether most items of a list tell to do something."""
+    text = passage.text[found.start : found.end]
+    items = [line for line in text.splitlines() if line.strip() and not line[0].isspace()]
+    return 2 * sum(tells_to_do(item) for item in items) > len(items)
 
 
 @lru_cache(maxsize=512)

@@ -104,6 +104,11 @@ def innermost(passage: Passage) -> str:
     return str(passage.metadata.get("section", "")).rpartition(" > ")[2]
 
 
+def heading_above(passage: Passage) -> str:
+    """Return the heading above the innermost one, "" if there is none."""
+    return str(passage.metadata.get("section", "")).rpartition(" > ")[0].rpartition(" > ")[2]
+
+
 @lru_cache(maxsize=4096)
 def stems_of(name: str) -> NDArray[np.int64]:
     """Return the codes of the stems of a name's content words."""

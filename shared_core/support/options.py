@@ -10,6 +10,7 @@ from functools import lru_cache
 _OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
 _CODE = re.compile(r"(?<![\w-])[A-Za-z][A-Za-z-]{0,11}\d[\w.-]{0,11}(?<![.-])(?![\w-])")
 _KEY = re.compile(rf"[^\w\n]*({_CODE.pattern})[ \t*_`)\]]*(?:[:\t]|[-–—] |$)", re.MULTILINE)
+_SIGNED = re.compile(r"(?<![^\s\"'`])(?:[*#!@^+<>{}\[|~\\=][^\s\"'`]*|\([?*#!@^+<>{}\[|~\\=][^\s\"'`]*\))")
 _VARIABLE = re.compile(r"(?<![\w-])[A-Za-z]\w*_\w+")
 _HEAD = re.compile(
     r"^(?![ \t]*`{3})[ \t|*+`'\"$#]*+(?:- +)?(?:[^\W\d_][^:;|\n]{0,39}: )?[`*'\"$]*+"
@@ -47,6 +48,16 @@ def find_variables(text: str) -> list[str]:
     ['MAX_SIZE', 'max_size']
     """
     return _VARIABLE.findall(text)
+
+
+def find_signs(text: str) -> list[str]:
+    """Return what a text names that begins with a sign, such as patterns and decorators, in order.
+
+    >>> find_signs("What do (?d), !*.doc and @cache do, and C++ (UK)?")
+    ['(?d)', '!*.doc', '@cache']
+    """
+    found = (match[0].rstrip(".,;:!?\"'`") for match in _SIGNED.finditer(text))
+    return [sign for sign in found if len(sign) > 1]
 
 
 def entry_at(text: str, place: int) -> tuple[int, frozenset[str]]:
