@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared_core.reading.defaults import asks_default, of_defaults_asked
+from shared_core.reading.definitions import of_terms_defined
 from shared_core.reading.features import STOP_WORDS, Words, is_among
 from shared_core.reading.lookups import is_field, of_names_asked
 from shared_core.reading.prepared import Asked
-from shared_core.reading.questions import asks_meaning, asks_wording, words
+from shared_core.reading.questions import asks_meaning, asks_wording, only_refers, words
 from shared_core.reading.rows import (
     NO_STEMS,
     Entry,
@@ -123,7 +124,10 @@ def of_entries_asked(asked: Asked, entries: Sequence[Entry]) -> tuple[list[int],
     kept, named = of_names_asked(asked, entries, kept)
     sure = dict.fromkeys([*of_cells_asked(asked, entries, kept), *named], 1)
     marks |= stated | sure | dict.fromkeys(empty, -1)
-    return kept, dict.fromkeys(kept, 1) if defines or says else marks or _of_terms(asked, entries, kept)
+    if defines or says:
+        return kept, dict.fromkeys(kept, 1)
+    headed = {} if marks else _of_terms(asked, entries, kept)
+    return kept, marks or (headed if 1 in headed.values() else of_terms_defined(asked, entries, kept) | headed)
 
 
 def lacks_names(question: str, words: Words, passages: Sequence[tuple[Passage, NDArray[np.int64]]]) -> bool:
@@ -209,6 +213,8 @@ def _of_terms(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> di
             continue
         if _lists(entries[i]) and not {*words(term)} <= {*words(asked.text)}:
             continue  # "Libraries" heads a list of news; "What is a library?" asks for another section
+        if only_refers(entries[i].text, asked.text):
+            continue
         if _shows_call(entries[i].text.strip().removeprefix("$ ")):
             calls[i] = -1
             continue

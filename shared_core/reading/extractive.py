@@ -16,6 +16,7 @@ from shared_core.reading.base import NO_WORDS, OTHER_QUESTION, OTHER_TEXT, Read,
 from shared_core.reading.candidates import FIGURES, Candidate, best_span, distinct, figures, log_sum
 from shared_core.reading.confidence import add_log_odds, shift
 from shared_core.reading.conflicts import ABSENT, OPPOSITE, VALUE, find_conflicts, is_said_by_another
+from shared_core.reading.definitions import LIKELY, term_asked
 from shared_core.reading.entries import DEFINES, lacks_names, of_entries_asked
 from shared_core.reading.faq import find_faq, join_faq
 from shared_core.reading.features import (
@@ -167,8 +168,10 @@ class ExtractiveReader(Remade):
             )
             return _reading(request.passages, candidate, chances[i] if known else None, weights)
 
-        # a surer definition comes before what the network thinks best
-        surer = {i for i, c in enumerate(found.candidates) if c.defines > 0 and (chances[i] or 0) > (chances[0] or 0)}
+        # a surer definition comes before what the network thinks best, a likely one if it is what is asked for
+        best = chances[0] or 0.0
+        least = min(best, LIKELY) if term_asked(asked.text) else best
+        surer = {i for i, c in enumerate(found.candidates) if c.defines > 0 and (chances[i] or 0.0) > least}
         order = sorted(range(len(found.candidates)), key=lambda i: i not in surer)
         order = place_parts(order, found.candidates, request.passages, chances)
         readings = tuple(reading(i) for i in order[: request.limit])

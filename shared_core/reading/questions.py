@@ -34,7 +34,8 @@ _REFERS = re.compile(
     r"[\s>*_(-]*(?:(?:for|to|if|as)\b[^.;\n]{1,120},\s+)?(?:please\s+)?"
     r"(?:see|refer to|(?:learn|read|find out) (?:more|how|about))\s"
     r"(?=[^;]*(?:\]\(|https?:|\w\(\d\w?\)"
-    r"|\b(?:section|chapter|page|appendix|documentation|docs|manual|guide|readme|website|faq|below|above)\b))[^;]{3,300}",
+    r"|\b(?:section|chapter|page|appendix|documentation|docs|manual|guide|readme|website|faq|below|above)\b))[^;]{3,300}"
+    r"|[\s>*_(-]*see\s+also\b[^;]{1,200}",
     re.IGNORECASE,
 )
 _ASKS_WHERE = re.compile(

@@ -1,0 +1,89 @@
+"""Definitions: what a question asks the meaning of."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared_core import Passage
+from shared_core.reading.base import Read, ReadResult
+from shared_core.reading.definitions import defines, term_asked
+from shared_core.reading.extractive import ExtractiveReader
+
+
+@pytest.fixture(scope="module")
+def reader() -> ExtractiveReader:
+    return ExtractiveReader()
+
+
+def first(reader: ExtractiveReader, question: str, *passages: Passage) -> tuple[str, float]:
+    (result,) = reader.read([Read(question, passages)])
+    assert isinstance(result, ReadResult)
+    return result.readings[0].quote.text, result.readings[0].probability or 0.0
+
+
+@pytest.mark.parametrize(
+    ("question", "asked"),
+    [
+        ("What is an introducer?", ("introducer", "")),
+        ("What's a heddle loom in Vessen?", ("heddle loom", "Vessen")),
+        ("What does shedding mean?", ("shedding", "")),
+        ("So what are `heddles`?", ("heddles", "")),
+        ("What is meant by the RDF (rug data format)?", ("RDF", "")),
+        ("What is the best loom?", None),
+        ("What is the difference between a rug and a mat?", None),
+        ("What is my loom?", None),
+        ("What is it?", None),
+        ("Who is Ann?", None),
+        ("What do heddles do?", None),
+        ("What is the loom made of?", None),
+    ],
+)
+def test_only_questions_for_the_meaning_of_a_term_ask_for_a_definition(
+    question: str, asked: tuple[str, str] | None
+) -> None:
+    assert term_asked(question) == asked
+
+
+@pytest.mark.parametrize(
+    ("term", "sentence", "is_one"),
+    [
+        ("introducer", "The introducer feature lets a device add others.", True),
+        ("introducer", "Introducer status is transferable.", False),
+        ("heddle", "- **Heddle**: the part of a loom that lifts threads.", True),
+        ("heddle", "Heddles are a key part of weaving.", False),
+        ("heddle", "Heddles are heavy.", False),
+        ("service", "When weaving with it, a **Service** is defined as a process.", True),
+        ("heddle", "The default heddle is a wooden one.", False),
+        ("heddle", "The [heddle](parts.md) is one of its parts.", True),
+        ("heddle loom", "Heddle-loom – a loom with two frames.", True),
+        ("bus", "Buses are vehicles that anyone may ride, a bus is a vehicle.", False),
+    ],
+)
+def test_a_definition_says_what_its_subject_is(term: str, sentence: str, is_one: bool) -> None:
+    assert defines(term, sentence) == is_one
+
+
+def test_a_definition_is_surer_and_quoted_before_other_statements(reader: ExtractiveReader) -> None:
+    about = Passage(
+        "i",
+        "The introducer field is set for devices that are trusted as cluster introducers. "
+        "The introducer feature lets a device automatically add new devices. It is off at first.",
+        "Devices",
+        {"source": "i.md"},
+    )
+    text, sure = first(reader, "What is an introducer?", about)
+    assert text == "The introducer feature lets a device automatically add new devices."
+    assert sure > 0.5
+    assert "lets" not in first(reader, "For which devices is the introducer field set?", about)[0]
+
+
+def test_a_place_must_be_that_of_the_definition(reader: ExtractiveReader) -> None:
+    here = Passage("h", "A relay is a box between two lamps.", "Vessen", {"source": "vessen.md"})
+    there = Passage("t", "A relay is a race of four runners.", "Hull", {"source": "hull.md"})
+    assert first(reader, "What is a relay in Hull?", here, there)[0] == "A relay is a race of four runners."
+    assert first(reader, "What is a relay in Vessen?", there, here)[0] == "A relay is a box between two lamps."
+
+
+def test_what_only_refers_defines_nothing(reader: ExtractiveReader) -> None:
+    glossary = Passage("g", "conflict\n\nSee also: conflict-handling", "Glossary", {"section": "Glossary > conflict"})
+    assert first(reader, "What is a conflict?", glossary)[1] < 0.5
