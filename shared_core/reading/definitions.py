@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
+from shared_core.reading.features import stem
 from shared_core.reading.prepared import Asked
 from shared_core.reading.rows import Entry, above, source_of, stems_of
 
@@ -27,6 +28,7 @@ _BESIDE = re.compile(r"\s\([^()]+\)")
 """An abbreviation beside what it stands for."""
 _ARTICLE = re.compile(r"(?:an?|the)\s+", re.IGNORECASE)
 _BEFORE = r"[\W_]*(?:(?:an?|the|each|every|(?:in|with|within|for|when) [^,.;:\n]{2,60},(?:\s+(?:an?|the))?)\s+)?"
+_NAMED = re.compile(r"[^\W_]+")
 _JUDGES = (
     "(?:key|important|great|useful|powerful|good|easy|simple|common|popular|first|last|next|only|main|major|new|real|core"
     "|better|best|big|huge|few|lot|bit|must|way|part|default|same|case|reason|problem)"
@@ -39,9 +41,26 @@ _SAYS = re.compile(
     rf"(?:(?:an?|the)\s+(?!{_JUDGES}\b)|(?:any|one\s+of|what|how|when|where|defined\s+as|used\s+(?:to|for)"
     r"|software|hardware|someone|something|anything)\b)"
     r"|(?:lets|allows?|enables?|describes?|represents?|stands?\s+for|consists?\s+of|helps?)\b"
-    r"|(?:[-–—:]+)\s+(?=\w+\s+\w+\s+\w+))",
+    r"|(?:[-–—:]+)\s+(?=\S+(?:\s+\S+){4}))",
     re.IGNORECASE,
 )
+
+
+_TELLS_OF_TEXT = re.compile(
+    r"[\W_]*(?:\w+\s+)?(?:"
+    r"(?:this|these|the(?:\s+\w+)?\s+following|the\s+next|here|below)\b[^.]{0,60}?\b(?:documents?|pages?|sections?"
+    r"|chapters?|guides?|topics?|references?|articles?|tutorials?|lists?|examples?|tables?|parts?|notes?|classes|views"
+    r"|functions|methods|are)\b"
+    r"|(?:an?|the)\s+(?:complete\s+|full\s+)?(?:list|overview|summary|reference|guide|introduction|tutorial|table"
+    r"|collection)\s+(?:of|to|for|on)\b"
+    r"|(?:[\w-]+\s+){1,3}(?:reference|documentation|overview|guide|tutorial|index)\W*\Z"
+    r"|for\s+(?:more|further|an?\s+(?:introduction|overview))\b)",
+    re.IGNORECASE,
+)
+_CALLS = re.compile(
+    r"\b(?:call(?:s|ed)?|marks?|marked|means?|known as|refer(?:s|red)? to|term(?:s|ed)?|dubbed)\b", re.IGNORECASE
+)
+_NAMES_KIND = re.compile(r"[\W_]*(?:an?|the|any|how|when|where|someone|something)\b", re.IGNORECASE)
 
 
 @lru_cache(maxsize=64)
@@ -66,15 +85,46 @@ def defines(term: str, sentence: str) -> bool:
     >>> [defines("relay", said) for said in ("Relays are slow.", "A relay server is a box.", "A lamp is a relay.")]
     [False, False, False]
     """
-    wanted = [*map(re.escape, term.split())]
-    if not wanted:
+    end = _end_of_subject(term, sentence)
+    return end > 0 and _SAYS.match(sentence, end) is not None
+
+
+def _end_of_subject(term: str, sentence: str) -> int:
+    """Return where a term ends that a sentence begins with, 0 if it does not."""
+    wanted = _NAMED.findall(term.lower())
+    number = max(len(wanted) - 1, 0)
+    named = rf"{_BEFORE}[\W_]*(?P<named>(?:[^\W_]+[\s_-]+){{{number}}}[^\W_]+)"
+    found = re.match(named, sentence, re.IGNORECASE)
+    if not wanted or found is None or [*map(stem, _NAMED.findall(found["named"].lower()))] != [*map(stem, wanted)]:
+        return 0
+    return found.end()
+
+
+def tells_of_text(sentence: str) -> bool:
+    """Return whether a sentence says what a text is about, which defines nothing.
+
+    >>> tells_of_text("This document explains all knots."), tells_of_text("A knot is a loop of rope.")
+    (True, False)
+    """
+    return _TELLS_OF_TEXT.match(sentence) is not None
+
+
+def may_define(term: str, sentence: str) -> bool:
+    """Return whether the first sentence below a heading may say what that is.
+
+    It does not if it tells of the text, or names it other than as what it is about.
+
+    >>> [may_define("knot", said) for said in ("A loop of rope.", "This page lists knots.", "Vessen has four knots.")]
+    [True, False, False]
+    >>> [may_define("knot", said) for said in ("We call such a loop a knot.", "The knot argument is a loop.")]
+    [True, False]
+    """
+    if tells_of_text(sentence):
         return False
-    named = r"[\s_-]+".join(wanted)
-    if re.fullmatch(r"\w+", wanted[-1]):  # the last word may be in the plural, or not
-        singular = re.sub(r"(?<=[^s])s\Z", "", named)
-        named = rf"{singular}(?:e?s)?\b"
-    found = re.match(rf"{_BEFORE}[\W_]*{named}", sentence, re.IGNORECASE)
-    return found is not None and _SAYS.match(sentence, found.end()) is not None
+    if _end_of_subject(term, sentence):
+        return defines(term, sentence)
+    names_it = {*stems_of(term).tolist()} <= {*stems_of(sentence).tolist()}
+    return not names_it or _NAMES_KIND.match(sentence) is not None or _CALLS.search(sentence) is not None
 
 
 def of_terms_defined(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> dict[int, int]:

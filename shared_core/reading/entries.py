@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared_core.reading.defaults import asks_default, of_defaults_asked
-from shared_core.reading.definitions import of_terms_defined
+from shared_core.reading.definitions import may_define, of_terms_defined, tells_of_text, term_asked
 from shared_core.reading.features import STOP_WORDS, Words, is_among
 from shared_core.reading.lookups import is_field, of_names_asked
 from shared_core.reading.prepared import Asked
@@ -80,6 +80,7 @@ _ASKS_WHAT_TO_DO = re.compile(
     r"|\bhow (?:do|can|should|to)\b|\bwhat (?:does|do|will|would) .+ do\b",
     re.IGNORECASE,
 )
+_ASKS_KIND = re.compile(r"\W*what(?:['’]s|\s+is)\s+an?\s", re.IGNORECASE)
 _CLAUSE = r"clause|section|article|paragraph|rule|regulation|chapter|item|point"
 _ASKED_CLAUSE = re.compile(rf"(?:\b({_CLAUSE})|§)[ \t]*(\d{{1,3}}(?:\.\d{{1,3}})*)(?![\w.]*\d)", re.IGNORECASE)
 _CLAUSE_BEGINS = re.compile(
@@ -114,6 +115,10 @@ def of_entries_asked(asked: Asked, entries: Sequence[Entry]) -> tuple[list[int],
     and rows whose cell is empty.
     """
     kept, defines = _of_names(asked, entries)
+    if (about := term_asked(asked.text)) and _WORDS_ONLY.fullmatch(about[0]):
+        any_of_it = _ASKS_KIND.match(asked.text) is not None  # "What is the price?" may be answered by a line of code
+        unfit = {i for i in kept if tells_of_text(entries[i].text) or (any_of_it and _is_code(entries[i]))}
+        kept = [i for i in kept if i not in unfit] or kept
     kept = _of_signs(asked.text, entries, _of_codes(asked.text, entries, _of_keys(asked.text, entries, kept)))
     kept, says = _of_clauses(asked, entries, kept)
     kept, marks = _of_settings(asked.words, entries, kept)
@@ -213,8 +218,6 @@ def _of_terms(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> di
             continue
         if _lists(entries[i]) and not {*words(term)} <= {*words(asked.text)}:
             continue  # "Libraries" heads a list of news; "What is a library?" asks for another section
-        if only_refers(entries[i].text, asked.text):
-            continue
         if _shows_call(entries[i].text.strip().removeprefix("$ ")):
             calls[i] = -1
             continue
@@ -225,7 +228,13 @@ def _of_terms(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> di
         if _defines_nothing(entries[found[0]]) and not _defines_nothing(entries[i]):
             first[entries[i].place] = i, term
     longest = max((len(term) for _, term in first.values()), default=0)
-    return calls | {i: 1 for i, term in first.values() if len(term) == longest}
+    return calls | {i: 1 for i, term in first.values() if len(term) == longest and _may_define(asked, term, entries[i])}
+
+
+def _may_define(asked: Asked, term: str, entry: Entry) -> bool:
+    """Return whether what begins a section may say what its heading means, of one in words if that alone is asked."""
+    about = term_asked(asked.text) if _WORDS_ONLY.fullmatch(term) else None
+    return not only_refers(entry.text, asked.text) and (about is None or may_define(about[0], entry.text))
 
 
 def _term_above(entry: Entry, asked: Asked) -> str:
