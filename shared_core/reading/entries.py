@@ -60,7 +60,7 @@ _PRODUCT = re.compile(r"\b[\w-]+['’]s\s+(?=\w*_\w)|\s+(?:in|of|for)\s+[\w.-]+(
 """Words that say whose variable is meant; of which its name leaves no doubt."""
 _BULLET = re.compile(r"[*+•-][ \t]")
 _SIGNS = re.compile(r"[(){};=<>\[\]]")
-_MARKUP = re.compile(r"[ \t]*(?:\.\. [\w:-]+::|`{3}|\$ )")
+_MARKUP = re.compile(r"[ \t]*(?:\.\. [\w:-]+::|`{3}|\$ |\"[\w.-]+\":\s)")
 _ABOUT_CODES = "error code number message warning policy"
 """Words of headings of codes."""
 _NUMBER = re.compile(r"\W*\d{1,5}\W*")

@@ -16,7 +16,8 @@ from shared_core.reading.candidates import Candidate, log_sum
 from shared_core.reading.item_lists import lists_of
 from shared_core.reading.lists import LONGEST_LIST, asks_how
 from shared_core.reading.questions import only_refers
-from shared_core.reading.rows import above, heading_above, innermost, source_of, stems_of
+from shared_core.reading.rows import above, heading_above, innermost, source_of
+from shared_core.reading.synonyms import named_stems
 from shared_core.types import Passage
 
 LONGEST_ANSWER = 700
@@ -62,8 +63,8 @@ def asks_same(question: str, heading: str, context: str = "") -> bool:
         heading: any line.
         context: title and headings above it, whose words the question may add.
     """
-    above_it, contents = {*stems_of(context).tolist()}, _contents(question)
-    namings = ({*stems_of(text).tolist()} for text in (heading, _PURPOSE.sub("", heading)))
+    above_it, contents = named_stems(context), _contents(question)
+    namings = (named_stems(text) for text in (heading, _PURPOSE.sub("", heading)))
     if not any(own and own <= content <= own | above_it for own in namings for content in contents):
         return False
     asks = heading.rstrip("*_ \t").endswith("?") or asks_how(heading)
@@ -114,10 +115,10 @@ def join_faq(
     return sorted(out, key=lambda c: -c.score)
 
 
-def _contents(question: str) -> list[set[int]]:
+def _contents(question: str) -> list[frozenset[int]]:
     """Return the codes of its content words, without an abbreviation beside what it stands for, or without that."""
     spelt = _ABBREVIATED.sub("", question), _SPELT_OUT.sub(r"\1", question)
-    return [{*stems_of(text).tolist()} for text in dict.fromkeys(spelt)]
+    return [named_stems(text) for text in dict.fromkeys(spelt)]
 
 
 def _kind_of(text: str) -> str:

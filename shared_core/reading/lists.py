@@ -19,6 +19,7 @@ from shared_core.reading.candidates import Candidate, log_sum
 from shared_core.reading.item_lists import ItemList, first_number, lists_of
 from shared_core.reading.language import word_list
 from shared_core.reading.rows import above, innermost, place_of, source_of, stems_of
+from shared_core.reading.synonyms import named_stems
 from shared_core.types import Passage
 
 LONGEST_LIST = 1500
@@ -265,8 +266,8 @@ class _Request:
     def of(cls, question: str) -> _Request | None:
         how, things, noun = asks_how(question), _ASKS_THINGS.search(question) is not None, list_asked(question)
         asked = how or things or noun
-        content = _stems(_BESIDE_ABBREVIATION.sub("", question)) - _LIGHT
-        return cls(how, things, _stems(noun), content) if asked else None
+        content = named_stems(_BESIDE_ABBREVIATION.sub("", question)) - _LIGHT
+        return cls(how, things, named_stems(noun), content) if asked else None
 
     def fits(self, passage: Passage, found: ItemList) -> _Fit:
         """Compare the question with what stands above a list."""
@@ -274,16 +275,16 @@ class _Request:
         subjects = [part for part in _headings(passage, found) if not _GENERIC.fullmatch(part)]
         lead = passage.text[found.lead : found.start]
         purpose = _PURPOSE.search(lead)
-        subject = _stems(purpose["purpose"] if purpose else subjects[-1] if subjects else "") - _LIGHT
-        named = _stems(lead) | _stems(heading)
+        subject = named_stems(purpose["purpose"] if purpose else subjects[-1] if subjects else "") - _LIGHT
+        named = named_stems(lead) | named_stems(heading)
         named |= subject if _GENERIC.fullmatch(heading) else frozenset()
-        told = named | _stems("\n".join([above(passage), source_of(passage), *found.headings]))
+        told = named | named_stems("\n".join([above(passage), source_of(passage), *found.headings]))
         is_subject = bool(subject) and subject <= self.content
         if not self.content & named:
             return _Fit(False, False, named)
         is_told = self.content - _MAKING <= told
         if self.how and not _LISTS_THINGS.fullmatch(heading):
-            announced = is_told and bool(self.content & _stems(lead)) and bool(_ANNOUNCES_STEPS.search(lead))
+            announced = is_told and bool(self.content & named_stems(lead)) and bool(_ANNOUNCES_STEPS.search(lead))
             # bullets and code may be anything, but right below the heading
             is_asked = found.kind in ("number", "letter") or announced or (is_told and _is_first(passage, found))
             is_asked = is_asked and (found.kind != "code" or is_subject)
@@ -296,7 +297,7 @@ class _Request:
         if self.things and _LISTS_THINGS.fullmatch(heading):
             return _Fit(is_told, is_told and is_subject, named)
         is_asked = bool(self.noun) and self.content <= told and self.noun <= named
-        return _Fit(is_asked, is_asked and is_subject and self.noun <= _stems(heading), named)
+        return _Fit(is_asked, is_asked and is_subject and self.noun <= named_stems(heading), named)
 
     def whole(self, passage: Passage, best: Candidate) -> _Whole | None:
         """Return the list that a candidate is an item of or leads in, if the question asks for all of it.
@@ -313,7 +314,7 @@ class _Request:
         if found.end - start > LONGEST_LIST or (leads and (text[best.end : found.start].strip() or not self.how)):
             return None
         fit = self.fits(passage, found)
-        all_named = leads or fit.is_named or self.content & _stems(text[best.start : best.end]) <= fit.named
+        all_named = leads or fit.is_named or self.content & named_stems(text[best.start : best.end]) <= fit.named
         if not fit.is_asked or not all_named:
             return None
         return _Whole(start, found.start if fit.is_named else start, found.end, fit.is_named)
@@ -398,7 +399,3 @@ def _headings(passage: Passage, found: ItemList) -> list[str]:
     """Return the title and the headings above a list, the innermost one last."""
     parts = [passage.title, *str(passage.metadata.get("section") or "").split(" > "), *found.headings]
     return [*dict.fromkeys(part for part in reversed(parts) if part)][::-1]
-
-
-def _stems(text: str) -> frozenset[int]:
-    return frozenset(stems_of(text).tolist())

@@ -102,6 +102,12 @@ def test_long_paragraphs_are_cut_behind_a_sentence(reader: ExtractiveReader) -> 
     assert len(text) <= 700
 
 
+def test_verbs_of_one_act_are_the_same() -> None:
+    assert find_faq("Can I remove the pattern and weave again?", PASSAGES).keys() == {0}
+    assert asks_same("How do I switch off the loom?", "How do I turn off the loom?")
+    assert not asks_same("How do I switch off the loom?", "How do I turn on the loom?")
+
+
 def test_an_abbreviation_beside_its_meaning_changes_nothing() -> None:
     assert asks_same("Who wrote the RDF (rug data format)?", "Who wrote the rug data format?")
     assert asks_same("Who wrote the rug data format (RDF)?", "Who wrote the rug data format?")

@@ -227,3 +227,46 @@ def test_questions() -> None:
         "",
         "parts",
     ]
+
+
+@pytest.mark.parametrize(
+    ("question", "is_named"),
+    [
+        ("How do I remove a pattern?", True),
+        ("How can I get rid of patterns?", True),
+        ("What are the steps for erasing a pattern?", True),
+        ("How do I copy a pattern?", False),
+        ("How do I remove a thread?", False),
+    ],
+)
+def test_a_heading_may_have_another_verb_for_the_act(question: str, is_named: bool) -> None:
+    steps = "1. Open the box of the pattern.\n2. Take out its card.\n3. Close the box."
+    passage = Passage("d", f"## Delete a pattern\n\n{steps}", "Looms", {"section": "Looms > Delete a pattern"})
+    found = read(question, passage).readings[0]
+    assert ((found.probability or 0) > 0.8 and found.quote.text == steps) == is_named
+
+
+def test_bullets_that_tell_nothing_to_do_are_no_steps() -> None:
+    facts = "- The cards of locked patterns stay in the box.\n- The loom skips their rows."
+    section = {"section": "Looms > Locked patterns", "source": "looms.md"}
+    passage = Passage("e", f"## Locked patterns\n\n{facts}", "Looms", section)
+    assert (read("How do I lock patterns?", passage).readings[0].probability or 0) < 0.8
+    steps = "- Take out their cards.\n- Close the box."
+    passage = Passage("e", f"## Locked patterns\n\n{steps}", "Looms", section)
+    assert (read("How do I lock patterns?", passage).readings[0].probability or 0) > 0.8
+
+
+def test_a_lead_in_may_announce_the_steps() -> None:
+    steps = "1. Call the guild.\n2. Lock the shed.\n3. Write down the numbers of the shuttles."
+    text = f"### Other\n\nFor missing shuttles and bobbins, do the following as soon as you can:\n\n{steps}"
+    passage = Passage("f", text, "Looms", {"section": "Stolen or missing parts > Other", "source": "looms.md"})
+    found = read("What should I do if a shuttle is stolen?", passage).readings[0]
+    assert found.quote.text == steps
+    assert (found.probability or 0) > 0.8
+    assert (read("What should I do if a needle is stolen?", passage).readings[0].probability or 0) < 0.8
+
+
+def test_sentences_that_tell_what_to_do_stay_together() -> None:
+    steps = "To ask for an update, open the Runs tab. Select the run you mean. In its menu, choose Ask."
+    passage = Passage("g", f"## Ask for an update\n\n{steps} The tab is blue.", "Runs", {"source": "runs.md"})
+    assert quotes("How do I ask for an update?", passage)[0] == steps
