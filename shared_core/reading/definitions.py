@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from shared_core.reading.features import stem
 from shared_core.reading.prepared import Asked
+from shared_core.reading.questions import drop_parentheses
 from shared_core.reading.rows import Entry, above, source_of, stems_of
 
 LIKELY = 0.5
@@ -24,8 +25,6 @@ _NO_TERM = re.compile(
     r"|at|by|with|from|about|as|like|made|used|called|known|named)\b",
     re.IGNORECASE,
 )
-_BESIDE = re.compile(r"\s\([^()]+\)")
-"""An abbreviation beside what it stands for."""
 _ARTICLE = re.compile(r"(?:an?|the)\s+", re.IGNORECASE)
 _BEFORE = r"[\W_]*(?:(?:an?|the|each|every|(?:in|with|within|for|when) [^,.;:\n]{2,60},(?:\s+(?:an?|the))?)\s+)?"
 _NAMED = re.compile(r"[^\W_]+")
@@ -70,7 +69,7 @@ def term_asked(question: str) -> tuple[str, str] | None:
     >>> term_asked("What is a relay in Vessen?"), term_asked("What is the default port?")
     (('relay', 'Vessen'), None)
     """
-    found = _ASKS.fullmatch(_BESIDE.sub("", question))
+    found = _ASKS.fullmatch(drop_parentheses(question))
     term = _ARTICLE.sub("", found["term"], count=1).strip("`*\"“”'’ ") if found else ""
     if not found or not term or _NO_TERM.search(term) or not len(stems_of(term)):
         return None

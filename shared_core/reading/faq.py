@@ -15,7 +15,7 @@ from shared_core.citation.sentences import split_sentences
 from shared_core.reading.candidates import Candidate, log_sum
 from shared_core.reading.item_lists import lists_of
 from shared_core.reading.lists import LONGEST_LIST, asks_how
-from shared_core.reading.questions import only_refers
+from shared_core.reading.questions import drop_parentheses, only_refers
 from shared_core.reading.rows import above, heading_above, innermost, source_of
 from shared_core.reading.synonyms import named_stems
 from shared_core.types import Passage
@@ -43,7 +43,6 @@ _YES_OR_NO = re.compile(
 )
 _PURPOSE = re.compile(r"\s(?:in order |so as )?to (?:get|make|have|let|allow|avoid|prevent|fix|be)\b.*", re.DOTALL)
 """What a heading may add: "How do I raise the limit to get the watcher to work?"."""
-_ABBREVIATED = re.compile(r"\s\([^()]+\)")
 _SPELT_OUT = re.compile(r"\b[A-Z][A-Z0-9]{1,6}\s\(([^()]+)\)")
 _NEGATED = re.compile(r"\b(?:not|no|never|without|cannot)\b|n['’]t\b", re.IGNORECASE)
 
@@ -117,7 +116,7 @@ def join_faq(
 
 def _contents(question: str) -> list[frozenset[int]]:
     """Return the codes of its content words, without an abbreviation beside what it stands for, or without that."""
-    spelt = _ABBREVIATED.sub("", question), _SPELT_OUT.sub(r"\1", question)
+    spelt = drop_parentheses(question), _SPELT_OUT.sub(r"\1", question)
     return [named_stems(text) for text in dict.fromkeys(spelt)]
 
 

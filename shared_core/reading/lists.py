@@ -18,6 +18,7 @@ from shared_core.citation.sentences import split_sentences
 from shared_core.reading.candidates import Candidate, log_sum
 from shared_core.reading.item_lists import ItemList, first_number, lists_of
 from shared_core.reading.language import word_list
+from shared_core.reading.questions import drop_parentheses
 from shared_core.reading.rows import above, innermost, place_of, source_of, stems_of
 from shared_core.reading.synonyms import named_stems
 from shared_core.types import Passage
@@ -58,7 +59,6 @@ _ANNOUNCES_STEPS = re.compile(
     re.IGNORECASE,
 )
 """A lead-in to steps that says for what they are: "For lost phones, do the following as soon as you can:"."""
-_BESIDE_ABBREVIATION = re.compile(r"\s\([^()]+\)")
 _LIGHT = {*stems_of("make made prepare get need use want steps procedure process instructions way").tolist()}
 """Words that a heading seldom repeats."""
 _MAKING = {*stems_of("cook bake brew fry roast build assemble create produce").tolist()}
@@ -199,7 +199,7 @@ def query_for_rest(passages: Sequence[Passage], best: Candidate) -> str:
     It seems so if its first number is not 1, or it ends with the passage.
     """
     passage = passages[best.passage]
-    if not _is_named(best):
+    if not _is_named(best) or _list_at(passage, best) is None:
         return ""
     begins = first_number(passage.text[best.start : best.end]) <= 1
     goes_on = not passage.text[best.end :].strip()
@@ -266,7 +266,7 @@ class _Request:
     def of(cls, question: str) -> _Request | None:
         how, things, noun = asks_how(question), _ASKS_THINGS.search(question) is not None, list_asked(question)
         asked = how or things or noun
-        content = named_stems(_BESIDE_ABBREVIATION.sub("", question)) - _LIGHT
+        content = named_stems(drop_parentheses(question)) - _LIGHT
         return cls(how, things, named_stems(noun), content) if asked else None
 
     def fits(self, passage: Passage, found: ItemList) -> _Fit:

@@ -30,6 +30,7 @@ _ASKS_WHAT_WAS_SAID = re.compile(
     r"|suggest|propos|offer|invit|request|called\b|entitled|title|nam|slogan|motto|song|headline|subject|quot|word)",
     re.IGNORECASE,
 )
+_PARENTHESES = re.compile(r"\s\([^()]+\)")
 _REFERS = re.compile(
     r"[\s>*_(-]*(?:(?:for|to|if|as)\b[^.;\n]{1,120},\s+)?(?:please\s+)?"
     r"(?:see|refer to|(?:learn|read|find out) (?:more|how|about))\s"
@@ -65,6 +66,15 @@ _NOBODY = re.compile(
 def words(text: str) -> list[str]:
     """Its words, in lower case."""
     return [word.replace("’", "'") for word in _WORD.findall(text.lower())]
+
+
+def drop_parentheses(text: str) -> str:
+    """Return a text without what is in parentheses, such as an abbreviation beside what it stands for.
+
+    >>> drop_parentheses("Who wrote the RDF (rug data format)?")
+    'Who wrote the RDF?'
+    """
+    return _PARENTHESES.sub("", text)
 
 
 def asks_nothing(text: str) -> bool:

@@ -87,3 +87,23 @@ def test_a_place_must_be_that_of_the_definition(reader: ExtractiveReader) -> Non
 def test_what_only_refers_defines_nothing(reader: ExtractiveReader) -> None:
     glossary = Passage("g", "conflict\n\nSee also: conflict-handling", "Glossary", {"section": "Glossary > conflict"})
     assert first(reader, "What is a conflict?", glossary)[1] < 0.5
+
+
+def test_a_name_with_signs_leaves_out_what_has_it_not(reader: ExtractiveReader) -> None:
+    text = (
+        "- A pattern with a (?i) prefix matches small and capital letters.\n"
+        "- A pattern with a (?d) prefix lets what it matches be deleted with its folder.\n"
+        "- A prefix is what a pattern begins with."
+    )
+    assert "(?d)" in first(reader, "What does the (?d) prefix do?", Passage("p", text, "Patterns"))[0]
+
+
+def test_a_number_is_named_by_the_heading_above(reader: ExtractiveReader) -> None:
+    words = {"0": "All went well.", "3": "The loom starts again.", "4": "The loom stands still."}
+    passages = [
+        Passage(n, f"{n}\n{said}", "Looms", {"section": f"Exit codes > {n}", "source": "l", "start": int(n)})
+        for n, said in words.items()
+    ]
+    text, sure = first(reader, "What does exit code 3 mean?", *passages)
+    assert text == "The loom starts again."
+    assert sure > 0.5

@@ -502,22 +502,3 @@ def test_a_surer_definition_comes_first() -> None:
     found = read("What is depth?", *others, *depth).readings
     assert found[0].quote.text == "How far a hull reaches below water."
     assert (found[0].probability or 0) > max(0.5, *(other.probability or 0 for other in found[1:]))
-
-
-def test_a_name_with_signs_leaves_out_what_has_it_not() -> None:
-    text = (
-        "- A pattern with a (?i) prefix matches small and capital letters.\n"
-        "- A pattern with a (?d) prefix lets what it matches be deleted with its folder.\n"
-        "- A prefix is what a pattern begins with."
-    )
-    assert "(?d)" in quotes("What does the (?d) prefix do?", Passage("p", text, "Patterns"))[0]
-
-
-def test_a_number_is_named_by_the_heading_above() -> None:
-    words = {"0": "All went well.", "3": "The loom starts again.", "4": "The loom stands still."}
-    passages = [
-        Passage(n, f"{n}\n{said}", "Looms", {"section": f"Exit codes > {n}", "source": "l", "start": int(n)})
-        for n, said in words.items()
-    ]
-    assert quotes("What does exit code 3 mean?", *passages)[0] == "The loom starts again."
-    assert chance("What does exit code 3 mean?", *passages) > 0.5

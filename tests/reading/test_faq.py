@@ -113,6 +113,13 @@ def test_an_abbreviation_beside_its_meaning_changes_nothing() -> None:
     assert asks_same("Who wrote the rug data format (RDF)?", "Who wrote the rug data format?")
 
 
+def test_no_rest_of_a_paragraph_is_searched_for(reader: ExtractiveReader) -> None:
+    (result,) = reader.read([Read("How fast is the loom?", (PASSAGES[2],))])
+    assert isinstance(result, ReadResult)
+    assert result.readings[0].quote.text == "The loom does 40 rows an hour. With two weavers it does 70."
+    assert (result.rest, result.parts) == ("", 1)
+
+
 def test_the_engine_shows_it() -> None:
     answer = SelfReflectEngine(HybridRetriever(PASSAGES)).answer("Can I delete the pattern and weave again?")
     assert answer.kept_claims[0].text.startswith("Deleting a pattern seldom helps.")
