@@ -326,7 +326,9 @@ def _of_signs(question: str, entries: Sequence[Entry], kept: Sequence[int]) -> S
 
     if not wanted or any(holds(innermost(entries[i].passage)) for i in kept):
         return kept
-    own = [i for i in kept if holds(entries[i].passage.text[entries[i].candidate.start : entries[i].candidate.end])]
+    own = [i for i in kept if holds(entries[i].text)]
+    if any(len(entries[i].text.split()) <= _LABEL for i in own):
+        return kept  # it is explained by what comes behind it
     return own or [i for i in kept if holds(_paragraph_to(entries[i]))] or kept
 
 

@@ -98,6 +98,12 @@ def test_a_name_with_signs_leaves_out_what_has_it_not(reader: ExtractiveReader) 
     assert "(?d)" in first(reader, "What does the (?d) prefix do?", Passage("p", text, "Patterns"))[0]
 
 
+def test_what_stands_behind_a_name_with_signs_explains_it(reader: ExtractiveReader) -> None:
+    text = "~/.loom_marks\nThe marks of the last rug are kept here.\n\n~/.loom_rc\nIt is read at the start."
+    found, _ = first(reader, "What is kept in ~/.loom_marks?", Passage("p", text, "Looms"))
+    assert "The marks of the last rug" in found
+
+
 def test_a_number_is_named_by_the_heading_above(reader: ExtractiveReader) -> None:
     words = {"0": "All went well.", "3": "The loom starts again.", "4": "The loom stands still."}
     passages = [
