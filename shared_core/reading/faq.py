@@ -17,7 +17,7 @@ from shared_core.reading.item_lists import lists_of
 from shared_core.reading.lists import LONGEST_LIST, asks_how
 from shared_core.reading.questions import drop_parentheses, only_refers
 from shared_core.reading.rows import above, heading_above, innermost, source_of
-from shared_core.reading.synonyms import named_stems
+from shared_core.reading.synonyms import named_stems, relates_alike
 from shared_core.types import Passage
 
 LONGEST_ANSWER = 700
@@ -67,7 +67,7 @@ def asks_same(question: str, heading: str, context: str = "") -> bool:
     if not any(own and own <= content <= own | above_it for own in namings for content in contents):
         return False
     asks = heading.rstrip("*_ \t").endswith("?") or asks_how(heading)
-    alike = _kind_of(question) == _kind_of(heading) != ""
+    alike = _kind_of(question) == _kind_of(heading) != "" and relates_alike(question, heading, ordered=True)
     return asks and alike and bool(_NEGATED.search(question)) == bool(_NEGATED.search(heading))
 
 

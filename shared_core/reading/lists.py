@@ -20,7 +20,7 @@ from shared_core.reading.item_lists import ItemList, first_number, lists_of
 from shared_core.reading.language import word_list
 from shared_core.reading.questions import drop_parentheses
 from shared_core.reading.rows import above, innermost, place_of, source_of, stems_of
-from shared_core.reading.synonyms import named_stems
+from shared_core.reading.synonyms import named_stems, relates_alike
 from shared_core.types import Passage
 
 LONGEST_LIST = 1500
@@ -257,6 +257,7 @@ class _Whole(NamedTuple):
 class _Request:
     """A question for a list: ``how`` something is done, the ``things`` needed, or several things called ``noun``."""
 
+    question: str
     how: bool
     things: bool
     noun: frozenset[int]
@@ -267,7 +268,7 @@ class _Request:
         how, things, noun = asks_how(question), _ASKS_THINGS.search(question) is not None, list_asked(question)
         asked = how or things or noun
         content = named_stems(drop_parentheses(question)) - _LIGHT
-        return cls(how, things, named_stems(noun), content) if asked else None
+        return cls(question, how, things, named_stems(noun), content) if asked else None
 
     def fits(self, passage: Passage, found: ItemList) -> _Fit:
         """Compare the question with what stands above a list."""
@@ -275,11 +276,12 @@ class _Request:
         subjects = [part for part in _headings(passage, found) if not _GENERIC.fullmatch(part)]
         lead = passage.text[found.lead : found.start]
         purpose = _PURPOSE.search(lead)
-        subject = named_stems(purpose["purpose"] if purpose else subjects[-1] if subjects else "") - _LIGHT
+        naming = purpose["purpose"] if purpose else subjects[-1] if subjects else ""
+        subject = named_stems(naming) - _LIGHT
         named = named_stems(lead) | named_stems(heading)
         named |= subject if _GENERIC.fullmatch(heading) else frozenset()
         told = named | named_stems("\n".join([above(passage), source_of(passage), *found.headings]))
-        is_subject = bool(subject) and subject <= self.content
+        is_subject = bool(subject) and subject <= self.content and relates_alike(self.question, naming)
         if not self.content & named:
             return _Fit(False, False, named)
         is_told = self.content - _MAKING <= told

@@ -270,3 +270,17 @@ def test_sentences_that_tell_what_to_do_stay_together() -> None:
     steps = "To ask for an update, open the Runs tab. Select the run you mean. In its menu, choose Ask."
     passage = Passage("g", f"## Ask for an update\n\n{steps} The tab is blue.", "Runs", {"source": "runs.md"})
     assert quotes("How do I ask for an update?", passage)[0] == steps
+
+
+@pytest.mark.parametrize(
+    ("question", "is_named"),
+    [
+        ("How do I copy a pattern from a card to a loom?", True),
+        ("How do I copy a pattern from a loom to a card?", False),
+    ],
+)
+def test_a_heading_with_the_same_words_in_other_relations_names_something_else(question: str, is_named: bool) -> None:
+    text = "## Copy a pattern from a card to a loom\n\n1. Lay it on the reader.\n2. Press Read."
+    section = {"section": "Looms > Copy a pattern from a card to a loom", "source": "looms.md"}
+    found = read(question, Passage("h", text, "Looms", section)).readings[0]
+    assert ((found.probability or 0) > 0.95) == is_named
