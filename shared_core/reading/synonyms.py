@@ -42,27 +42,8 @@ _SAME: Mapping[int, int] = {
 }
 
 
-_RELATIONS = frozenset(
-    [
-        "before",
-        "after",
-        "above",
-        "below",
-        "over",
-        "under",
-        "up",
-        "down",
-        "out",
-        "off",
-        "from",
-        "until",
-        "during",
-        "against",
-        "more",
-        "most",
-        "between",
-        "through",
-    ]
+_RELATIONS = re.compile(
+    r"before|after|above|below|over|under|up|down|out|off|from|until|during|against|more|most|between|through"
 )
 _ORDERS = re.compile(r"(?<!\bhow )\b(?:to|into|onto|from|than|by)\b", re.IGNORECASE)
 
@@ -79,7 +60,7 @@ def named_stems(text: str) -> frozenset[int]:
 
 
 def relates_alike(question: str, heading: str, *, ordered: bool = False) -> bool:
-    """Return whether what both name stands in the same relations in both: after "before", after "from", in one order.
+    """Return whether what both name has the same relations in both: behind "before", behind "from", in one order.
 
     >>> relates_alike("How do I export to CSV?", "Export from CSV")
     False
@@ -110,7 +91,7 @@ def _related(text: str) -> tuple[list[int], set[tuple[str, int]]]:
     for word in words(_with_verbs(text)):
         number = code(stem(word))
         number = _SAME.get(number, number)
-        if word in _RELATIONS:
+        if _RELATIONS.fullmatch(word):
             waiting.append(word)
         elif number in named:
             relations |= {(relation, number) for relation in waiting}
