@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -38,9 +39,9 @@ HTML = '<section id="s1"><h2 class="n">1. Bees</h2><p id="p1">No person may <b>k
         f"---\nkey: |\n---\n{RULE}",
         "~~~\n~~a~~\n~~~",
         "import Tabs from '@theme/Tabs';\n\nOnly MDX has imports.\n",
-        f"# Bees\n\n{HTML}",  # tags, but not mostly
         f"```html\n{HTML}```\n",
-        f"{'It may not be kept here at all. ' * 20}\n{HTML}",
+        "# Copies\n\nCopy <source> to <name>: `<b>x</b>` is bold.\n\n    <i>code</i>\n",
+        "# Copies\n\nIf a<b and c>d, write <p>, <li> and <input>.",
     ],
 )
 def test_other_files_stay_as_they_are(content: str) -> None:
@@ -58,9 +59,60 @@ def test_the_newest_of_several_releases_is_no_title(content: str, title: str) ->
 
 def test_an_anchor_by_itself_is_no_text_but_in_code() -> None:
     anchor = '<a id="brake"></a>'
-    assert text(f"Pull.\n\n{anchor}\n\nBrake\n-----\n\n```\n{anchor}\n```\n") == (
-        f"Pull.\n\n{' ' * len(anchor)}\n\nBrake\n-----\n\n```\n{anchor}\n```\n"
+    assert text(f"Pull.\n\n{anchor}\n\nBrake\n-----\n\n```\n{anchor}\n```\n").replace(" ", "") == (
+        f"Pull.\n\n\n\nBrake\n-----\n\n```\n{anchor}\n```\n".replace(" ", "")
     )
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["# Bees\n", "It may not be kept here at all. " * 20],  # tags, but not mostly
+)
+def test_html_within_markdown_is_what_the_page_shows(before: str) -> None:
+    document = read(f"{before}\n{HTML}", "a.md")
+    assert " ".join(document.text.split()).endswith("## 1. Bees No person may keep bees.")
+    assert document.headings[-1].label == "1. Bees"
+
+
+@pytest.mark.parametrize(
+    ("html", "shown"),
+    [
+        ('The <span class="term" id="2.1">Provider</span> pays.', "The Provider pays."),
+        (
+            'See <a href="https://x.org/a">the list</a> or <a href="#b">below</a>.',
+            "See [the list](https://x.org/a) or below.",
+        ),
+        ("H<sub>2</sub>O, 10<sup>5</sup>; one<br>two", "H2O, 10⁵; one two"),
+        ("<ol>\n    <li>Wash.</li>\n    <li>Dry.</li>\n</ol>", "1. Wash.\n2. Dry."),
+        ("<ul><li>Wash<ul><li>twice</li></ul></li><li>Dry</li></ul>", "- Wash\n  - twice\n- Dry"),
+        ("<details>\n<summary>Is it safe?</summary>\n\nYes.\n</details>", "Is it safe?\n\nYes."),
+        ('<h1 align="center">\n  <img src="a.png">\n  Winch\n</h1>', "# Winch"),
+        ("Old: <del>3 days</del> 4 days.<script>x()</script>", "Old:  4 days."),
+    ],
+)
+def test_tags_are_no_text(html: str, shown: str) -> None:
+    assert text(f"# Notes\n\n{html}\n").removeprefix("# Notes").strip() == shown
+
+
+def test_rows_of_html_tables_carry_the_names_of_their_columns() -> None:
+    cells = "<tr><td>Mail\n   </td><td>30 <b>days</b></td></tr><tr><td>Calls</td><td>a | b</td></tr>"
+    rows = "What: Mail; Kept: 30 days\nWhat: Calls; Kept: a | b"
+    for head in ("<th>What</th><th>Kept</th>", "<td><strong>What </strong>\n</td><td><b>Kept</b></td>"):
+        shown = text(f"# A\n\nRecords\n<table>\n  <tr>{head}</tr>{cells}\n</table>\nEnd.")
+        assert re.split(r"\n{2,}", shown) == ["# A", "Records", rows, "End."]
+
+
+@pytest.mark.parametrize(
+    ("table", "shown"),
+    [
+        ('<tr><td colspan="2">A</td></tr><tr><td>C</td><td>D</td></tr>', "A\nC\tD"),
+        ("<tr><td>A</td><td><p>B</p></td></tr>", "A\tB"),
+        ("", ""),
+        ("<tr><td>A<table><tr><td>B</td></tr></table></td></tr>", "A\n\nB"),
+    ],
+)
+def test_other_html_tables_have_a_line_for_each_row(table: str, shown: str) -> None:
+    assert re.sub(r"\n{2,}", "\n\n", text(f"# A\n\n<table>{table}</table>\n")).strip() == f"# A\n\n{shown}".strip()
 
 
 def test_inline_code_opens_no_fence() -> None:

@@ -1,6 +1,7 @@
-"""Read Markdown: the file, but for tables, whose rows get the names of their columns (``named_rows``).
+"""Read Markdown: the file, but for tables, whose rows get the names of their columns (``named_rows``), and HTML.
 
-Comments and struck-out text are replaced by spaces. A file that is mostly HTML is read as a web page.
+Comments and struck-out text are replaced by spaces, tags are dropped (``markdown_html``). A file that is mostly HTML is
+read as a web page.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Sequence
 from shared_core.documents.loaders.extracted import Extracted, Heading, Segment, blanked, one_line
 from shared_core.documents.loaders.html import read_html
 from shared_core.documents.loaders.limits import Budget
+from shared_core.documents.loaders.markdown_html import without_html
 from shared_core.documents.loaders.named_rows import replace_tables
 
 _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})")
@@ -68,11 +70,12 @@ def load_markdown(text: str, budget: Budget, *, mdx: bool) -> Extracted:
         text = _MDX.sub(lambda match: match[0] if match["code"] else blanked(match[0]), text)
     body = _front_matter_end(text)
     fields = _FIELDS.match(text)
-    text, headings = read_markdown(text, fields.end() if fields else body)
+    source = text
+    text, headings = read_markdown(source, fields.end() if fields else body)
     named = _FIELD_TITLE.search(fields.group()) if fields else _FRONT_TITLE.search(text[:body]) if body else None
     title = one_line(named.group(1)).strip("\"'") if named else ""
-    if not fields and _is_mostly_html(text[body:], headings):
-        page = read_html(text[body:], budget)
+    if not fields and _is_mostly_html(source[body:]):
+        page = read_html(source[body:], budget)
         return Extracted(page.text, title or page.title, page.headings)
     segments = (Segment(body, len(text)),) if body else ()
     return Extracted(text, title or _first_title(text, headings, body), tuple(headings), segments)
@@ -106,22 +109,22 @@ def read_markdown(text: str, start: int = 0) -> tuple[str, list[Heading]]:
     >>> read_markdown("| Flag | Meaning |\\n|---|---|\\n| -v | verbose |")[0]
     'Flag: -v; Meaning: verbose'
     """
-    text = _without_unseen(text, start)
+    text = text[:start] + without_html(_without_unseen(text[start:]))
     text, terms = replace_tables(text, _TABLE_OR_CODE.finditer(text, start), _rows)
     return text, sorted([*terms, *_headings(text, start)])
 
 
-def _without_unseen(text: str, start: int) -> str:
+def _without_unseen(text: str) -> str:
     def blank(match: re.Match[str]) -> str:
         return match[0] if match["code"] or match["tag"] or match["endless"] is not None else blanked(match[0])
 
     marked = any(mark in text for mark in ("<!--", "~~", "<a "))
-    return text[:start] + _MARK.sub(blank, text[start:]) if marked else text
+    return _MARK.sub(blank, text) if marked else text
 
 
-def _is_mostly_html(text: str, headings: Sequence[Heading]) -> bool:
+def _is_mostly_html(text: str) -> bool:
     """Return whether a text without headings of Markdown's own consists of tags by more than 30%, not counting code."""
-    if headings or text.count("<") < _LEAST_TAGS:
+    if text.count("<") < _LEAST_TAGS or _headings(text, 0):
         return False
     marks = list(_MARK.finditer(text))
     tags, code = (sum(m.end() - m.start() for m in marks if m[kind]) for kind in ("tag", "code"))
