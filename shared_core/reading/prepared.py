@@ -12,6 +12,7 @@ from shared_core.citation.sentences import split_sentences
 from shared_core.reading.features import Shape, Surface, Tokens, Words, asked_kind, shape_of, surface, words_of
 from shared_core.reading.network import Apart, Logits
 from shared_core.reading.weights import Weights
+from shared_core.support.markup import blank_unseen
 from shared_core.types import Span
 
 
@@ -36,12 +37,12 @@ class Prepared:
     @classmethod
     def of(cls, weights: Weights, text: str, title: str, sentences: Sequence[tuple[int, int]]) -> Prepared:
         """Cut a passage into windows and run the lower layers on each."""
-        network, words = weights.network, words_of(text, weights.rarity)
+        network, words = weights.network, words_of(blank_unseen(text), weights.rarity)
         windows = [
             Window(network.apart(p), Tokens.of(words, p.body_ids, p.starts, sentences))
             for p in network.tokenizer.windows(text, title, sentences)
         ]
-        of_title = words_of(title, weights.rarity).content
+        of_title = words_of(blank_unseen(title), weights.rarity).content
         return cls(list(sentences), words, of_title, np.union1d(words.stem, of_title), windows)
 
 

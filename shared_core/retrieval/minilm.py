@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from shared_core.errors import MissingDependencyError, ModelLoadError
 from shared_core.retrieval.graphs import Graph, each, read_archive
+from shared_core.support.markup import blank_unseen
 
 if TYPE_CHECKING:
     import numpy as np
@@ -93,9 +94,10 @@ class MiniLM:
     def tokenize(self, texts: Sequence[str]) -> list[Encoding]:
         """Split texts into word pieces with offsets in code points, without [CLS] and [SEP].
 
-        Lone surrogates become U+FFFD.
+        Lone surrogates become U+FFFD; targets of links and tags of HTML are left out.
         """
-        return self._tokenizer.encode_batch([_SURROGATE.sub("\ufffd", t) for t in texts], add_special_tokens=False)
+        seen = [blank_unseen(_SURROGATE.sub("\ufffd", t)) for t in texts]
+        return self._tokenizer.encode_batch(seen, add_special_tokens=False)
 
     def number(self, word: str) -> int | None:
         """Return the number of a word in small letters that is one piece, most frequent first; ``None`` for others."""

@@ -8,6 +8,7 @@ import re
 import pytest
 
 from shared_core.documents import chunk_document
+from shared_core.documents.loaders.formats import file_format
 from tests.documents.reading import read
 
 RULE = "|---|:-:|\n"
@@ -87,6 +88,7 @@ def test_html_within_markdown_is_what_the_page_shows(before: str) -> None:
         ("<ul><li>Wash<ul><li>twice</li></ul></li><li>Dry</li></ul>", "- Wash\n  - twice\n- Dry"),
         ("<details>\n<summary>Is it safe?</summary>\n\nYes.\n</details>", "Is it safe?\n\nYes."),
         ('<h1 align="center">\n  <img src="a.png">\n  Winch\n</h1>', "# Winch"),
+        ("<%= partial 'a' %>\nSeen `<% not code %>`.", "Seen `<% not code %>`."),
         ("Old: <del>3 days</del> 4 days.<script>x()</script>", "Old:  4 days."),
     ],
 )
@@ -147,3 +149,14 @@ def test_notebooks_are_their_cells_with_what_code_printed() -> None:
     )
     assert [document.text[h.start : h.end] for h in document.headings] == ["# Tides", "# End"]
     assert read("{}", "b.ipynb").format == "code"
+
+
+@pytest.mark.parametrize("name", ["a.html.md.erb", "a.md.erb", "a.qmd", "A.Rmd"])
+def test_pages_of_site_generators_and_of_r_are_markdown(name: str) -> None:
+    document = read("---\ntitle: Hosting\n---\n\n# Where\n\n<%= warning %>\nIn Ost.\n", name)
+    assert (document.format, document.title, document.text.split()[-2:]) == ("markdown", "Hosting", ["In", "Ost."])
+    assert "warning" not in document.text
+
+
+def test_views_of_programs_are_no_documents() -> None:
+    assert file_format("show.html.erb") is None

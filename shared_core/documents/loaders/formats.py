@@ -31,6 +31,8 @@ TABLES = frozenset(("csv", "tsv", "jsonl", "json"))
 
 _MANUAL = re.compile(r"\.[1-9][a-z]{0,4}")  # section of a manual
 _PARTS = frozenset((".inc", ".in"))  # of files that others include, or that a build fills in: "usage.rst.inc"
+_TEMPLATE = ".erb"  # of a site's page: "pages/hosting.html.md.erb"
+_PAGES = frozenset(("markdown", "adoc", "text"))
 _KEPT = frozenset((".debian", ".old", ".orig"))
 _GENERATED = re.compile(r"search[-_]?index\.js(?:on)?|package-lock\.json")
 _HASH = re.compile(r"[-._](?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{8,20}(?=\.)")  # of its content: "book-a0b12cfe.js"
@@ -85,6 +87,8 @@ def _kind(path: PurePath) -> str:
     if path.suffix in _PARTS and len(path.suffixes) > 1:
         inner = path.with_suffix("")
         return _kind(inner) or ("man" if _MANUAL.fullmatch(inner.suffix) else "")
+    if path.suffix == _TEMPLATE and (kind := SUFFIXES.get(path.with_suffix("").suffix, "")) in _PAGES:
+        return kind
     return "" if path.suffix else NAMES.get(path.name, "")
 
 

@@ -28,6 +28,7 @@ _CODE = r"""(?P<kept>^[ ]{0,3}(?P<fence>`{3,}(?=[^`\n]*$)|~{3,}).*?(?:^[ ]{0,3}(
 _PIECE = re.compile(
     rf"""{_CODE}
     | (?P<table><table\b[^<>]*>(?:(?!</?table\b).)*+</table\s*>)
+    | <%(?P<template>(?:(?!%>).)*+)%>
     | <(?P<unseen>script|style|iframe|video|del|s|strike)\b[^<>]*>(?:(?!</?(?P=unseen)\b).)*+</(?P=unseen)\s*>
     | [ \t]*<h(?P<level>[1-6])\b[^<>]*>(?P<heading>(?:(?!</?h[1-6]\b).)*+)</h(?P=level)\s*>
     | <su(?P<raised>[bp])>(?P<digits>[\d+−–-]{{1,6}})</su[bp]>
@@ -74,7 +75,7 @@ class _Page:
         if piece["raised"]:
             apart = piece.string[piece.start() - 1 : piece.start()].isdigit()  # 10⁵, but H2O
             return piece["digits"].translate((RAISED if piece["raised"] in "pP" else LOWERED) if apart else {})
-        return "" if piece["unseen"] else self._rewrite_tag(piece)
+        return "" if piece["unseen"] or piece["template"] is not None else self._rewrite_tag(piece)
 
     def _rewrite_tag(self, piece: re.Match[str]) -> str:
         name, ends = piece["name"].lower(), bool(piece["end"])
