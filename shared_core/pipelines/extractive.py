@@ -24,6 +24,7 @@ from shared_core.pipelines.evidence import known_probability, quoted_places
 from shared_core.pipelines.rerank import rank_by_reading
 from shared_core.pipelines.stepwise import Chain, answer_in_steps, passages_for
 from shared_core.reading.base import Reading, ReadResult, Step
+from shared_core.reading.definitions import find_definitions, holds_definition, term_asked
 from shared_core.reading.item_lists import write_quote
 from shared_core.reading.rows import place_of
 from shared_core.runtime.flow import Flow, Read, Report
@@ -33,6 +34,7 @@ _LOG = logging.getLogger(__name__)
 QUOTES = 10
 """Quotes asked of the reader; more if there are more passages, so that each can show its best sentence."""
 _MANY = 5  # times as many passages: of its words the rest of a list repeats few
+_DEFINITIONS = 3  # passages that are added where a term's meaning is asked
 _NEARLY = 0.8  # a further quote is shown if its probability is at least this share of the first one's
 
 
@@ -186,6 +188,7 @@ def read_best(question: str, run: QuestionRun) -> Flow[tuple[tuple[Passage, ...]
     found = yield from retrieve(question, wanted, run)
     if not found:
         return (), ReadResult(())
+    found = yield from _add_definition(question, found, run)
     # The prior of "the documents answer", estimated from the questions asked so far, shifts all probabilities.
     expected = run.abilities.expected.value
     result: ReadResult = yield Read(question, found, max(QUOTES, len(found), settings.max_claims), expected)
@@ -202,6 +205,20 @@ def read_best(question: str, run: QuestionRun) -> Flow[tuple[tuple[Passage, ...]
         expected_answerable=expected,
     )
     return (yield from keep_or_chain(question, found, result, run))
+
+
+def _add_definition(question: str, found: tuple[Passage, ...], run: QuestionRun) -> Flow[tuple[Passage, ...]]:
+    """Look for passages that say what a term is, if its meaning is asked and none does: many may only mention it."""
+    asked = term_asked(question)
+    if asked is None or find_definitions(question, found):
+        return found
+    query = f"{' '.join(filter(None, asked))} definition"
+    every = yield from passages_for(query, found, _MANY * count_candidates(run), run)
+    known = {p.id for p in found}
+    more = tuple(p for p in every if p.id not in known and holds_definition(asked[0], p.text))[:_DEFINITIONS]
+    if more:
+        yield run.note("retrieve", "definitions", f"{len(more)} more passages say what {asked[0]} is", k=len(more))
+    return (*found, *more)
 
 
 def _read_rest(

@@ -62,7 +62,8 @@ class Candidate:
         conflicts: where it says something else than the question asks (``conflicts.CONFLICTS``).
         defines: 1 for the definition of the option or variable whose meaning is asked, and for the setting that is
             asked for (``entries``); -1 where the documents of the command do not have the option, or the block not the
-            setting, and for what says that someone did it where who is asked; 0 for everything else.
+            setting, for what says that someone did it where who is asked, and for what has no number where how many is
+            asked; 0 for everything else.
         joined: it is a whole list, not a sentence (``lists``).
     """
 

@@ -6,13 +6,17 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
+from shared_core.citation.sentences import split_sentences
 from shared_core.reading.features import stem
 from shared_core.reading.prepared import Asked
 from shared_core.reading.questions import drop_parentheses
 from shared_core.reading.rows import Entry, above, source_of, stems_of
+from shared_core.types import Passage
 
 LIKELY = 0.5
 """Probability from which on a definition that is asked for comes before what the network thinks best."""
+_BY_MARK = re.compile(r"[-–—:]\s+\Z")
+_BEGINNING = 4  # letters that a word and its stem share
 _ASKS = re.compile(
     r"\W*(?:(?:so|and|but|exactly|please|can you|could you|tell me|explain|define),?\s+)*"
     r"(?:(?:what(?:['’]s|\s+(?:is|are|was|were))(?:\s+meant\s+by)?|what\s+do(?:es)?(?=.+\bmean\b))\s+)"
@@ -36,6 +40,7 @@ _JUDGES = (
 _SAYS = re.compile(
     r"[\s)*_`\"”'’]*(?:\](?:\([^()\s]*\)|\[[^\]\n]*\])?)?[\s)*_`\"”'’]*(?:\([^()\n]{1,120}\)[\s*_`]*)*(?:\[[^\]\n]*\][\s)*_`]*)*"
     r"(?:feature|option|setting|mode|protocol|service|tool|function|command|program|method|process)?[\s*_`]*"
+    r"(?:of\s+(?:an?|the|each|every)\s+[\w-]+\s+(?=(?:is|are)\b))?"
     r"(?:(?:is|are|was|were|means?|refers?\s+to)(?:\s+(?:simply|just|basically|essentially|usually|generally|really))?\s+"
     rf"(?:(?:an?|the)\s+(?!{_JUDGES}\b)|(?:any|one\s+of|what|how|when|where|defined\s+as|used\s+(?:to|for)"
     r"|software|hardware|someone|something|anything)\b)"
@@ -86,6 +91,30 @@ def defines(term: str, sentence: str) -> bool:
     """
     end = _end_of_subject(term, sentence)
     return end > 0 and _SAYS.match(sentence, end) is not None
+
+
+def states(term: str, sentence: str) -> bool:
+    """Return whether a sentence says what a term is by a verb, not by a colon or a dash.
+
+    >>> states("relay", "A relay is a box."), states("relay", "`relay`: the box that is used for it")
+    (True, False)
+    """
+    said = _SAYS.match(sentence, end) if (end := _end_of_subject(term, sentence)) else None
+    return said is not None and _BY_MARK.search(said[0]) is None
+
+
+def holds_definition(term: str, text: str) -> bool:
+    """Return whether some sentence of a text states what a term is."""
+    first = _NAMED.search(term.lower())
+    if first is None or stem(first[0])[:_BEGINNING] not in text.lower():
+        return False
+    return any(states(term, text[start:end]) for start, end in split_sentences(text))
+
+
+def find_definitions(question: str, passages: Sequence[Passage]) -> set[int]:
+    """Return the numbers of the passages that state what a term is whose meaning a question asks."""
+    asked = term_asked(question)
+    return {i for i, p in enumerate(passages) if holds_definition(asked[0], p.text)} if asked else set()
 
 
 def _end_of_subject(term: str, sentence: str) -> int:
@@ -139,4 +168,6 @@ def of_terms_defined(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]
         return where <= {*stems_of(told).tolist()}
 
     found = [i for i in kept if defines(term, entries[i].text) and is_there(entries[i])]
+    # "A relay is …" comes before "`relay`: …", an entry of one list of several
+    found = [i for i in found if states(term, entries[i].text)] or found
     return {max(found, key=lambda i: entries[i].candidate.score): 1} if found else {}

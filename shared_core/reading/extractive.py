@@ -16,7 +16,7 @@ from shared_core.reading.base import NO_WORDS, OTHER_QUESTION, OTHER_TEXT, Read,
 from shared_core.reading.candidates import FIGURES, Candidate, best_span, distinct, figures, log_sum
 from shared_core.reading.confidence import add_log_odds, shift
 from shared_core.reading.conflicts import ABSENT, OPPOSITE, VALUE, find_conflicts, is_said_by_another
-from shared_core.reading.definitions import LIKELY, term_asked
+from shared_core.reading.definitions import LIKELY, find_definitions, term_asked
 from shared_core.reading.entries import DEFINES, lacks_names, of_entries_asked
 from shared_core.reading.faq import find_faq, join_faq
 from shared_core.reading.features import (
@@ -36,6 +36,7 @@ from shared_core.reading.lookups import from_name
 from shared_core.reading.network import log_odds
 from shared_core.reading.prepared import Asked, Placed, Prepared, Window, overlaps, whole_words
 from shared_core.reading.questions import (
+    counts_nothing,
     defines_links,
     names_nobody,
     only_asks,
@@ -234,7 +235,7 @@ class ExtractiveReader(Remade):
         numbers = {p.id: i for i, p in enumerate(passages)}
         places = [(numbers[s.passage_id], s) for s in spans if s.passage_id in numbers]
         faq = find_faq(asked.text, passages)
-        listed = find_lists_asked(asked.text, passages) | {*faq}
+        listed = find_lists_asked(asked.text, passages) | {*faq} | find_definitions(asked.text, passages)
         wanted = [
             w
             for w in order[weights.together :]
@@ -263,8 +264,8 @@ class ExtractiveReader(Remade):
         marked = {said[i]: mark for i, mark in marks.items()}
         marked |= {i: 1 for i in said if gives_date(asked.text, texts[i])}
         said = [said[i] for i in kept]
-        lost_names = [lost or names_nobody(text, asked.text) for text in texts]
-        out = [replace(c, defines=marked.get(i, 0) - lost_names[i]) for i, c in enumerate(out)]
+        unsaid = [lost or names_nobody(t, asked.text) or counts_nothing(t, asked.text) for t in texts]
+        out = [replace(c, defines=marked.get(i, 0) - unsaid[i]) for i, c in enumerate(out)]
         ranked = distinct([out[i] for i in said], [texts[i] for i in said])
         ranked = join_lists(asked.text, passages, join_faq(asked.text, faq, passages, ranked))
         judged = _candidates_at(spans, numbers, [out[i] for i in said], ranked, passages)

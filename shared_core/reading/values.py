@@ -15,7 +15,7 @@ import numpy as np
 from shared_core.citation.facts.arithmetic import same_quantity
 from shared_core.citation.facts.dates import Date, dates_of, is_every_day, same_date, weekdays_of
 from shared_core.citation.facts.quantities import Quantity, quantities_of
-from shared_core.reading.features import RARITY_BUCKETS, Words, words_of
+from shared_core.reading.features import RARITY_BUCKETS, Words, stem, words_of
 from shared_core.support.options import code_shape, find_codes, find_variables
 
 _DAYS = ["mon", "tues", "wednes", "thurs", "fri", "satur", "sun"]
@@ -33,6 +33,12 @@ _FILE = re.compile(
 )
 _VERSION = re.compile(r"\b(?:v|versions?|releases?)[ .]?(\d+(?:\.\d+)+)", re.IGNORECASE)
 _DATED_VERSION = re.compile(r"^\W*v?\d+(?:\.\d+)+\b[^\n]*\b(?:19|20)\d\d\b", re.MULTILINE)
+_SERIES = re.compile(r"(?<![\w.-])(\d+(?:\.\d+)*)\.[xX]\b")  # "20.x" is all releases of 20
+_CLASS = re.compile(  # "level AA" is not "level AAA"
+    r"\b((?i:level|grade|class|tier|type|category|group|phase|stage|priority|severity|plan|option|schedule|appendix|annex"
+    r"|exhibit|section|part|zone|band|series|size|vitamin|hepatitis|building|block|hall|wing|terminal|gate|team|form"
+    r"|division|unit|article|mode|route|ward|sector))\s+([A-Z]{1,3})\b(?![.'’-]?\w)"
+)
 _METHODS = "GET|POST|PUT|PATCH|DELETE|HEAD"
 _CALL = re.compile(rf"\b({_METHODS})\W{{1,5}}?(/[\w{{}}/-]*[\w}}])")
 _ASKS_WHEN = re.compile(r"\b(?:when|date|day|month|year)\b", re.IGNORECASE)
@@ -47,7 +53,8 @@ class Value:
         text: as written.
         near: codes of the stems of the content words right before and right after a number; 0 for none.
         number, date, weekday (0 for Monday), code: one of them is set; a code is folded, without hyphens or plural.
-            Paths (``/cards``), calls (``PUT /cards``), names of files and variables are codes too.
+            Paths (``/cards``), calls (``PUT /cards``), names of files and variables, series of releases (``20.x``) and
+            classes (``level AA``) are codes too.
     """
 
     text: str
@@ -66,7 +73,7 @@ def values_of(question: str) -> tuple[Value, ...]:
     ['2.2', '2019', 'March 2019', 'HX-60']
     """
     dates = [d for d in dates_of(question) if d.month and not _VERB.match(d.text)]
-    codes = find_codes(question)
+    codes = [*find_codes(question), *(m.group() for m in _SERIES.finditer(question))]
     inside = [(at, at + len(text)) for text in (*(d.text for d in dates), *codes) if (at := question.find(text)) >= 0]
     numbers = [
         q
@@ -93,6 +100,10 @@ def holds(value: Value, text: str) -> bool:
         return value.weekday in weekdays_of(text) or is_every_day(text)
     if call := _CALL.fullmatch(value.text):
         return call.groups() in _CALL.findall(text)
+    if series := _SERIES.fullmatch(value.text):
+        return re.search(rf"(?:(?<![\w.])|(?<=\bv)){re.escape(series[1])}(?![\d-])", text) is not None
+    if of_class := _CLASS.fullmatch(value.text):
+        return re.search(rf"\b{of_class[2]}\b", text) is not None
     return value.code in _folded(text)
 
 
@@ -120,6 +131,10 @@ def gives_another(value: Value, text: str) -> bool:
         return bool(weekdays_of(text))
     if call := _CALL.fullmatch(value.text):
         return any(path == call[2] for _, path in _CALL.findall(text))
+    if _SERIES.fullmatch(value.text):
+        return _SERIES.search(text) is not None
+    if of_class := _CLASS.fullmatch(value.text):
+        return any(stem(kind.lower()) == stem(of_class[1].lower()) for kind, _ in _CLASS.findall(text))
     if path := _PATH.fullmatch(value.text) or _FILE.fullmatch(value.text):
         others = path.re.finditer(text)
         return any(m.groups() == path.groups() for m in others)
@@ -161,8 +176,8 @@ def gives_date(question: str, heading: str) -> bool:
 
 
 def _names_of(text: str) -> list[str]:
-    """Return the calls and paths, and the names of files and variables, of a text."""
-    calls = [m.group() for m in _CALL.finditer(text)]
+    """Return the calls, classes and paths, and the names of files and variables, of a text."""
+    calls = [m.group() for m in (*_CALL.finditer(text), *_CLASS.finditer(text))]
     return [*calls, *_PATH.findall(text), *(m.group() for m in _FILE.finditer(text)), *find_variables(text)]
 
 

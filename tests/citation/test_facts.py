@@ -287,3 +287,12 @@ def test_endless_sentences_are_compared_without_aligning_them() -> None:
 )
 def test_claims_of_nothing_but_numbers_or_names_are_compared(claim: str, evidence: str) -> None:
     assert compare_claim(claim, evidence).agrees is ("May" not in claim)
+
+
+@pytest.mark.parametrize("value", ['"none"', "`none`"])
+def test_a_value_in_quotes_denies_nothing(value: str) -> None:
+    field = f"The name of the owner, or {value}."
+    assert not any(m.kind == "negation" for m in compare_claim("The name of the owner.", field).mismatches)
+    assert any(
+        m.kind == "negation" for m in compare_claim("The form has an owner.", "The form has no owner.").mismatches
+    )

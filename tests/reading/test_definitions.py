@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from shared_core import Passage
+from shared_core import Passage, SelfReflectEngine
 from shared_core.reading.base import Read, ReadResult
 from shared_core.reading.definitions import defines, term_asked
 from shared_core.reading.extractive import ExtractiveReader
+from shared_core.retrieval import HybridRetriever
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +56,8 @@ def test_only_questions_for_the_meaning_of_a_term_ask_for_a_definition(
         ("service", "When weaving with it, a **Service** is defined as a process.", True),
         ("heddle", "The default heddle is a wooden one.", False),
         ("heddle", "The [heddle](parts.md) is one of its parts.", True),
+        ("heddle", "The _heddle_ of a loom is the wire that lifts threads.", True),
+        ("heddle", "The heddle of a loom lifts.", False),
         ("heddle loom", "Heddle-loom – a loom with two frames.", True),
         ("bus", "Buses are vehicles that anyone may ride, a bus is a vehicle.", False),
     ],
@@ -75,6 +78,28 @@ def test_a_definition_is_surer_and_quoted_before_other_statements(reader: Extrac
     assert text == "The introducer feature lets a device automatically add new devices."
     assert sure > 0.5
     assert "lets" not in first(reader, "For which devices is the introducer field set?", about)[0]
+
+
+def test_a_statement_comes_before_an_entry_of_a_list(reader: ExtractiveReader) -> None:
+    form = Passage(
+        "f", "- `owner`: Specify the id of the owner that the form should have.", "Forms", {"source": "f.md"}
+    )
+    terms = Passage("t", "- A _form_ is a sheet.\n- The _owner_ of a form is the person who sent it.", "Terms")
+    text, sure = first(reader, "What is the owner of a form?", form, terms)
+    assert text == "- The _owner_ of a form is the person who sent it."
+    assert sure > 0.5
+
+
+def test_passages_that_only_mention_a_term_do_not_hide_its_definition() -> None:
+    mentions = [
+        Passage(f"m{i}", f"Choose the heddle of rug {i}. The heddle, not the reed, is moved {i} times.", f"Rug {i}")
+        for i in range(30)
+    ]
+    words = "Weaving has words of its own, as every craft has, and most are old. Some of them are here, in no order."
+    words += " A reed is a comb. A heddle is a looped cord that lifts a thread. A shed is a gap."
+    defined = Passage("d", words, "Words")
+    answer = SelfReflectEngine(HybridRetriever([*mentions, defined])).answer("What is a heddle?")
+    assert answer.text.startswith("A heddle is a looped cord that lifts a thread.")
 
 
 def test_a_place_must_be_that_of_the_definition(reader: ExtractiveReader) -> None:

@@ -9,6 +9,7 @@ from shared_core.lm.scripted import ScriptedLM
 from shared_core.reading.base import NO_WORDS, OTHER_QUESTION, OTHER_TEXT
 from shared_core.reading.questions import (
     asks_nothing,
+    counts_nothing,
     defines_links,
     names_nobody,
     only_asks,
@@ -69,6 +70,23 @@ def test_what_repeats_a_question(sentence: str, question: str, same: bool) -> No
 ])  # fmt: skip
 def test_someone_is_nobody_in_particular(sentence: str, question: str, nobody: bool) -> None:
     assert names_nobody(sentence, question) == nobody
+
+
+@pytest.mark.parametrize(("sentence", "question", "nothing"), [
+    ("It is to be sent a certain number of hours before.", "How many hours before is it to be sent?", True),
+    ("Most of them left.", "What percentage of them left?", True),
+    ("A third of them left.", "What percentage of them left?", False),
+    ("It was played ninety-two times.", "How many times was it played?", False),
+    ("There are only small ones.", "How many large ones are there?", False),
+    ("It is to be sent some hours before.", "When is it to be sent?", False),
+])  # fmt: skip
+def test_what_counts_nothing_does_not_say_how_many(sentence: str, question: str, nothing: bool) -> None:
+    assert counts_nothing(sentence, question) == nothing
+
+
+def test_what_counts_nothing_is_improbable() -> None:
+    charter = Passage("c", "Agenda items must be published at least a certain number of hours before a meeting.")
+    assert chance("How many hours before a meeting must items be published?", charter) < 0.5
 
 
 def test_someone_is_no_answer_to_who() -> None:

@@ -33,6 +33,9 @@ TABLE = Passage(
         ("Who was president in 1947?", "He served as president from 1946 to 1952."),
         ("Who played in 2012?", "The 2011–12 season was won by Lund."),
         ("What happened in the 1980s?", "The ban followed in 1985."),
+        ("Which TLS has Node 20.x?", "Node.js v20 has TLS 1.2."),
+        ("Which TLS has Node 20.x?", "### Releases 18.x and 20.x"),
+        ("What does level AAA require?", "At AAA, seven to one."),
         ("Which 30 hour event is it?", "A thirty-hour event raises money."),
         ("When did season 13 begin?", "The thirteenth season began late."),
         ("Who sang at Super Bowl 51?", "She sang as part of Super Bowl LI."),
@@ -57,6 +60,9 @@ def test_other_spellings_of_a_value_hold_it(question: str, text: str) -> None:
         ("Who was president in 1957?", "He served as president from 1946 to 1952."),
         ("What did version 2.2 add?", "Version 2.1 added dark mode."),
         ("What is port 9090 for?", "Port 8080 serves pages."),
+        ("Which TLS has Node 20.x?", "Node 18.x has TLS 1.2."),
+        ("What does level AAA require?", "Level AA requires four to one."),
+        ("What do class B shares cost?", "Shares of class A cost 5; those of class C nothing."),
         ("What does GET /cards list?", "`GET /accounts` lists accounts."),
         ("What does PUT /cards do?", "`POST /cards` makes one, `PUT /accounts` another."),
         ("When was rope 1.13 released?", "* Changes in release 1.3.13 (2009-09-30)"),
@@ -83,6 +89,7 @@ def test_another_ordinal_is_another_value_but_none_is_not_absent() -> None:
 
 @pytest.mark.parametrize(("question", "text"), [
     ("What is port 9090 for?", "It has 2 doors."), ("Who came in 2019?", "Nobody came."), ("Who may enter?", "In May."),
+    ("What does level AAA require?", "Levels vary."), ("What does the USA require?", "Level AA."),
 ])  # fmt: skip
 def test_nothing_of_the_kind_is_not_another(question: str, text: str) -> None:
     assert not any_another(values_of(question), text, "")

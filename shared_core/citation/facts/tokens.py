@@ -188,6 +188,7 @@ def statements_of(text: str) -> tuple[Sentence, ...]:
 
 
 _STATEMENT = 4  # words
+_QUOTED = frozenset([('"', '"'), ("`", "`"), ("“", "”")])
 
 
 def all_tokens(sentences: Sequence[Sentence]) -> list[Token]:
@@ -429,6 +430,8 @@ def _is_negation(sentence: Sentence, i: int) -> bool:
     follows = fold(after.text) if after else ""
     if token.first and sentence.text[token.end :].lstrip()[:1] in (",", ";", ":", "–", "—"):
         return False  # "No, …" answers
+    if (sentence.text[token.start - 1 : token.start], sentence.text[token.end : token.end + 1]) in _QUOTED:
+        return False  # the value "none" denies nothing
     if word == "no":  # "No. 5", "no fewer than"
         return follows not in ("fewer", "less", "later", "more") and not (after and after.is_number)
     return not (word in ("not", "nicht", "non") and follows in ("only", "nur", "solo", "just", "least"))
