@@ -19,6 +19,8 @@ _ENDS_ASKING = re.compile(r"\?[\W_]*\Z")
 _EMPTY = re.compile(r"(?:\{\}|\[\]|\(\)|''|\"\")[`*_.]*$")
 """A value of configuration that is empty: "Default: []"."""
 _ALIKE = 0.6
+_FEW, _BEGINNING = 3, 5  # words of an item or label; letters of words of one family
+_STATES = re.compile(r"[.!;,:=\d](?:\s|\Z)|[=<>]")
 _ASKING = re.compile(
     r"[\W_]*(?:(?:and|but|so|or|also|ok|okay|oh|hey|hi|sorry|please|well|then)\b[\s,]*)*+"
     r"(?:who|whom|whose|what|which|when|where|why|how|is|are|am|was|were|do|does|can|could|shall|should|will|would"
@@ -130,13 +132,19 @@ def repeats(sentence: str, question: str) -> bool:
     """Whether a sentence of a document asks what ``question`` asks, as in lists of questions and answers: no answer.
 
     It ends in a question mark, and six tenths of the words of both are common to them, or of its last clause ("[09:23]
-    Mika: thanks. who is at home?"). Nor is a single word of it an answer, such as a label that is no heading to its
-    program, unless the question names it as one of two, or it has an empty value ("Default: []").
+    Mika: thanks. who is at home?"). Nor are a few words of it an answer, such as a label that is no heading to its
+    program, or an item of a list, unless the question names it as one of two, or it has an empty value ("Default: []").
+
+    >>> repeats("- Charitable gifts", "Does it double my gifts to charity?"), repeats("No gifts.", "May I bring gifts?")
+    (True, False)
     """
     asked, said = set(words(question)), set(words(sentence))
     if not _ENDS_ASKING.search(sentence):
-        alone = len(words(sentence)) == 1 and said <= asked and not _EMPTY.search(sentence)
-        return alone and "or" not in asked
+        begun = {word[:_BEGINNING] for word in asked}
+        few = 1 < len(words(sentence)) <= _FEW and not _STATES.search(sentence)
+        known = all(w in asked or (few and len(w) >= _BEGINNING and w[:_BEGINNING] in begun) for w in said)
+        alone = (few or len(words(sentence)) == 1) and known
+        return alone and not _EMPTY.search(sentence) and "or" not in asked
     clauses = said, set(words(_BEFORE_IT.sub("", sentence)))
     return any(len(asked & clause) >= _ALIKE * len(asked | clause) > 0 for clause in clauses)
 

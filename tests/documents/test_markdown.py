@@ -88,6 +88,8 @@ def test_html_within_markdown_is_what_the_page_shows(before: str) -> None:
         ("<ul><li>Wash<ul><li>twice</li></ul></li><li>Dry</li></ul>", "- Wash\n  - twice\n- Dry"),
         ("<details>\n<summary>Is it safe?</summary>\n\nYes.\n</details>", "Is it safe?\n\nYes."),
         ('<h1 align="center">\n  <img src="a.png">\n  Winch\n</h1>', "# Winch"),
+        ("1. One.\n\n    a. <b>Two</b>\n\n    <b>Three</b>", "1. One.\n\n    a. Two\n\n    Three"),
+        ("1. One.\n\n    ```\n    <b>Two</b>\n    ```", "1. One.\n\n    ```\n    <b>Two</b>\n    ```"),
         ("<%= partial 'a' %>\nSeen `<% not code %>`.", "Seen `<% not code %>`."),
         ("Old: <del>3 days</del> 4 days.<script>x()</script>", "Old:  4 days."),
     ],

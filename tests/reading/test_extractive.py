@@ -289,11 +289,11 @@ def test_a_term_alone_states_nothing() -> None:
     text = "harbour_master\n\nThe person who runs the harbour of Corrow. It has been Tom Hale since 2011."
     listed = Passage("t", text, "Roles", {"section": "Roles > harbour_master"})
     plain = dataclasses.replace(listed, metadata={})
-    asked = "Who is the harbour_master?"
-    assert "harbour_master" in quotes(asked, plain)
-    found = quotes(asked, listed)
-    assert found
-    assert "harbour_master" not in found
+    assert "harbour_master" in quotes("Who has been there since 2011?", plain)
+    for asked, passage in (("Who has been there since 2011?", listed), ("Who is the harbour_master?", plain)):
+        found = quotes(asked, passage)
+        assert found
+        assert "harbour_master" not in found
 
 
 def test_ligatures_are_read_as_the_letters_that_they_are() -> None:

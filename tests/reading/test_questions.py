@@ -56,6 +56,10 @@ def test_a_greeting_is_not_looked_up_and_no_model_is_asked() -> None:
     ("Budget", "Did the board approve the budget?", True),
     ("[09:23] Mika: great, thanks. who signs off the release today?", "Who signs off the release?", True),
     ("Closed.", "Is the station open or closed?", False),
+    ("- Charitable donations", "Do you match donations to charity?", True),
+    ("- No donations", "May I make donations?", False),
+    ("Donations: charity", "What are donations for, charity?", False),
+    ("The charity matches donations", "Which charity matches the donations?", False),
 ])  # fmt: skip
 def test_what_repeats_a_question(sentence: str, question: str, same: bool) -> None:
     assert repeats(sentence, question) == same

@@ -22,19 +22,26 @@ _BLOCKS = frozenset(
 _VOID = frozenset("br hr img input source wbr".split())
 _PLAIN = frozenset("br hr wbr".split())  # void and without attributes; "<source>" is a placeholder
 _ITEMS = LISTS | {"li"}
-_CODE = r"""(?P<kept>^[ ]{0,3}(?P<fence>`{3,}(?=[^`\n]*$)|~{3,}).*?(?:^[ ]{0,3}(?P=fence)[`~]*[ \t]*\r?$|\Z)
-    | (?:\A|(?<=\n\n)|(?<=\n\r\n))(?:[ ]{4}|\t)[^\n]*+(?:\n(?:[ ]{4}|\t)[^\n]*+)*+
-    | (?<!`)(?P<ticks>`+)(?!`)[^\n]{0,1000}?(?<!`)(?P=ticks)(?!`) | <!--.*?(?:-->|\Z))"""
-_PIECE = re.compile(
-    rf"""{_CODE}
-    | (?P<table><table\b[^<>]*>(?:(?!</?table\b).)*+</table\s*>)
-    | <%(?P<template>(?:(?!%>).)*+)%>
-    | <(?P<unseen>script|style|iframe|video|del|s|strike)\b[^<>]*>(?:(?!</?(?P=unseen)\b).)*+</(?P=unseen)\s*>
-    | [ \t]*<h(?P<level>[1-6])\b[^<>]*>(?P<heading>(?:(?!</?h[1-6]\b).)*+)</h(?P=level)\s*>
-    | <su(?P<raised>[bp])>(?P<digits>[\d+−–-]{{1,6}})</su[bp]>
-    | (?P<indent>^[ \t]++)?<(?P<end>/?)(?P<name>[A-Za-z][A-Za-z0-9]*+)(?P<rest>(?:[\s/][^<>]*+)?)>""",
-    re.MULTILINE | re.DOTALL | re.VERBOSE | re.IGNORECASE,
-)
+_INDENTED = r"(?:\A|(?<=\n\n)|(?<=\n\r\n))(?:[ ]{4}|\t)[^\n]*+(?:\n(?:[ ]{4}|\t)[^\n]*+)*+"
+
+
+def _pieces(indented: str) -> re.Pattern[str]:
+    return re.compile(
+        rf"""(?P<kept>^[ \t]*(?P<fence>`{{3,}}(?=[^`\n]*$)|~{{3,}}).*?(?:^[ \t]*(?P=fence)[`~]*[ \t]*\r?$|\Z)
+        | (?<!`)(?P<ticks>`+)(?!`)[^\n]{{0,1000}}?(?<!`)(?P=ticks)(?!`) | <!--.*?(?:-->|\Z))
+        | (?P<indented>{indented})
+        | (?P<table><table\b[^<>]*>(?:(?!</?table\b).)*+</table\s*>)
+        | <%(?P<template>(?:(?!%>).)*+)%>
+        | <(?P<unseen>script|style|iframe|video|del|s|strike)\b[^<>]*>(?:(?!</?(?P=unseen)\b).)*+</(?P=unseen)\s*>
+        | [ \t]*<h(?P<level>[1-6])\b[^<>]*>(?P<heading>(?:(?!</?h[1-6]\b).)*+)</h(?P=level)\s*>
+        | <su(?P<raised>[bp])>(?P<digits>[\d+−–-]{{1,6}})</su[bp]>
+        | (?P<indent>^[ \t]++)?<(?P<end>/?)(?P<name>[A-Za-z][A-Za-z0-9]*+)(?P<rest>(?:[\s/][^<>]*+)?)>""",
+        re.MULTILINE | re.DOTALL | re.VERBOSE | re.IGNORECASE,
+    )
+
+
+_PIECE, _WITHIN_LIST = _pieces(_INDENTED), _pieces("(?!)")
+_ITEM = re.compile(r"[ \t]*(?:[-*+]|\w{1,4}[.)])[ \t]")
 _ENDS = re.compile(r"</([A-Za-z][A-Za-z0-9]*)")
 _ROW = re.compile(r"<tr\b[^<>]*>((?:(?!</?tr\b).)*+)", re.DOTALL | re.IGNORECASE)
 _CELL = re.compile(r"<(t[hd])\b([^<>]*)>((?:(?!</?t[hdr]\b).)*+)", re.DOTALL | re.IGNORECASE)
@@ -63,11 +70,14 @@ class _Page:
         self._ends = ends
         self._marks = ItemMarks()
         self._links: list[str] = []
+        self._indented = (0, False)  # where the last indented lines ended, and whether they are a list's
 
     def rewrite(self, piece: re.Match[str]) -> str:
         """Return what stands for a piece of HTML."""
         if piece["kept"] is not None:
             return piece[0]
+        if piece["indented"] is not None:
+            return _WITHIN_LIST.sub(self.rewrite, piece[0]) if self._continues_list(piece) else piece[0]
         if piece["table"]:
             return f"\n\n{_write_table(piece['table'])}\n\n"
         if piece["level"]:
@@ -99,6 +109,17 @@ class _Page:
             line = piece.string.rfind("\n", 0, piece.start()) + 1
             return "\n" * (piece.start() > line) + self._marks.write("-")[:-1]
         return self._part(piece, name, ends)
+
+    def _continues_list(self, piece: re.Match[str]) -> bool:
+        """Return whether indented lines are a list's items or paragraphs, not code."""
+        at, listed = self._indented
+        if not piece.string[at : piece.start()].strip() and at:
+            pass  # as those before it, with only empty lines between
+        else:
+            before = piece.string.rfind("\n\n", 0, max(0, piece.start() - 2)) + 1
+            listed = any(map(_ITEM.match, piece.string[before : piece.start()].splitlines()))
+        self._indented = piece.end(), listed or _ITEM.match(piece[0]) is not None
+        return self._indented[1]
 
     @staticmethod
     def _part(piece: re.Match[str], name: str, ends: bool) -> str:
