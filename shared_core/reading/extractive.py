@@ -48,7 +48,7 @@ from shared_core.reading.questions import (
 from shared_core.reading.quotable import is_heading, is_record, quotable
 from shared_core.reading.rewording import reword
 from shared_core.reading.rows import Entry, above, innermost
-from shared_core.reading.values import absent_values, gives_another, gives_date, values_of
+from shared_core.reading.values import absent_values, gives_another, gives_date, of_another_year, values_of
 from shared_core.reading.weights import WEIGHTS, Weights, load_weights, version_of
 from shared_core.retrieval.graphs import each
 from shared_core.support.pickling import Remade
@@ -283,7 +283,8 @@ class ExtractiveReader(Remade):
         """
         places = [f"{above(p)}\n{p.metadata.get('source', '')}" for p in passages]
         told = [f"{place}\n{p.text}" for place, p in zip(places, passages)]
-        unknown = absent_values(values_of(question), told)
+        values = values_of(question)
+        unknown = absent_values(values, told)
         absent = {ABSENT} if lost_option or unknown else set()
         of_another = [any(v.code and gives_another(v, place) for v in unknown) for place in places]
         lost = self.loaded().conflicts.score
@@ -295,6 +296,8 @@ class ExtractiveReader(Remade):
             # "How heavy is the HX-60?" in the manual of the HX-40; "What did Ann say?" and an entry of Bo
             if of_another[c.passage] or is_said_by_another(question, passage.text, c.start, c.end):
                 found |= {VALUE}
+            if of_another_year(values, text, places[c.passage]):
+                found |= {ABSENT}
             lower = bool({VALUE, OPPOSITE} & found) or only_refers(text, question, innermost(passage))
             out.append(replace(c, conflicts=found | absent, score=c.score + lost * lower))
         return out

@@ -155,6 +155,17 @@ def any_another(values: Iterable[Value], quote: str, above: str) -> bool:
     )
 
 
+def of_another_year(values: Iterable[Value], quote: str, above: str) -> bool:
+    """Return whether a quote gives another year than is asked about, and so do title and headings: another edition.
+
+    >>> fees = values_of("What is the fee for 2025?")
+    >>> [of_another_year(fees, "From 1 March 2024 it is €4.", above) for above in ("Fees 2024", "Fees 2025", "Fees")]
+    [True, False, False]
+    """
+    years = [v for v in values if v.number is not None and v.number.is_year]
+    return any(gives_another(v, quote) and gives_another(v, above) for v in years)
+
+
 def _of_another_release(value: Value, quote: str, above: str) -> bool:
     """Return whether a value is a version, and the headings name another one, as in a list of changes."""
     number = value.number
