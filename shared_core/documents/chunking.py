@@ -2,9 +2,10 @@
 
 A passage is one contiguous stretch of its document, so that a quote from it can be shown in its place. It always ends
 with its table row, section or page (a sentence that runs over a page's end stays whole). Within them it ends between
-paragraphs if the next one does not fit; between sentences of a paragraph that is itself too long, and then passages
-overlap by whole sentences; between words of a sentence that is longer than a passage may be. Tables of contents,
-indexes, lists of links into the page and single words get no passages, if their form is unmistakable.
+paragraphs if the next one does not fit, but not behind one that leads in what follows ("They are:"); between sentences
+of a paragraph that is itself too long, and then passages overlap by whole sentences; between words of a sentence that
+is longer than a passage may be. Tables of contents, indexes, lists of links into the page and single words get no
+passages, if their form is unmistakable.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from shared_core.documents.loaders.extracted import TERM_LEVEL, Heading, Page, S
 from shared_core.errors import InputError
 from shared_core.types import MetadataValue, Passage
 
-CHUNKING_VERSION = 4
+CHUNKING_VERSION = 5
 """Increased whenever the same document may give other passages."""
 
 MAX_CHARS = 900
@@ -36,6 +37,7 @@ _PARAGRAPH_BREAK = re.compile(r"(?>\r\n|\r|\n)[^\S\r\n]*+(?>\r\n|\r|\n)\s*+")
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _JOINERS = frozenset("\u200d\ufe0e\ufe0f")
 _LONGEST_CLUSTER = 32
+_LEAD = 250  # characters of what leads in a list
 
 
 def chunk_document(
@@ -205,11 +207,15 @@ class _Cutter:
         Paragraphs for which ``skip`` returns true are left out.
         """
         current: Range | None = None
+        lead = start  # of the last paragraph
         for first, last in self._paragraphs(start, end, body):
             skipped = skip is not None and skip(max(first, body), last)
             if current is not None and not skipped and last - current[0] <= self.max:
-                current = (current[0], last)
+                current, lead = (current[0], last), first
                 continue
+            if current is not None and not skipped and lead >= current[0] and self._leads_in(lead, current[1]):
+                current, first = (self._strip(current[0], lead) if lead > current[0] else None), lead
+            lead = first
             if current is not None:
                 yield current
             if skipped:
@@ -221,6 +227,10 @@ class _Cutter:
                 yield from full
         if current is not None:
             yield current
+
+    def _leads_in(self, start: int, end: int) -> bool:
+        """Return whether a paragraph or sentence ends in a colon and is short enough to go on with what follows it."""
+        return self.split is not _lines and self.text[end - 1] == ":" and end - start <= min(_LEAD, self.max // 2)
 
     def sentence_end(self, place: int, start: int, end: int) -> int:
         """Return the end of the sentence that runs over ``place``; ``place`` if none does or it is too long."""
@@ -256,6 +266,8 @@ class _Cutter:
             j = i + 1
             while j < len(units) and units[j][1] - units[i][0] <= self.max:
                 j += 1
+            if j < len(units) and j - 1 > i and self._leads_in(*units[j - 1]):
+                j -= 1
             pieces.append((units[i][0], units[j - 1][1]))
             if j == len(units):
                 return pieces

@@ -12,11 +12,15 @@ from functools import lru_cache
 from shared_core.citation.facts.dates import dates_of
 from shared_core.citation.facts.opposites import side_of
 from shared_core.citation.facts.quantities import quantities_of
+from shared_core.reading.features import stem
+from shared_core.reading.questions import asks_yes_or_no
 from shared_core.reading.values import any_another, values_of
 
 ABSENT, VALUE, OPPOSITE, NEGATION = CONFLICTS = ("absent", "value", "opposite", "negation")
 """The question's value is in no passage; the sentence gives another one; the opposite; lacks the negation."""
 
+_LONG_WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
+_PREFIXED = re.compile(r"(?P<prefix>un-?|non-?)?+(?P<word>[^\W\d_]{4,})(?:-\w+)*")
 _WORD = re.compile(r"[^\W\d_]+(?:-time)?")  # "part-time" has an opposite, "part" has none
 _RANK = re.compile(r"\b(vice|deputy|assistant|associate|acting|interim|honorary)[- ]([a-z]{4,})", re.IGNORECASE)
 _NOW = re.compile(r"\b(?:current|present) ([a-z]{4,})", re.IGNORECASE)
@@ -100,6 +104,7 @@ def find_conflicts(question: str, quote: str, above: str) -> frozenset[str]:
         VALUE: any_another(values_of(question), quote, above),
         OPPOSITE: gives_opposite(question, quote, above)
         or gives_other_dimension(question, quote)
+        or prefixes_otherwise(question, quote, above)
         or dates_opposite(question, quote)
         or tells_wish(question, quote)
         or lacks_rank(question, f"{above}\n{quote}"),
@@ -117,6 +122,27 @@ def gives_opposite(question: str, quote: str, above: str = "") -> bool:
     False
     """
     return _turns(question, quote, f"{quote}\n{above}")
+
+
+def prefixes_otherwise(question: str, quote: str, above: str = "") -> bool:
+    """Return whether a quote has "unpaid" where a question has "paid", or the reverse, and no heading has the word.
+
+    To a question for yes or no, and to one with "not", that may be the answer.
+
+    >>> leave = "You have 5 days of unpaid leave."
+    >>> prefixes_otherwise("How long is paid leave?", leave), prefixes_otherwise("Is leave paid?", leave)
+    (True, False)
+    """
+    if asks_yes_or_no(question) or _NEGATED.search(question):
+        return False
+    asked, given, named = (_parts_of_words(text) for text in (question, quote, f"{quote}\n{above}"))
+    return any((word, not without) in given and (word, without) not in named for word, without in asked)
+
+
+def _parts_of_words(text: str) -> frozenset[tuple[str, bool]]:
+    """Return the stem of each longer word without "un-" or "non-", and whether it had one."""
+    found = (_PREFIXED.fullmatch(word) for word in _LONG_WORD.findall(text.lower()))
+    return frozenset((stem(m["word"]), m["prefix"] is not None) for m in found if m)
 
 
 def gives_other_dimension(question: str, quote: str) -> bool:

@@ -12,6 +12,7 @@ from shared_core.citation.facts.dates import dates_of, same_date, weekdays_of
 from shared_core.citation.facts.quantities import Quantity, quantities_of
 from shared_core.citation.facts.tokens import Sentence, Token, clauses_of, fold, stem, tokens_of
 from shared_core.reading.language import word_list
+from shared_core.reading.questions import asks_yes_or_no
 from shared_core.reading.values import holds, values_of
 
 _ANOTHER = re.compile(
@@ -35,9 +36,6 @@ _END_ASKED = re.compile(
     r"\b(?:until|till)\b|\bup to (?:when|what)|\bhow late\b|\b(?:close|end|finish|stop)(?:s|e[sd])?\b", re.IGNORECASE
 )
 _START_ASKED = re.compile(r"\bfrom when\b|\bsince\b|\bhow early\b|\b(?:open|start|begin)s?\b", re.IGNORECASE)
-_YES_OR_NO = re.compile(
-    r"\W*(?:is|are|was|were|do|does|did|can|could|may|must|has|have|had|will|would|should)\b", re.IGNORECASE
-)
 _DENIES = r"\b(?:not|no longer|instead of|rather than) (?:(?:by|in|at|on|for|to) )?(?:the |an? )?"
 _FREE = re.compile(r"(?:free|no charge)\b(?! of (?!charge))", re.IGNORECASE)
 _RATE = re.compile(
@@ -149,7 +147,7 @@ def only_one_holds(question: str, one: Said, other: Said) -> bool:
     >>> only_one_holds("When was 1.12 released?", Said("1.12 (2022)", "2022"), Said("1.3 (2009)", "2009"))
     True
     """
-    values = () if _YES_OR_NO.match(question) else values_of(question)
+    values = () if asks_yes_or_no(question) else values_of(question)
     return any(holds(v, f"{one.text}\n{one.title}") != holds(v, f"{other.text}\n{other.title}") for v in values)
 
 

@@ -76,6 +76,9 @@ _TOLD = re.compile(
 )
 _ACTION = re.compile(r"\W*(?:\d{1,3}[.)]?\s+)?(?:how\b|[a-z]{3,}ing\b)", re.IGNORECASE)
 _BLANK_LINE = re.compile(r"\n[ \t]*\n")
+_INCLUDING = {*stems_of("include includes including follow following are is below such").tolist()}
+_LED = 0.75
+"""Share of the words of a question for several things that a lead-in has: "Examples of such uses are:"."""
 _NAMED = 2
 """How much surer than another definition a list is whose headings name just what is asked."""
 
@@ -236,12 +239,13 @@ def _order_of(passage: Passage, candidate: Candidate) -> tuple[int, int]:
 class _Fit(NamedTuple):
     """Whether a question asks for a list as a whole, and whether what stands above it names just what is asked for.
 
-    ``named`` are the stems of what names the list.
+    ``named`` are the stems of what names the list; it ``is_led`` in by what names nearly all that is asked for.
     """
 
     is_asked: bool
     is_named: bool
     named: frozenset[int]
+    is_led: bool = False
 
 
 class _Whole(NamedTuple):
@@ -298,8 +302,14 @@ class _Request:
             return _Fit(is_asked, is_asked and is_told and (announced or (is_subject and is_done)), named)
         if self.things and _LISTS_THINGS.fullmatch(heading):
             return _Fit(is_told, is_told and is_subject, named)
-        is_asked = bool(self.noun) and self.content <= told and self.noun <= named
-        return _Fit(is_asked, is_asked and is_subject and self.noun <= named_stems(heading), named)
+        leading = named_stems(lead) - _INCLUDING
+        is_led = (
+            bool(self.noun) and self.noun <= leading and len(self.content & leading) >= _LED * len(self.content) > 1
+        )
+        is_asked = is_led or (bool(self.noun) and self.content <= told and self.noun <= named)
+        is_all = is_led and leading <= self.content and relates_alike(self.question, lead)
+        is_named = self.content <= told and (is_all or (is_subject and self.noun <= named_stems(heading)))
+        return _Fit(is_asked, is_asked and is_named, named, is_led)
 
     def whole(self, passage: Passage, best: Candidate) -> _Whole | None:
         """Return the list that a candidate is an item of or leads in, if the question asks for all of it.
@@ -313,9 +323,10 @@ class _Request:
             return None
         leads = best.start < found.start
         start = best.start if leads else found.start
-        if found.end - start > LONGEST_LIST or (leads and (text[best.end : found.start].strip() or not self.how)):
-            return None
         fit = self.fits(passage, found)
+        led = self.how or fit.is_led
+        if found.end - start > LONGEST_LIST or (leads and (text[best.end : found.start].strip() or not led)):
+            return None
         all_named = leads or fit.is_named or self.content & named_stems(text[best.start : best.end]) <= fit.named
         if not fit.is_asked or not all_named:
             return None

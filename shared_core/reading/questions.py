@@ -57,6 +57,9 @@ _LISTS_LINKS = re.compile(
     re.IGNORECASE,
 )
 _LINK = re.compile(r"\]\(|\]\[|https?://|`_|:(?:ref|doc|pep|rfc):`")
+_YES_OR_NO = re.compile(
+    r"\W*(?:is|are|am|was|were|do|does|did|can|could|may|must|has|have|had|will|would|shall|should)\b", re.IGNORECASE
+)
 _ASKS_NUMBER = re.compile(r"\bhow many\b|\b(?:what|which) percent(?:age)?\b", re.IGNORECASE)
 _COUNTS = re.compile(
     r"[\d¼½¾]|\b(?:none?|all|several|few|many|both|each|every|single|only|pair|couple|double|triple|twin|duo|trio|quartet|tens"
@@ -185,6 +188,15 @@ def defines_links(sentence: str, question: str) -> bool:
     # line by line: of a list of them one expression would try all ways to share its blanks
     found = all(_LINK_DEFINITION.fullmatch(line) for line in sentence.split("\n"))
     return found and not _ASKS_WHERE.search(question)
+
+
+def asks_yes_or_no(question: str) -> bool:
+    """Whether a question can be answered with yes or no.
+
+    >>> asks_yes_or_no("Is it open?"), asks_yes_or_no("When is it open?")
+    (True, False)
+    """
+    return _YES_OR_NO.match(question) is not None
 
 
 def names_nobody(sentence: str, question: str) -> bool:

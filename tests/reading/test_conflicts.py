@@ -190,3 +190,15 @@ def test_what_somebody_said_is_no_other_persons_entry_in_a_chat(question: str, s
 def test_labels_of_fields_are_no_speakers() -> None:
     text = "Name: Elena\nOpinion: It is ugly."
     assert not is_said_by_another("What is Elena's opinion?", text, text.index("Opinion"), len(text))
+
+
+@pytest.mark.parametrize(("question", "quote", "otherwise"), [
+    ("How many days of unpaid leave are there?", "There are 5 days of paid leave.", True),
+    ("Which rooms are for smokers?", "Non-smokers have rooms 1 to 9.", True),
+    ("What is taxable?", "Gifts are taxable or not: cash is, vouchers are non-taxable.", False),
+    ("What is not acceptable?", "Unacceptable is shouting.", False),
+    ("Is the leave paid?", "The leave is unpaid.", False),
+    ("Until when is the union open?", "The till of the ion is open until nine.", False),
+])  # fmt: skip
+def test_a_word_with_a_prefix_is_another(question: str, quote: str, otherwise: bool) -> None:
+    assert (OPPOSITE in find_conflicts(question, quote, "")) == otherwise

@@ -284,3 +284,37 @@ def test_a_heading_with_the_same_words_in_other_relations_names_something_else(q
     section = {"section": "Looms > Copy a pattern from a card to a loom", "source": "looms.md"}
     found = read(question, Passage("h", text, "Looms", section)).readings[0]
     assert ((found.probability or 0) > 0.95) == is_named
+
+
+CONDUCT = """Our standards
+
+Examples of unacceptable behaviour by members include:
+
+* Shouting at the weavers
+* Insults and threats of any kind
+* Touching looms of others
+
+Examples of behaviour that helps all of us include:
+
+* Listening
+* Sweeping up the yarn that fell down
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "sure"),
+    [
+        ("What are examples of unacceptable behaviour by members?", True),
+        ("What are examples of unacceptable behaviour by the members of the guild?", None),
+        ("What are examples of unacceptable behaviour by the chair?", False),
+        ("What are examples of acceptable behaviour by members?", False),
+    ],
+)
+def test_a_list_led_in_by_what_is_asked_is_quoted_whole(question: str, sure: bool | None) -> None:
+    result = read(question, Passage("c", CONDUCT, "Conduct"))
+    best = result.readings[0]
+    if sure is not False:
+        assert best.quote.text.endswith("* Touching looms of others")
+        assert "Shouting" in best.quote.text
+    if sure is not None:
+        assert ((best.probability or 0.0) > 0.9) == sure
