@@ -18,7 +18,7 @@ from shared_core.citation.sentences import split_sentences
 from shared_core.reading.candidates import Candidate, log_sum
 from shared_core.reading.item_lists import ItemList, first_number, lists_of
 from shared_core.reading.language import word_list
-from shared_core.reading.questions import drop_parentheses
+from shared_core.reading.questions import drop_parentheses, tells_result
 from shared_core.reading.rows import above, innermost, place_of, source_of, stems_of
 from shared_core.reading.synonyms import named_stems, relates_alike
 from shared_core.types import Passage
@@ -143,7 +143,7 @@ def join_lists(question: str, passages: Sequence[Passage], candidates: Sequence[
             continue
         passage = passages[best.passage]
         whole = None if best.joined else request.whole(passage, best) or request.told(passage, best)
-        if whole is None:
+        if whole is None or any(_lies_in(shown, best.passage, whole) for shown in out):
             out.append(best)
             continue
         rest = [k for k in range(i, len(candidates)) if k not in taken]
@@ -335,13 +335,14 @@ class _Request:
     def told(self, passage: Passage, best: Candidate) -> _Whole | None:
         """Return a sentence on how to do something with the steps before it and after it in its paragraph, if any.
 
-        A step after another begins so: "Then tap Start.", or both tell what to do.
+        A step after another begins so: "Then tap Start.", or both tell what to do. What tells only the result of a
+        step ("This will create a folder.") is quoted with that step.
         """
         text, start, end = passage.text, best.start, best.end
         if not self.how or _list_at(passage, best) is not None:
             return None
         for before, after in reversed([*pairwise(_sentences(text))]):
-            if after[0] == start and _follows(text, before, after):
+            if after[0] == start and (_follows(text, before, after) or tells_result(text[slice(*after)])):
                 start = before[0]
         for before, after in pairwise(_sentences(text)):
             if before[1] == end and _follows(text, before, after):

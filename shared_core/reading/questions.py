@@ -60,6 +60,9 @@ _LINK = re.compile(r"\]\(|\]\[|https?://|`_|:(?:ref|doc|pep|rfc):`")
 _YES_OR_NO = re.compile(
     r"\W*(?:is|are|am|was|were|do|does|did|can|could|may|must|has|have|had|will|would|shall|should)\b", re.IGNORECASE
 )
+_RESULT = re.compile(
+    r"\W*(?:this|that|doing (?:so|this|that)|the (?:above|latter))\s+(?:will|would|should)\b", re.IGNORECASE
+)
 _ASKS_NUMBER = re.compile(r"\bhow many\b|\b(?:what|which) percent(?:age)?\b", re.IGNORECASE)
 _COUNTS = re.compile(
     r"[\d¼½¾]|\b(?:none?|all|several|few|many|both|each|every|single|only|pair|couple|double|triple|twin|duo|trio|quartet|tens"
@@ -197,6 +200,15 @@ def asks_yes_or_no(question: str) -> bool:
     (True, False)
     """
     return _YES_OR_NO.match(question) is not None
+
+
+def tells_result(sentence: str) -> bool:
+    """Whether a sentence tells what follows from something said before it, and not what to do.
+
+    >>> tells_result("This will create a folder."), tells_result("This menu has an entry for it.")
+    (True, False)
+    """
+    return _RESULT.match(sentence) is not None
 
 
 def names_nobody(sentence: str, question: str) -> bool:

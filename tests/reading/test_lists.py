@@ -318,3 +318,10 @@ def test_a_list_led_in_by_what_is_asked_is_quoted_whole(question: str, sure: boo
         assert "Shouting" in best.quote.text
     if sure is not None:
         assert ((best.probability or 0.0) > 0.9) == sure
+
+
+def test_the_result_of_a_step_is_quoted_with_the_step() -> None:
+    result = "This will create a virtual loom with that specific version of the threads in a folder called `warps`."
+    text = f"Call `loom -w 120` there.\n\n{result}"
+    asked = "How do I make a virtual loom for one particular version of the threads?"
+    assert quotes(asked, Passage("w", text, "Looms")) == [text]
