@@ -30,9 +30,9 @@ def _pieces(indented: str) -> re.Pattern[str]:
         rf"""(?P<kept>^[ \t]*(?P<fence>`{{3,}}(?=[^`\n]*$)|~{{3,}}).*?(?:^[ \t]*(?P=fence)[`~]*[ \t]*\r?$|\Z)
         | (?<!`)(?P<ticks>`+)(?!`)[^\n]{{0,1000}}?(?<!`)(?P=ticks)(?!`) | <!--.*?(?:-->|\Z))
         | (?P<indented>{indented})
-        | (?P<table><table\b[^<>]*>(?:(?!</?table\b).)*+</table\s*>)
+        | (?:^[ \t]++)?(?P<table><table\b[^<>]*>(?:(?!</?table\b).)*+</table\s*>)
         | <%(?P<template>(?:(?!%>).)*+)%>
-        | <(?P<unseen>script|style|iframe|video|del|s|strike)\b[^<>]*>(?:(?!</?(?P=unseen)\b).)*+</(?P=unseen)\s*>
+        | (?:^[ \t]++)?<(?P<unseen>script|style|iframe|video|del|s|strike)\b[^<>]*>(?:(?!</?(?P=unseen)\b).)*+</(?P=unseen)\s*>
         | [ \t]*<h(?P<level>[1-6])\b[^<>]*>(?P<heading>(?:(?!</?h[1-6]\b).)*+)</h(?P=level)\s*>
         | <su(?P<raised>[bp])>(?P<digits>[\d+−–-]{{1,6}})</su[bp]>
         | (?P<indent>^[ \t]++)?<(?P<end>/?)(?P<name>[A-Za-z][A-Za-z0-9]*+)(?P<rest>(?:[\s/][^<>]*+)?)>""",
@@ -42,6 +42,7 @@ def _pieces(indented: str) -> re.Pattern[str]:
 
 _PIECE, _WITHIN_LIST = _pieces(_INDENTED), _pieces("(?!)")
 _ITEM = re.compile(r"[ \t]*(?:[-*+]|\w{1,4}[.)])[ \t]")
+_OF_PICTURE = re.compile(r"\[\s*\]\([^()\s]+\)")
 _ENDS = re.compile(r"</([A-Za-z][A-Za-z0-9]*)")
 _ROW = re.compile(r"<tr\b[^<>]*>((?:(?!</?tr\b).)*+)", re.DOTALL | re.IGNORECASE)
 _CELL = re.compile(r"<(t[hd])\b([^<>]*)>((?:(?!</?t[hdr]\b).)*+)", re.DOTALL | re.IGNORECASE)
@@ -60,7 +61,9 @@ def without_html(text: str) -> str:
     """
     if "<" not in text:
         return text
-    return _PIECE.sub(_Page({name.lower() for name in _ENDS.findall(text)}).rewrite, text)
+    ends = {name.lower() for name in _ENDS.findall(text)}
+    found = _PIECE.sub(_Page(ends).rewrite, text)
+    return _OF_PICTURE.sub("", found) if "a" in ends else found
 
 
 class _Page:
