@@ -32,7 +32,8 @@ def _pieces(indented: str) -> re.Pattern[str]:
         | (?P<indented>{indented})
         | (?:^[ \t]++)?(?P<table><table\b[^<>]*>(?:(?!</?table\b).)*+</table\s*>)
         | <%(?P<template>(?:(?!%>).)*+)%>
-        | (?:^[ \t]++)?<(?P<unseen>script|style|iframe|video|del|s|strike)\b[^<>]*>(?:(?!</?(?P=unseen)\b).)*+</(?P=unseen)\s*>
+        | (?:^[ \t]++)?
+          <(?P<unseen>script|style|iframe|video|del|s|strike)\b[^<>]*>(?:(?!</?(?P=unseen)\b).)*+</(?P=unseen)\s*>
         | [ \t]*<h(?P<level>[1-6])\b[^<>]*>(?P<heading>(?:(?!</?h[1-6]\b).)*+)</h(?P=level)\s*>
         | <su(?P<raised>[bp])>(?P<digits>[\d+−–-]{{1,6}})</su[bp]>
         | (?P<indent>^[ \t]++)?<(?P<end>/?)(?P<name>[A-Za-z][A-Za-z0-9]*+)(?P<rest>(?:[\s/][^<>]*+)?)>""",
