@@ -142,8 +142,11 @@ def join_lists(question: str, passages: Sequence[Passage], candidates: Sequence[
         if i in taken:
             continue
         passage = passages[best.passage]
-        whole = None if best.joined else request.whole(passage, best) or request.told(passage, best)
-        if whole is None or any(_lies_in(shown, best.passage, whole) for shown in out):
+        whole = None if best.joined else request.whole(passage, best)
+        if whole is None and not best.joined:
+            told = request.told(passage, best)
+            whole = told if told and not any(_lies_in(shown, best.passage, told) for shown in out) else None
+        if whole is None:
             out.append(best)
             continue
         rest = [k for k in range(i, len(candidates)) if k not in taken]
