@@ -33,15 +33,12 @@ _TABLE_OR_CODE = re.compile(
       (?P<rows>(?:[^\n|]*+\|[^\n]*+(?:\n|\Z))++)""",
     re.MULTILINE | re.DOTALL | re.VERBOSE,
 )
-_MARK = (
-    re.compile(  # code that is fenced, indented or within a line; else struck-out text, an anchor, a comment or a tag
-        rf"""(?P<code>{_FENCED} | ^(?:[ ]{{4}}|\t)[^\n]*+
+_MARK = re.compile(  # code that is fenced, indented or within a line; else struck-out text, a comment or a tag
+    rf"""(?P<code>{_FENCED} | ^(?:[ ]{{4}}|\t)[^\n]*+
       | (?<!`)(?P<ticks>`+)(?!`)[^\n]{{0,1000}}?(?<!`)(?P=ticks)(?!`))
     | (?<![~\\])~~(?=[^\s~])[^\n~]*+(?<=\S)~~(?!~)
-    | ^<a[ ](?:id|name)=[^<>\n]*+>(?:</a>)?[ \t]*\r?$
     | <!--.*?(?:-->|(?P<endless>\Z)) | (?P<tag></?[A-Za-z][\w-]*+(?:[ \t\r\n/][^<>]*+)?>)""",
-        re.MULTILINE | re.DOTALL | re.VERBOSE,
-    )
+    re.MULTILINE | re.DOTALL | re.VERBOSE,
 )
 _PANDOC_TITLE = re.compile(r"%[ \t]+(\S[^\n]*)\r?\n[ \t]*\r?(?:\n|\Z)")
 _RELEASE = re.compile(r"(?<![\d.])v?\d+\.\d+")
@@ -118,7 +115,7 @@ def _without_unseen(text: str) -> str:
     def blank(match: re.Match[str]) -> str:
         return match[0] if match["code"] or match["tag"] or match["endless"] is not None else blanked(match[0])
 
-    marked = any(mark in text for mark in ("<!--", "~~", "<a "))
+    marked = any(mark in text for mark in ("<!--", "~~"))
     return _MARK.sub(blank, text) if marked else text
 
 

@@ -19,8 +19,7 @@ _BLOCKS = frozenset(
     """article aside blockquote br caption center dd details div dl dt figcaption figure footer header hr li main nav ol
     p pre section summary table tbody td tfoot th thead tr ul""".split()
 )
-_VOID = frozenset("br hr img input source wbr".split())
-_PLAIN = frozenset("br hr wbr".split())  # void and without attributes; "<source>" is a placeholder
+_PLAIN = frozenset("br hr wbr".split())  # without attributes or end; "<source>" is a placeholder
 _ITEMS = LISTS | {"li"}
 _INDENTED = r"(?:\A|(?<=\n\n)|(?<=\n\r\n))(?:[ ]{4}|\t)[^\n]*+(?:\n(?:[ ]{4}|\t)[^\n]*+)*+"
 
@@ -55,7 +54,7 @@ _ATTRIBUTE = re.compile(r"\b(href|start|type)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([
 def without_html(text: str) -> str:
     """Return a Markdown text without its HTML; code, comments, and tags that are not HTML's stay.
 
-    A tag that is never closed is a placeholder (``cp <source>``), unless it needs no end.
+    A tag without attributes that is never closed is a placeholder (``cp <source>``), unless it needs no end.
 
     >>> without_html('<b>Bees</b> of <a href="https://x.org">Ost</a>:<br>\\n<ul>\\n  <li>none <name></li>\\n</ul>')
     'Bees of [Ost](https://x.org):\\n\\n- none <name>\\n'
@@ -93,7 +92,7 @@ class _Page:
 
     def _rewrite_tag(self, piece: re.Match[str]) -> str:
         name, ends = piece["name"].lower(), bool(piece["end"])
-        known = name in self._ends or (name in _VOID and (name in _PLAIN or piece["rest"].strip(" /\t")))
+        known = name in self._ends or name in _PLAIN or "=" in piece["rest"]
         if not known or name not in _INLINE | _BLOCKS:
             return piece[0]
         attributes = {m[1].lower(): m[2] or m[3] or m[4] or "" for m in _ATTRIBUTE.finditer(piece["rest"])}
