@@ -116,9 +116,7 @@ class _Page:
     def _continues_list(self, piece: re.Match[str]) -> bool:
         """Return whether indented lines are a list's items or paragraphs, not code."""
         at, listed = self._indented
-        if not piece.string[at : piece.start()].strip() and at:
-            pass  # as those before it, with only empty lines between
-        else:
+        if at == 0 or piece.string[at : piece.start()].strip():  # else as those before, with only empty lines between
             before = piece.string.rfind("\n\n", 0, max(0, piece.start() - 2)) + 1
             listed = any(map(_ITEM.match, piece.string[before : piece.start()].splitlines()))
         self._indented = piece.end(), listed or _ITEM.match(piece[0]) is not None
