@@ -84,7 +84,9 @@ def test_a_stopped_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.
     )
     resumed = fitted(kept=RunLog(tmp_path / "rows"))
     # Batches of 1, 2, 4, 8 and 16 were done when it stopped.
-    assert sorted(asked) == sorted(q.question for q in questions()[31:])
+    assert sorted(q for q in asked if q.endswith("?")) == sorted(
+        q.question for q in questions()[31:]
+    )  # and definitions
     assert resumed == fitted()
     relabelled = [
         dataclasses.replace(q, metadata={"claims": [{"claim": f"Item {q.id} is called name{q.id}.", "label": True}]})
