@@ -209,7 +209,7 @@ def read_best(question: str, run: QuestionRun) -> Flow[tuple[tuple[Passage, ...]
 
 def _add_definition(question: str, found: tuple[Passage, ...], run: QuestionRun) -> Flow[tuple[Passage, ...]]:
     """Look for passages that say what a term is, if its meaning is asked and none does: many may only mention it."""
-    asked = term_asked(question)
+    asked = term_asked(question) if run.settings.rerank != "none" else None  # then no more than top_k are kept
     if asked is None or find_definitions(question, found):
         return found
     query = f"{' '.join(filter(None, asked))} definition"

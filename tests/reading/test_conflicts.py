@@ -198,6 +198,8 @@ def test_labels_of_fields_are_no_speakers() -> None:
     ("What is taxable?", "Gifts are taxable or not: cash is, vouchers are non-taxable.", False),
     ("What is not acceptable?", "Unacceptable is shouting.", False),
     ("Is the leave paid?", "The leave is unpaid.", False),
+    ("Which tea has less sugar?", "Mint, unless it is sweetened.", False),
+    ("What is the club like?", "Unlike others it is small.", False),
     ("Until when is the union open?", "The till of the ion is open until nine.", False),
 ])  # fmt: skip
 def test_a_word_with_a_prefix_is_another(question: str, quote: str, otherwise: bool) -> None:

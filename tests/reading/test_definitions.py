@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared_core import Passage, SelfReflectEngine
+from shared_core import Passage, SelfReflectEngine, SelfReflectSettings
 from shared_core.reading.base import Read, ReadResult
 from shared_core.reading.definitions import defines, term_asked
 from shared_core.reading.extractive import ExtractiveReader
@@ -98,8 +98,11 @@ def test_passages_that_only_mention_a_term_do_not_hide_its_definition() -> None:
     words = "Weaving has words of its own, as every craft has, and most are old. Some of them are here, in no order."
     words += " A reed is a comb. A heddle is a looped cord that lifts a thread. A shed is a gap."
     defined = Passage("d", words, "Words")
-    answer = SelfReflectEngine(HybridRetriever([*mentions, defined])).answer("What is a heddle?")
+    retriever = HybridRetriever([*mentions, defined])
+    answer = SelfReflectEngine(retriever).answer("What is a heddle?")
     assert answer.text.startswith("A heddle is a looped cord that lifts a thread.")
+    kept = SelfReflectEngine(retriever, settings=SelfReflectSettings(rerank="none")).answer("What is a heddle?")
+    assert len(kept.passages) == SelfReflectSettings().top_k
 
 
 def test_a_place_must_be_that_of_the_definition(reader: ExtractiveReader) -> None:
