@@ -189,7 +189,7 @@ def _scan_folder(root: Path, found: ScanResult, excluded: Collection[str], seen:
 
 def _hint_for_none(found: ScanResult) -> str:
     ways = [f"{kind}: {way_out(kind)}" for kind, _ in found.skipped_endings.most_common() if way_out(kind)]
-    known = "Supported: text, Markdown, HTML, PDF, DOCX, PPTX, EPUB, CSV, JSON Lines, source files, .gz of these."
+    known = "Supported: text and markup, HTML, PDF, office documents, EPUB, tables, mails, source files, .gz of these."
     return " ".join([known, *(f"({way}.)" for way in ways[:2])])
 
 

@@ -34,6 +34,10 @@ _PARTS = frozenset((".inc", ".in"))  # of files that others include, or that a b
 _TEMPLATE = ".erb"  # of a site's page: "pages/hosting.html.md.erb"
 _PAGES = frozenset(("markdown", "adoc", "text"))
 _KEPT = frozenset((".debian", ".old", ".orig"))
+# Behind the ending of a page, web servers tell its language and encoding: "caching.html.en", "caching.html.ja.utf8".
+_LANGUAGES = ".ar .bg .ca .cs .da .de .el .en .es .et .fa .fi .fr .he .hi .hr .hu .id .is .it .ja .ko .lt .lv .nl .no"
+_VARIANTS = frozenset(f"{_LANGUAGES} .pl .pt .pt-br .ro .ru .sk .sl .sr .sv .th .tr .uk .vi .zh .zh-cn .zh-tw".split())
+_ENCODINGS = frozenset((".utf8", ".utf-8", ".latin1", ".iso-8859-1", ".euc-jp", ".euc-kr", ".jis", ".big5", ".gb2312"))
 _GENERATED = re.compile(r"search[-_]?index\.js(?:on)?|package-lock\.json")
 _HASH = re.compile(r"[-._](?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{8,20}(?=\.)")  # of its content: "book-a0b12cfe.js"
 
@@ -65,6 +69,8 @@ def file_format(name: str) -> Format | None:
 
     >>> file_format("notes.md.gz"), file_format("README.Debian"), file_format("tar.1")
     (Format(kind='markdown', packed='gzip'), Format(kind='text', packed=''), Format(kind='man', packed=''))
+    >>> file_format("caching.html.en.utf8"), file_format("notes.en")
+    (Format(kind='html', packed=''), None)
     """
     path = PurePath(name.lower())
     packed = PACKED.get(path.suffix, "")
@@ -87,6 +93,9 @@ def _kind(path: PurePath) -> str:
     if path.suffix in _PARTS and len(path.suffixes) > 1:
         inner = path.with_suffix("")
         return _kind(inner) or ("man" if _MANUAL.fullmatch(inner.suffix) else "")
+    if path.suffix in _VARIANTS or path.suffix in _ENCODINGS:
+        inner = path.with_suffix("")
+        return _kind(inner) if inner.suffix else ""
     if path.suffix == _TEMPLATE and (kind := SUFFIXES.get(path.with_suffix("").suffix, "")) in _PAGES:
         return kind
     return "" if path.suffix else NAMES.get(path.name, "")
