@@ -10,21 +10,26 @@ At = tuple[float, float, float, str]  # x, y, font size, text
 
 def pdf(pages: Sequence[Sequence[At]], *, title: str = "", rotate: int = 0) -> bytes:
     """A PDF with text in Helvetica at given places of each page (points from the lower left corner)."""
-    streams = []
-    for texts in pages:
-        lines = [f"BT /F1 {size} Tf 1 0 0 1 {x} {y} Tm ({_escaped(text)}) Tj ET" for x, y, size, text in texts]
-        streams.append("\n".join(lines).encode("cp1252"))
-    return from_streams(streams, title=title, rotate=rotate)
+    return from_streams(list(map(_stream, pages)), title=title, rotate=rotate)
 
 
 def from_streams(
-    streams: Sequence[bytes], *, title: str = "", rotate: int = 0, objects: Sequence[bytes] = (), extra: bytes = b""
+    streams: Sequence[bytes],
+    *,
+    title: str = "",
+    rotate: int = 0,
+    objects: Sequence[bytes] = (),
+    extra: bytes = b"",
+    catalog: bytes = b"",
 ) -> bytes:
-    """A PDF of content streams. ``objects`` are numbered from 5 on, ``extra`` goes into the pages' resources."""
+    """A PDF of content streams.
+
+    ``objects`` are numbered from 5 on, ``extra`` goes into the pages' resources, ``catalog`` into the document's.
+    """
     first = 5 + len(objects)
     kids = b" ".join(b"%d 0 R" % (first + 2 * i) for i in range(len(streams)))
     numbered = [
-        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Catalog /Pages 2 0 R %s >>" % catalog,
         b"<< /Type /Pages /Kids [%s] /Count %d >>" % (kids, len(streams)),
         b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>",
         b"<< /Title (%s) >>" % _escaped(title).encode("cp1252"),
@@ -47,6 +52,17 @@ def from_streams(
     )  # fmt: skip
 
 
+def outlined(texts: Sequence[At], entries: Sequence[str]) -> bytes:
+    """A PDF of one page whose outline leads to that page."""
+    page, last = 6 + len(entries), 5 + len(entries)
+    objects = [b"<< /Type /Outlines /First 6 0 R /Last %d 0 R /Count %d >>" % (last, len(entries))]
+    for number, entry in enumerate(entries, 6):
+        following = b"/Next %d 0 R" % (number + 1) if number < last else b""
+        title = _escaped(entry).encode("cp1252")
+        objects.append(b"<< /Title (%s) /Parent 5 0 R /Dest [%d 0 R /Fit] %s >>" % (title, page, following))
+    return from_streams([_stream(texts)], objects=objects, catalog=b"/Outlines 5 0 R")
+
+
 def endless() -> bytes:
     """Forms that draw ten others each, ten levels deep: as many letters as no computer will ever read."""
     objects = []
@@ -67,6 +83,11 @@ def huge(operations: int) -> bytes:
     plain = from_streams([b"STREAM"])
     stream = b"<< /Filter [/FlateDecode /FlateDecode] /Length %d >> stream\n%s\nendstream" % (len(packed), packed)
     return plain.replace(b"<< /Length 6 >> stream\nSTREAM\nendstream", stream)
+
+
+def _stream(texts: Sequence[At]) -> bytes:
+    lines = [f"BT /F1 {size} Tf 1 0 0 1 {x} {y} Tm ({_escaped(text)}) Tj ET" for x, y, size, text in texts]
+    return "\n".join(lines).encode("cp1252")
 
 
 def _escaped(text: str) -> str:

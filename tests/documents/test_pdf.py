@@ -13,7 +13,7 @@ from shared_core.documents.chunking import chunk_document
 from shared_core.documents.loaders.limits import Budget
 from shared_core.documents.loaders.process import Helper
 from shared_core.errors import DocumentError
-from tests.documents.pdf_files import At, endless, from_streams, huge, pdf
+from tests.documents.pdf_files import At, endless, from_streams, huge, outlined, pdf
 from tests.documents.reading import headings, made_by, read, refuses
 
 LEFT = [
@@ -364,3 +364,19 @@ def test_raised_digits_are_no_part_of_the_number_before_them() -> None:
     assert "The lake holds 10⁶ litres at 10⁻³ bar." in text
     assert "The dam was built in 1932⁷ by the Tarn company." in text
     assert "Out of H2O and U235 come log10 and 5" in text  # behind letters, as people type it
+
+
+def test_entries_of_the_outline_are_headings_though_their_marks_differ() -> None:
+    entries = ["§ 60-440 Violations and penalties.", "§ 60-445 Appeals", "article 3 Newsracks"]
+    texts = [
+        "§ 60-440. Violations and penalties. [Amended 5-29-2013 STM]",
+        "The fine is fifty dollars.",
+        "§ 60-445. Appeals.",
+        "An appeal must be filed within five days.",
+        "ARTICLE 3. Newsracks",
+        "A newsrack needs a registration.",
+    ]
+    document = read(outlined([(60, 700 - 40 * i, 11, text) for i, text in enumerate(texts)], entries), "a.pdf")
+    labels = [heading.label for heading in document.headings]
+    assert labels == ["§ 60-440. Violations and penalties.", "§ 60-445. Appeals.", "ARTICLE 3. Newsracks"]
+    assert texts[0] in document.text

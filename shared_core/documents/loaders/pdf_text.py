@@ -30,7 +30,15 @@ _CLEAN = {
     **dict.fromkeys(range(55296, 57344), "�"),
     **_LIGATURES, 0xF0B7: "•", 0xF0A7: "▪", 0x09: "\t",
 }  # fmt: skip
-_NUMBERING = re.compile(r"\A(?:chapter|section|part|appendix)?\s*[\divxlcA-Z]{0,4}(?:[.)]\d*)*[.):]?\s+", re.IGNORECASE)
+_PIECE = re.compile(r"\w+")
+_NUMBERING = re.compile(
+    r"\A(?:chapter|section|article|part|appendix|§{1,2})?\s*[\divxlcA-Z]{0,4}(?:[.)]\d*)*[.):]?\s+", re.IGNORECASE
+)
+_SECTION = re.compile(
+    r"(?:§{1,2}|(?:section|sec\.|article|art\.|chapter|part|clause|rule)\s)\s*[\dIVXLC]", re.IGNORECASE
+)
+_NOTE = re.compile(r"\s*\[[^\]]*\]\s*\Z")
+_HISTORY = re.compile(r"(?:\s*\[(?:added|amended|adopted|repealed)\b[^\]]*\])+\s*\Z", re.IGNORECASE)
 _PAGE_NUMBER = re.compile(r"\s+\d{1,4}\Z")
 _FIXED_ADVANCE = 0.6  # of the font size: the width of a letter in nearly all fonts of fixed width
 _LARGER = 1.12  # than the text: a heading
@@ -243,8 +251,13 @@ def _headings(text: str, paragraphs: Sequence[_Paragraph], bookmarks: Sequence[B
     found = {p: named[p] if p in named else levels[p.rank] for p in {*named, *looks}}
     above, ends = _above_rows(text, paragraphs, found)
     found |= above
-    headings = [Heading(p.start, p.end, level, one_line(text[p.start : p.end])) for p, level in found.items()]
+    headings = [Heading(p.start, p.end, level, _label(text[p.start : p.end])) for p, level in found.items()]
     return tuple(sorted(headings + ends))
+
+
+def _label(shown: str) -> str:
+    """Return a heading as a label, without when it was added or amended, as by-laws tell behind it."""
+    return _HISTORY.sub("", one_line(shown)) or one_line(shown)
 
 
 def _above_rows(
@@ -308,8 +321,12 @@ def _looks_like_heading(text: str, p: _Paragraph, body: float, *, bold: bool) ->
         return False
     if p.size >= _LARGER * body:
         return len(shown) <= _HEADING_LETTERS
+    if _SECTION.match(shown):  # "§ 60-445. Appeals. [Added 5-29-2013]"
+        shown = _NOTE.sub("", shown).removesuffix(".")
     plain = bold and p.bold and p.size >= 0.98 * body and not shown.endswith(_SENTENCE_STOPS)
-    return plain and len(shown) <= _BOLD_HEADING_LETTERS and (shown[0].isupper() or shown[0].isdigit())
+    return (
+        plain and len(shown) <= _BOLD_HEADING_LETTERS and (shown[0].isupper() or shown[0].isdigit() or shown[0] == "§")
+    )
 
 
 def _named(text: str, paragraphs: Sequence[_Paragraph], bookmarks: Sequence[Bookmark]) -> dict[_Paragraph, int]:
@@ -329,9 +346,10 @@ def _named(text: str, paragraphs: Sequence[_Paragraph], bookmarks: Sequence[Book
 
 
 def _keys(title: str) -> list[str]:
-    """Return the title in the forms to compare: whole, and without its number."""
-    whole = one_line(title).casefold()
-    return list(dict.fromkeys(key for key in (whole, _NUMBERING.sub("", one_line(title)).casefold()) if key))
+    """Return the title in the forms to compare, as words only: whole, and without its number."""
+    label = _NOTE.sub("", one_line(title)).casefold()
+    forms = (" ".join(_PIECE.findall(form)) for form in (label, _NUMBERING.sub("", label)))
+    return list(dict.fromkeys(form for form in forms if form))
 
 
 def _levels(named: dict[_Paragraph, int], looks: Iterable[_Paragraph]) -> dict[float, int]:
