@@ -15,6 +15,7 @@ import hashlib
 import importlib.util
 import io
 import os
+import re
 import stat
 import unicodedata
 import zlib
@@ -48,7 +49,7 @@ from shared_core.documents.loaders.formats import (
 from shared_core.documents.loaders.limits import MAX_SECONDS, Budget, read_unpacked
 from shared_core.errors import DocumentError, InputError
 
-LOADER_VERSION = 22
+LOADER_VERSION = 23
 """Increased whenever the same bytes may give another text; an index then reads its files again."""
 
 _OPEN: dict[str, Callable[[IO[bytes]], IO[bytes]]] = {
@@ -57,6 +58,10 @@ _OPEN: dict[str, Callable[[IO[bytes]], IO[bytes]]] = {
 }
 
 MAX_FILE_BYTES = 64 * 2**20
+
+_NAMELESS = frozenset(("code", "config"))  # formats whose capitals tell no names
+_NAME = re.compile(r"[^\W\d_]{4,}")
+_OF_FILE, _OF_FOLDER = 3, 6  # mentions, at least, of a name that stands in the file's name, in a folder's
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +75,8 @@ class Document:
     Attributes:
         source: the file's name: its path relative to the root it was found under, with ``/``.
         text: as extracted (txt: the file itself); offsets of passages count its code points.
-        title: from the file (``<title>``, first heading, properties, a first line on its own), else the file's name.
+        title: from the file (``<title>``, first heading, properties, a first line on its own), else the file's name;
+            before it the names in the path that the text mentions and the title does not (``Brookfield: By-laws``).
         format: a value of ``loaders.formats.SUFFIXES``.
         content_hash: SHA-256 of the file's bytes, hexadecimal; empty for a document that is not a file.
         headings: in order.
@@ -254,7 +260,7 @@ def parse_document(data: bytes, source: str, options: LoadOptions, *, file_name:
     return Document(
         source=source,
         text=extracted.text,
-        title=extracted.title or _stem(source),
+        title=_title_of(source, kind, extracted),
         format=kind,
         content_hash=hashlib.sha256(data).hexdigest(),
         headings=extracted.headings,
@@ -262,6 +268,31 @@ def parse_document(data: bytes, source: str, options: LoadOptions, *, file_name:
         problems=extracted.problems,
         pages=extracted.pages,
     )
+
+
+def _title_of(source: str, kind: str, extracted: Extracted) -> str:
+    """Return a file's title, behind the names that only its path gives: "Brookfield: General By-laws".
+
+    Of several documents of a kind (a town's, a product's), users name the one they ask about, and many do not name
+    themselves at their beginning.
+    """
+    title = extracted.title or _stem(source)
+    if kind in TABLES or kind in _NAMELESS:
+        return title
+    *folders, _ = PurePath(source).parts
+    least = dict.fromkeys((word.casefold() for part in folders for word in _NAME.findall(part)), _OF_FOLDER)
+    least |= dict.fromkeys((word.casefold() for word in _NAME.findall(_stem(source))), _OF_FILE)
+    known = title.casefold()
+    names = [word for word, times in least.items() if word not in known and _is_name(word, extracted.text, times)]
+    return f"{' '.join(map(str.capitalize, names))}: {title}" if names else title
+
+
+def _is_name(word: str, text: str, times: int) -> bool:
+    """Return whether a text has a word so many times, always with a capital, and once in the middle of a sentence."""
+    found = re.findall(rf"(?<![^\W\d_]){word}(?![^\W\d_])", text, re.IGNORECASE)
+    if len(found) < times or any(same.islower() for same in found):
+        return False
+    return re.search(rf"[a-z,] {word.capitalize()}(?![^\W\d_])", text) is not None
 
 
 def _stem(source: str) -> str:

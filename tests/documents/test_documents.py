@@ -273,3 +273,18 @@ def test_a_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
         file.write(b"text")
     assert "UTF-8" in refused(Path(os.fsdecode(path))).message
     assert "control" in refused(write(tmp_path, "a\x1fb.txt", "text")).message
+
+
+def test_a_title_has_the_names_that_only_the_path_gives() -> None:
+    text = "General By-laws\n\nThe seal of Arle is blue.\n\nIn Arle, dogs are led.\n\nThe mayor of Arle is paid.\n"
+    assert read(text, "arle.txt").title == "Arle: General By-laws"
+    assert read(text, "by-laws.txt").title == "General By-laws"
+    assert read(text.replace("General", "Arle's"), "arle.txt").title == "Arle's By-laws"
+    assert read(text.replace("Arle", "arle"), "arle.txt").title == "General By-laws"
+    assert read(text, "arle/by-laws.txt").title == "General By-laws"
+    assert read(text * 2, "arle/by-laws.txt").title == "Arle: General By-laws"
+
+
+def test_pages_with_their_language_and_encoding_behind_the_name_are_read() -> None:
+    page = "<html><title>Caching</title><body><p>Caching is fast.</p></body></html>"
+    assert [read(page, name).format for name in ("a.html.en", "a.html.en.utf8", "a.html.pt-br.utf8")] == ["html"] * 3
