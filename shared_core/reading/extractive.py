@@ -33,6 +33,7 @@ from shared_core.reading.features import (
 from shared_core.reading.language import has_english_labels, is_english, is_named_in_english
 from shared_core.reading.lists import count_parts, find_lists_asked, join_lists, place_parts, query_for_rest
 from shared_core.reading.lookups import from_name
+from shared_core.reading.names import absent_names, find_others
 from shared_core.reading.network import log_odds
 from shared_core.reading.prepared import Asked, Placed, Prepared, Window, overlaps, whole_words
 from shared_core.reading.questions import (
@@ -47,7 +48,7 @@ from shared_core.reading.questions import (
 )
 from shared_core.reading.quotable import is_heading, is_record, quotable
 from shared_core.reading.rewording import reword
-from shared_core.reading.rows import Entry, above, innermost
+from shared_core.reading.rows import Entry, above, innermost, source_of
 from shared_core.reading.values import absent_values, gives_another, gives_date, of_another_year, values_of
 from shared_core.reading.weights import WEIGHTS, Weights, load_weights, version_of
 from shared_core.retrieval.graphs import each
@@ -265,7 +266,13 @@ class ExtractiveReader(Remade):
         marked |= {i: 1 for i in said if gives_date(asked.text, texts[i])}
         said = [said[i] for i in kept]
         unsaid = [lost or names_nobody(t, asked.text) or counts_nothing(t, asked.text) for t in texts]
-        out = [replace(c, defines=marked.get(i, 0) - unsaid[i]) for i, c in enumerate(out)]
+        # the entry of a setting need not name the product whose it is
+        named = not absent_names(asked.text, [f"{above(p)}\n{source_of(p)}\n{p.text}" for p in passages])
+        absent = [frozenset() if named or marked.get(i, 0) > 0 else frozenset({ABSENT}) for i in range(len(out))]
+        out = [
+            replace(c, defines=marked.get(i, 0) - unsaid[i], conflicts=c.conflicts | absent[i])
+            for i, c in enumerate(out)
+        ]
         ranked = distinct([out[i] for i in said], [texts[i] for i in said])
         ranked = join_lists(asked.text, passages, join_faq(asked.text, faq, passages, ranked))
         judged = _candidates_at(spans, numbers, [out[i] for i in said], ranked, passages)
@@ -286,7 +293,9 @@ class ExtractiveReader(Remade):
         values = values_of(question)
         unknown = absent_values(values, told)
         absent = {ABSENT} if lost_option or unknown else set()
-        of_another = [any(v.code and gives_another(v, place) for v in unknown) for place in places]
+        coded = [v for v in unknown if v.code]
+        others = find_others(question, passages)
+        others |= {i for i, place in enumerate(places) if any(gives_another(v, place) for v in coded)}
         lost = self.loaded().conflicts.score
         out = []
         for c in candidates:
@@ -294,7 +303,7 @@ class ExtractiveReader(Remade):
             text = passage.text[c.start : c.end]
             found = find_conflicts(question, text, places[c.passage])
             # "How heavy is the HX-60?" in the manual of the HX-40; "What did Ann say?" and an entry of Bo
-            if of_another[c.passage] or is_said_by_another(question, passage.text, c.start, c.end):
+            if c.passage in others or is_said_by_another(question, passage.text, c.start, c.end):
                 found |= {VALUE}
             if of_another_year(values, text, places[c.passage]):
                 found |= {ABSENT}
