@@ -19,9 +19,9 @@ _BY_MARK = re.compile(r"[-–—:]\s+\Z")
 _BEGINNING = 4  # letters that a word and its stem share
 _ASKS = re.compile(
     r"\W*(?:(?:so|and|but|exactly|please|can you|could you|tell me|explain|define),?\s+)*"
-    r"(?:(?:what(?:['’]s|\s+(?:is|are|was|were))(?:\s+meant\s+by)?|what\s+do(?:es)?(?=.+\bmean\b))\s+)"
+    r"(?:(?:what(?:['’]s|\s+(?:is|are|was|were))(?:\s+meant\s+by)?|what\s+counts\s+as|what\s+do(?:es)?(?=.+\bmean\b))\s+)"
     r"(?P<term>(?:[\w.+#&/'’`*\"“”-]+\s+){0,4}?[\w.+#&/'’`*\"“”-]+?)"
-    r"(?:\s+(?:in|of|for|on|with)\s+(?P<place>[^?]+?))?(?:\s+mean)?\s*\?*\s*",
+    r"(?:\s+(?:in|of|for|on|with|under|within|when)\s+(?P<place>[^?]+?))?(?:\s+mean)?\s*\?*\s*",
     re.IGNORECASE,
 )
 _NO_TERM = re.compile(
@@ -73,6 +73,8 @@ def term_asked(question: str) -> tuple[str, str] | None:
 
     >>> term_asked("What is a relay in Vessen?"), term_asked("What is the default port?")
     (('relay', 'Vessen'), None)
+    >>> term_asked("What counts as a relay under the by-laws of Vessen?")
+    ('relay', 'the by-laws of Vessen')
     """
     found = _ASKS.fullmatch(drop_parentheses(question))
     term = _ARTICLE.sub("", found["term"], count=1).strip("`*\"“”'’ ") if found else ""
