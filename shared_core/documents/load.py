@@ -19,6 +19,7 @@ import re
 import stat
 import unicodedata
 import zlib
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -283,16 +284,18 @@ def _title_of(source: str, kind: str, extracted: Extracted) -> str:
     least = dict.fromkeys((word.casefold() for part in folders for word in _NAME.findall(part)), _OF_FOLDER)
     least |= dict.fromkeys((word.casefold() for word in _NAME.findall(_stem(source))), _OF_FILE)
     known = title.casefold()
-    names = [word for word, times in least.items() if word not in known and _is_name(word, extracted.text, times)]
-    return f"{' '.join(map(str.capitalize, names))}: {title}" if names else title
+    names = (_name(word, extracted.text, times) for word, times in least.items() if word not in known)
+    return ": ".join(filter(None, (" ".join(filter(None, names)), title)))
 
 
-def _is_name(word: str, text: str, times: int) -> bool:
-    """Return whether a text has a word so many times, always with a capital, and once in the middle of a sentence."""
-    found = re.findall(rf"(?<![^\W\d_]){word}(?![^\W\d_])", text, re.IGNORECASE)
-    if len(found) < times or any(same.islower() for same in found):
-        return False
-    return re.search(rf"[a-z,] {word.capitalize()}(?![^\W\d_])", text) is not None
+def _name(word: str, text: str, times: int) -> str:
+    """Return a word as a text writes it, if it has it so often, always with a capital, and once within a sentence."""
+    end = r"(?![^\W\d_])"
+    if re.search(rf"[a-z,] (?i:{word}){end}", text) is None:
+        return ""
+    found = Counter(re.findall(rf"(?<![^\W\d_]){word}{end}", text, re.IGNORECASE))
+    ((form, _),) = found.most_common(1)
+    return form if found.total() >= times and not any(map(str.islower, found)) and not form.isupper() else ""
 
 
 def _stem(source: str) -> str:

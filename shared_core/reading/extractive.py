@@ -48,8 +48,8 @@ from shared_core.reading.questions import (
 )
 from shared_core.reading.quotable import is_heading, is_record, quotable
 from shared_core.reading.rewording import reword
-from shared_core.reading.rows import Entry, above, innermost, source_of
-from shared_core.reading.values import absent_values, gives_another, gives_date, of_another_year, values_of
+from shared_core.reading.rows import Entry, above, innermost
+from shared_core.reading.values import Value, absent_values, gives_another, gives_date, of_another_year, values_of
 from shared_core.reading.weights import WEIGHTS, Weights, load_weights, version_of
 from shared_core.retrieval.graphs import each
 from shared_core.support.pickling import Remade
@@ -252,7 +252,10 @@ class ExtractiveReader(Remade):
         out = [c for found in each(sentences, range(len(close))) for c in found]
         titled = [(passages[number], p.title) for number, p in prepared.items()]
         lost = lacks_names(asked.text, asked.words, titled)
-        out = self._note_conflicts(asked.text, passages, out, lost)
+        headings = [f"{above(p)}\n{p.metadata.get('source', '')}" for p in passages]
+        told = [f"{heading}\n{p.text}" for heading, p in zip(headings, passages)]
+        unknown = absent_values(values_of(asked.text), told)
+        out = self._note_conflicts(asked.text, passages, out, headings, unknown, lost)
         texts = [passages[c.passage].text[c.start : c.end] for c in out]
         said = [
             i
@@ -267,7 +270,7 @@ class ExtractiveReader(Remade):
         said = [said[i] for i in kept]
         unsaid = [lost or names_nobody(t, asked.text) or counts_nothing(t, asked.text) for t in texts]
         # the entry of a setting need not name the product whose it is
-        named = not absent_names(asked.text, [f"{above(p)}\n{source_of(p)}\n{p.text}" for p in passages])
+        named = not absent_names(asked.text, told)
         absent = [frozenset() if named or marked.get(i, 0) > 0 else frozenset({ABSENT}) for i in range(len(out))]
         out = [
             replace(c, defines=marked.get(i, 0) - unsaid[i], conflicts=c.conflicts | absent[i])
@@ -282,16 +285,19 @@ class ExtractiveReader(Remade):
         return Found([from_name(asked.text, passages[c.passage], c) for c in verified], scores, judged)
 
     def _note_conflicts(
-        self, question: str, passages: Sequence[Passage], candidates: Sequence[Candidate], lost_option: bool
+        self,
+        question: str,
+        passages: Sequence[Passage],
+        candidates: Sequence[Candidate],
+        places: Sequence[str],
+        unknown: Sequence[Value],
+        lost_option: bool,
     ) -> list[Candidate]:
         """Note what of the question the passages lack or sentences contradict, and take it off their scores.
 
         So is it off what only refers to another place.
         """
-        places = [f"{above(p)}\n{p.metadata.get('source', '')}" for p in passages]
-        told = [f"{place}\n{p.text}" for place, p in zip(places, passages)]
         values = values_of(question)
-        unknown = absent_values(values, told)
         absent = {ABSENT} if lost_option or unknown else set()
         coded = [v for v in unknown if v.code]
         others = find_others(question, passages)

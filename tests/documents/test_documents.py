@@ -283,6 +283,8 @@ def test_a_title_has_the_names_that_only_the_path_gives() -> None:
     assert read(text.replace("Arle", "arle"), "arle.txt").title == "General By-laws"
     assert read(text, "arle/by-laws.txt").title == "General By-laws"
     assert read(text * 2, "arle/by-laws.txt").title == "Arle: General By-laws"
+    assert read(text.replace("Arle", "ArleHub"), "arlehub.txt").title == "ArleHub: General By-laws"
+    assert read(text.replace("Arle", "ARLE"), "arle.txt").title == "General By-laws"
 
 
 def test_pages_with_their_language_and_encoding_behind_the_name_are_read() -> None:
