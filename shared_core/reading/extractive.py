@@ -270,7 +270,7 @@ class ExtractiveReader(Remade):
         said = [said[i] for i in kept]
         unsaid = [lost or names_nobody(t, asked.text) or counts_nothing(t, asked.text) for t in texts]
         # the entry of a setting need not name the product whose it is
-        named = not absent_names(asked.text, told)
+        named = not any(map(str.strip, headings)) or not absent_names(asked.text, told)
         absent = [frozenset() if named or marked.get(i, 0) > 0 else frozenset({ABSENT}) for i in range(len(out))]
         out = [
             replace(c, defines=marked.get(i, 0) - unsaid[i], conflicts=c.conflicts | absent[i])

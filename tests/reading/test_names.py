@@ -23,6 +23,7 @@ def town(name: str, text: str, file: str = "") -> Passage:
         ("Who signed it in July 2023?", "It was signed on 2023-07-04."),
         ("How Do I Install The Winch?", "Bolt it to a beam."),
         ("What does SSO cost?", "Single sign-on is free."),
+        ("Are my IDs kept?", "Each identifier is kept."),
         ("What is `winch` in English?", "A winch lifts loads."),
     ],
 )
@@ -33,7 +34,16 @@ def test_names_in_another_form_are_not_absent(question: str, text: str) -> None:
 def test_an_answer_for_another_name_is_less_likely() -> None:
     asked = "Which {} app can show my telemetry over Bluetooth?"
     assert absent_names(asked.format("iPhone"), [VIEWER]) == ["iPhone"]
-    assert chance(asked.format("iPhone"), VIEWER) < chance(asked.format("Android"), VIEWER) - 0.2
+    manual = Passage("p", VIEWER, "Bluetooth")
+    assert chance(asked.format("iPhone"), manual) < chance(asked.format("Android"), manual) - 0.2
+
+
+def test_a_text_that_nothing_names_need_not_name_what_it_is_about() -> None:
+    """A review, for one."""
+    review = "The rooms were clean and the service was quick and friendly."
+    asked = "How was the service at the Norfolk?"
+    assert absent_names(asked, [review]) == ["Norfolk"]
+    assert chance(asked, review) > chance(asked, Passage("p", review, "Hotels of Arle")) + 0.1
 
 
 def test_the_document_of_another_town_does_not_answer() -> None:
