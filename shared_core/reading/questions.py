@@ -75,7 +75,11 @@ _ASKS_AMOUNT = re.compile(
     r"|\bwhat(?:['’]s| is| are| was| were) the (?:[\w-]+ ){0,3}(?:price|fee)s?\b(?! (?:schedule|structure|status))",
     re.IGNORECASE,
 )
-_FREE = re.compile(r"[$€£¥]|\b(?:free|gratis|exempt\w*|waive[sd]?|half|twice|percent)\b", re.IGNORECASE)
+_PRICED = re.compile(  # also as reviews say it: "the price was perfect"
+    r"[$€£¥]|\b(?:free|gratis|exempt\w*|waive[sd]?|half|twice|percent|(?:in)?expensive|cheap\w*|affordable|reasonabl[ey]"
+    r"|fair|perfect|good|great|wonderful|high|low|steep|worth)\b",
+    re.IGNORECASE,
+)
 _ASKS_WHO = re.compile(r"\bwho(?:m|se)?\b", re.IGNORECASE)
 _NOBODY = re.compile(
     r"\W*(?:[Ss]ome(?:one|body))(?: else)?(?:['’]s| (?:has|had|is|was|will|must|may|might|seems?|\w+ed))\b"
@@ -235,12 +239,12 @@ def counts_nothing(sentence: str, question: str) -> bool:
 
     >>> counts_nothing("Items must be sent some hours before.", "How many hours before must items be sent?")
     True
-    >>> [counts_nothing(text, "How much do I pay?") for text in ("The fee is in the fee schedule.", "Entry is free.")]
+    >>> [counts_nothing(text, "How much do I pay?") for text in ("The fee is in the schedule.", "It is cheap.")]
     [True, False]
     >>> counts_nothing("There are several.", "How many are there?"), counts_nothing("By bus.", "How does she go there?")
     (False, False)
     """
     if _COUNTS.search(sentence):
         return False
-    priced = _ASKS_AMOUNT.search(question) is not None and not _FREE.search(sentence)
+    priced = _ASKS_AMOUNT.search(question) is not None and not _PRICED.search(sentence)
     return priced or _ASKS_NUMBER.search(question) is not None
