@@ -81,14 +81,15 @@ def find_others(question: str, passages: Sequence[Passage]) -> set[int]:
     places = [PurePath(source_of(p)) for p in passages]
     labels = [frozenset(_WORD.findall(place.stem.casefold())) - _NO_NAMES - STOP_WORDS for place in places]
     asked = frozenset(_WORD.findall(question.casefold()))
-    if asked.isdisjoint(frozenset().union(*labels)):
+    every = frozenset().union(*labels)
+    if asked.isdisjoint(every):
         return set()
     texts = "\n".join(p.text for p in passages)
     known = {word.casefold() for word in _CAPITALISED.findall(question)}
     for passage, place in zip(passages, places):
         known |= {*_WORD.findall(passage.title.rpartition(": ")[0].casefold())}
         known |= {place.stem.casefold()} & {*_WORD.findall(passage.title.casefold())}
-    names = {word for word in frozenset().union(*labels) if _is_name(word, texts, word in known)}
+    names = {word for word in every if _is_name(word, texts, word in known)}
     found = set()
     for i, passage in enumerate(passages):
         told = frozenset(_WORD.findall(f"{above(passage)}\n{places[i]}\n{passage.text}".casefold()))
