@@ -50,7 +50,7 @@ from shared_core.documents.loaders.formats import (
 from shared_core.documents.loaders.limits import MAX_SECONDS, Budget, read_unpacked
 from shared_core.errors import DocumentError, InputError
 
-LOADER_VERSION = 23
+LOADER_VERSION = 24
 """Increased whenever the same bytes may give another text; an index then reads its files again."""
 
 _OPEN: dict[str, Callable[[IO[bytes]], IO[bytes]]] = {
@@ -339,6 +339,8 @@ def _extract(kind: str, data: bytes, options: LoadOptions, budget: Budget) -> tu
         if (mail := load_mail(data, options.encoding, budget)) is not None:
             return kind, mail
     text = decode(data, fallback=options.encoding)
+    if "\n" not in text:  # lines end as on old Macs
+        text = text.replace("\r", "\n")
     if kind == "text" and is_rst(text) and importlib.util.find_spec("docutils") is not None:
         kind = "rst"
     return _extract_text(kind, text, options, budget)

@@ -53,6 +53,12 @@ def test_the_encoding_that_a_hint_names_is_the_usual_one(text: str, encoding: st
     assert refuses(text.encode(encoding), "a.txt").hint.endswith(f"It may be {encoding}.")
 
 
+def test_lines_may_end_as_on_old_macs() -> None:
+    found = read("# Rules\r\rNobody smokes.\r", "a.md")
+    assert [heading.label for heading in found.headings] == ["Rules"]
+    assert found.text.strip().endswith("Nobody smokes.")
+
+
 def test_wrong_encoding_is_refused_with_the_place_and_never_guessed(tmp_path: Path) -> None:
     path = write(tmp_path, "a.txt", "eins\nzwei\nGrüße aus Köln".encode("cp1252"))
     error = refused(path)

@@ -156,6 +156,7 @@ def text_of(body: str, fonts: str = "") -> str:
     ("{\\shp{\\*\\shpinst{\\sp{\\sn a}{\\sv b}}{\\shptxt In a box.\\par}}{\\shprslt In a box.}}", "In a box."),
     ("one\\\ntwo\\line three", "one\n\ntwo\nthree"),
     ("before\\bin4 }}{{after", "beforeafter"),
+    ("{\\i0\\*\\cs7 Ropes}", "Ropes"),
 ])  # fmt: skip
 def test_control_words(body: str, text: str) -> None:
     fonts = "{\\f1\\fcharset204 A;}{\\f2\\fcharset128 B;}"

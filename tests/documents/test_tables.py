@@ -42,6 +42,8 @@ def test_csv_rows_are_parts_with_their_columns() -> None:
         ("a.csv", 'text|"a, b, c"|n\n"hello, you"|x|1\n'),
         ("a.csv", "a, b, c;text\nx;hello, you\ny;bye\n"),
         ("a.tsv", "text\tn\nhello, you\t1\n"),
+        ("a.csv", "text;n\rhello, you;1\r"),
+        ("a.csv", 'text;n\rhello, you;1\r"two\nlines";2\r'),
         ("a.csv.gz", None),
     ],
 )

@@ -101,7 +101,8 @@ class _Reader:
         self.title = ""
         self._state, self._stack = _State(), list[_State]()
         self._page, self._fonts, self._levels = "cp1252", dict[int, str](), dict[int, int]()
-        self._bytes, self._skip, self._starred = bytearray(), 0, False
+        self._bytes, self._skip = bytearray(), 0
+        self._begun = self._starred = False  # a group has just begun; it begins with a star
         self._style = 0
         self._own, self._note = _Paragraph(), _Paragraph()
         self._blocks, self._cell, self._notes = list[str](), list[str](), list[str]()
@@ -144,6 +145,7 @@ class _Reader:
                 self._symbol(symbol)
             elif text:
                 self._literal(text)
+            self._begun = brace == b"{"
         self._flush()
         if self._stack:
             raise damaged("RTF", ValueError("it ends within a group; the rest is missing"))
@@ -160,7 +162,7 @@ class _Reader:
             raise too_much("groups within groups", len(self._stack) + 1, _MAX_DEPTH)
         self._stack.append(self._state)
         self._state = replace(self._state)
-        self._starred, self._skip = False, 0
+        self._begun, self._starred, self._skip = True, False, 0
 
     def _close(self) -> None:
         self._flush()
@@ -238,8 +240,8 @@ class _Reader:
 
     def _symbol(self, symbol: bytes) -> None:
         self._flush()
-        if symbol == b"*":
-            self._starred = True
+        if symbol == b"*":  # within a group it says nothing: old StarOffice wrote it before a style
+            self._starred = self._begun
         elif symbol in b"\r\n":
             self._end_paragraph()
         elif symbol in _SYMBOLS:

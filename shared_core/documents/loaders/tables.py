@@ -330,7 +330,7 @@ def _typed(values: Sequence[str]) -> Iterator[MetadataValue]:
 
 def _delimiter(text: str) -> str:
     """Return the delimiter that splits most of the first lines into as many fields as the header, and more than one."""
-    lines = list(itertools.islice((line for line in io.StringIO(text) if line.strip()), _SAMPLE_LINES))
+    lines = list(itertools.islice((line for line in io.StringIO(text, newline=None) if line.strip()), _SAMPLE_LINES))
     scores: dict[str, tuple[int, int]] = {}
     for delimiter in _DELIMITERS:
         counts = [len(_fields(line, delimiter)) for line in lines] or [0]
@@ -344,7 +344,7 @@ def above_header(text: str, text_column: str | None, delimiters: Sequence[str]) 
     Below them, all lines have the same number of fields, at least twice as many as each of them fills. One without an
     empty line below it is no name of a column: it has several words, and the next line is not prose.
     """
-    given = [*itertools.islice(io.StringIO(text), _SAMPLE_LINES), ""]
+    given = [*itertools.islice(io.StringIO(text, newline=None), _SAMPLE_LINES), ""]
     lines = [(line, not below.strip()) for line, below in itertools.pairwise(given) if line.strip()]
     names = {*TEXT_COLUMNS, (text_column or "text").lower()}
     for delimiter in delimiters:  # each line has as many fields, the first one no empty ones: decimal commas are none
