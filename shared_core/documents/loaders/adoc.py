@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from shared_core.documents.loaders.adoc_inline import CHARACTERS, inline
 from shared_core.documents.loaders.adoc_tables import Table, table_html
-from shared_core.documents.loaders.extracted import Extracted, titled
+from shared_core.documents.loaders.extracted import Extracted, front_matter, titled
 from shared_core.documents.loaders.html import read_html
 from shared_core.documents.loaders.limits import Budget
 
@@ -22,7 +22,6 @@ _ELSEWHERE = re.compile(r"env-|backend-(?!html)|basebackend-(?!html)|doctype-man
 _DEFINED = frozenset(("backend-html5", "basebackend-html", "backend", "asciidoctor", "doctype-article"))
 _ESCAPED = re.compile(r"^\\(?=(?:include|ifdef|ifndef|ifeval|endif)::)")
 _INCLUDE = re.compile(r"include::\S[^\[]*\[.*\]\s*")
-_FRONT_MATTER = re.compile(r"\A---[ \t]*\n(?=[\w-]+:)(?:[^\n]*\n){0,200}?---[ \t]*(?:\n|\Z)")
 _ATTRIBUTE = re.compile(r":(!?)([\w][\w-]*)(!?):(?:[ \t]+(.*))?")
 _BLOCK_ATTRIBUTES = re.compile(r"\[(?:\[[^\[\]]*\]|(?:(?!\d)\w|[.#%,\"'{])[^\n]*)?\]\s*")
 _TITLE = re.compile(r"\.([^\s.][^\n]*)")
@@ -53,7 +52,8 @@ def load_adoc(text: str, budget: Budget) -> Extracted:
         DocumentError: the time is used up.
     """
     attributes = dict(CHARACTERS)
-    lines = _preprocess(_FRONT_MATTER.sub("", text.replace("\r\n", "\n")).split("\n"))
+    text = text.replace("\r\n", "\n")
+    lines = _preprocess(text[front_matter(text)[0] :].split("\n"))
     body = _Blocks(lines, attributes, budget).read()
     return titled(read_html(f"<html><body><main>{body}</main></body></html>", budget))
 

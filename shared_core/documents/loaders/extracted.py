@@ -106,6 +106,8 @@ def join_parts(parts: Iterable[Extracted]) -> Extracted:
 
 
 # The UTF-32 mark begins with the UTF-16 one, so it must be tried first.
+_FRONT_MATTER = re.compile(r"(---|\+\+\+)[ \t]*\r?\n")
+_FRONT_TITLE = re.compile(r"^title[ \t]*[:=][ \t]*(.+)$", re.MULTILINE | re.IGNORECASE)
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -149,6 +151,23 @@ def check_encoding(name: str) -> str:
             f"There is no text encoding {name!r}.", hint="Examples: utf-8, utf-16-le, cp1252, shift_jis, koi8-r."
         ) from error
     return info.name
+
+
+def front_matter(text: str) -> tuple[int, str]:
+    """Return where a text begins after a block of YAML (``---``) or TOML (``+++``) at its top, and the title in that.
+
+    >>> front_matter("---\\ntitle: Ropes\\n---\\nTar."), front_matter("Tar.")
+    ((21, 'Ropes'), (0, ''))
+    """
+    mark = _FRONT_MATTER.match(text)
+    if not mark:
+        return 0, ""
+    rule, sign = (r"(?:---|\.\.\.)", ":") if mark[1] == "---" else (r"\+\+\+", "=")
+    end = re.compile(rf"^{rule}[ \t]*\r?(?:\n|\Z)", re.MULTILINE).search(text, mark.end())
+    if not end or sign not in text[: end.start()]:
+        return 0, ""
+    title = _FRONT_TITLE.search(text, 0, end.start())
+    return end.end(), one_line(title[1]).strip("\"'") if title else ""
 
 
 def decode(data: bytes, *, declared: str | None = None, fallback: str | None = None) -> str:

@@ -11,7 +11,7 @@ import codecs
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from shared_core.documents.loaders.extracted import (
     CELL_GAP,
@@ -26,6 +26,7 @@ from shared_core.documents.loaders.extracted import (
     Segment,
     TextRun,
     decode,
+    front_matter,
     join_runs,
     one_line,
     without_surrogates,
@@ -46,6 +47,8 @@ _META_CHARSET = re.compile(
     re.IGNORECASE,
 )
 _DECLARED_WITHIN = 4096
+_TITLE = re.compile(r"<title\b", re.IGNORECASE)
+_DIRECTIVE = re.compile(r"\{%[^%\n]*%\}")
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _PARAGRAPHS = frozenset(
     """address article aside blockquote body caption center details dialog dir div dl fieldset figcaption figure footer
@@ -82,13 +85,18 @@ _NO_END = frozenset("area base br col embed hr img input link meta source wbr".s
 
 
 def load_html(data: bytes, fallback: str | None, budget: Budget) -> Extracted:
-    """Read an HTML page. Its title is ``<title>``, else the first heading.
+    """Read an HTML page. Its title is ``<title>``, else the front matter's, else the first heading.
 
     Raises:
         DocumentError: not text, more than two million elements, or the time is used up.
         MissingDependencyError: lxml is not installed.
     """
-    return read_html(decode(data, declared=_declared_encoding(data), fallback=fallback), budget)
+    text = decode(data, declared=_declared_encoding(data), fallback=fallback)
+    start, title = front_matter(text)  # of templates that a program makes pages of
+    if not start:
+        return read_html(text, budget)
+    page = read_html(_DIRECTIVE.sub(" ", text[start:]), budget)
+    return replace(page, title=title if title and not _TITLE.search(text) else page.title)
 
 
 def read_html(text: str, budget: Budget, *, spaces: bool = False) -> Extracted:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from shared_core.documents.loaders.extracted import Extracted, Heading, Segment, blanked, one_line
+from shared_core.documents.loaders.extracted import Extracted, Heading, Segment, blanked, front_matter, one_line
 from shared_core.documents.loaders.html import read_html
 from shared_core.documents.loaders.limits import Budget
 from shared_core.documents.loaders.markdown_html import without_html
@@ -18,7 +18,6 @@ from shared_core.documents.loaders.named_rows import replace_tables
 _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})")
 _ATX = re.compile(r" {0,3}(#{1,6})(?=[ \t\r\n]|$)")
 _SETEXT = re.compile(r" {0,3}(=+|-{2,})[ \t]*\r?$")
-_FRONT_TITLE = re.compile(r"^title[ \t]*[:=][ \t]*(.+)$", re.MULTILINE | re.IGNORECASE)
 # Header fields, as in mail and package metadata: a name and a value, which may go on in indented lines.
 _FIELDS = re.compile(r"(?:[A-Za-z][\w-]*+:[ \t][^\n]*+\n(?:[ \t]++[^\n]*+\n)*+){3,}+(?=\r?\n)")
 _FIELD_TITLE = re.compile(r"^(?:title|subject|name)[ \t]*:[ \t]*(.+)$", re.MULTILINE | re.IGNORECASE)
@@ -65,12 +64,12 @@ def load_markdown(text: str, budget: Budget, *, mdx: bool) -> Extracted:
     """
     if mdx:
         text = _MDX.sub(lambda match: match[0] if match["code"] else blanked(match[0]), text)
-    body = _front_matter_end(text)
+    body, title = front_matter(text)
     fields = _FIELDS.match(text)
     source = text
     text, headings = read_markdown(source, fields.end() if fields else body)
-    named = _FIELD_TITLE.search(fields.group()) if fields else _FRONT_TITLE.search(text[:body]) if body else None
-    title = one_line(named.group(1)).strip("\"'") if named else ""
+    if fields and (named := _FIELD_TITLE.search(fields.group())):
+        title = one_line(named[1]).strip("\"'")
     if not fields and _is_mostly_html(source[body:]):
         page = read_html(source[body:], budget)
         return Extracted(page.text, title or page.title, page.headings)
@@ -86,16 +85,6 @@ def _first_title(text: str, headings: Sequence[Heading], body: int) -> str:
     if first is None or (_RELEASE.search(first.label) and sum(h.level == first.level for h in headings) > 1):
         return ""
     return first.label
-
-
-def _front_matter_end(text: str) -> int:
-    """Return where the text begins after a block of YAML (``---``) or TOML (``+++``) at the top; 0 without one."""
-    mark = re.match(r"(---|\+\+\+)[ \t]*\r?\n", text)
-    if not mark:
-        return 0
-    rule, sign = (r"(?:---|\.\.\.)", ":") if mark[1] == "---" else (r"\+\+\+", "=")
-    end = re.compile(rf"^{rule}[ \t]*\r?(?:\n|\Z)", re.MULTILINE).search(text, mark.end())
-    return end.end() if end and sign in text[: end.start()] else 0
 
 
 def read_markdown(text: str, start: int = 0) -> tuple[str, list[Heading]]:
