@@ -66,6 +66,19 @@ def test_index_tells_by_its_exit_code_how_many_files_failed(tmp_path: Path, good
     assert "2 bad input, or no file can be indexed" in said
 
 
+def test_files_that_fail_alike_are_named_together_and_the_reason_once(tmp_path: Path) -> None:
+    (tmp_path / "good.txt").write_text("The lamp was lit.")
+    for number in range(5):
+        (tmp_path / f"empty{number}.txt").write_bytes(b"")
+    found = selfreflect("index", tmp_path, "--index", tmp_path / "index")
+    assert found.output.count("It is empty") == 1
+    assert "empty0.txt, empty1.txt, empty2.txt and 2 more" in " ".join(found.output.split())
+    (tmp_path / "empty0.txt").unlink()
+    (tmp_path / "empty1.txt").unlink()
+    found = selfreflect("index", tmp_path, "--index", tmp_path / "index")
+    assert found.output.count("It is empty") == 3
+
+
 def test_the_printed_answer_names_file_and_offsets(ask: Ask) -> None:
     result = ask("Who founded the Tide Museum?", "-t", "0.2", "--trace")
     assert result.exit_code == 0

@@ -9,7 +9,7 @@ import hashlib
 import inspect
 import os
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar, cast, get_args, get_origin, get_type_hints
@@ -30,11 +30,13 @@ from shared_core.settings import SelfReflectSettings
 
 if TYPE_CHECKING:
     from shared_core.calibration.stack import AnyCalibration
+    from shared_core.documents.load import Failure
     from shared_core.documents.store import DocumentIndex
     from shared_core.facades.engine import SelfReflectEngine
     from shared_core.lm.base import LanguageModel
     from shared_core.lm.tracing import TracingLM
 
+_APART = 3  # files that fail alike and are named line by line
 ANSWERED, FAILED, BAD_INPUT, ABSTAINED, INTERRUPTED = 0, 1, 2, 3, 130
 
 P = ParamSpec("P")
@@ -281,12 +283,27 @@ def open_index(docs: Sequence[Path], index: Path | None, vectors: str | None) ->
     if docs:
         with indexing_progress(err) as progress:
             report = opened.update([Path(d) for d in docs], progress=progress)
-        for failure in report.failed:
-            note(f"not indexed: {failure.source}: {failure.message}", style="yellow")
+        for files, failure in group_failures(report.failed):
+            note(f"not indexed: {files}: {failure.message}", style="yellow")
             detail(f"    hint: {failure.hint}")
         if index is None:
             (note if first else detail)(f"The index of these documents is kept in {where}")
     return opened
+
+
+def group_failures(failures: Iterable[Failure]) -> list[tuple[str, Failure]]:
+    """Name the files of each failure: one by one, or together where many fail alike (``--json`` names all)."""
+    alike: dict[tuple[str, str], list[Failure]] = {}
+    for failure in failures:
+        alike.setdefault((failure.message, failure.hint), []).append(failure)
+    named: list[tuple[str, Failure]] = []
+    for same in alike.values():
+        if len(same) <= _APART:
+            named += [(failure.source, failure) for failure in same]
+        else:
+            first = ", ".join(failure.source for failure in same[:_APART])
+            named.append((f"{first} and {len(same) - _APART} more", same[0]))
+    return named
 
 
 def build_model(model: str | None, base_url: str | None, dtype: str | None = None) -> LanguageModel | None:

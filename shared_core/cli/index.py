@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from shared_core.cli.common import BAD_INPUT, FAILED, INTERRUPTED, default_index, reports_errors
+from shared_core.cli.common import BAD_INPUT, FAILED, INTERRUPTED, default_index, group_failures, reports_errors
 from shared_core.cli.console import err, indexing_progress, note, out, write_json
 from shared_core.cli.options import Vectors
 
@@ -154,7 +154,7 @@ def _show(report: IndexReport, folder: Path, *, as_json: bool) -> None:
         more = len(report.failed) - failed
         reasons = ((failed, f"{failed} of {files} files not indexed"), (more, f"{more} problems within files"))
         note(f"warning: {', '.join(text for count, text in reasons if count)}:", style="yellow")
-    for failure in report.failed:
-        note(f"  {failure.source}: {failure.message}")
+    for named, failure in group_failures(report.failed):
+        note(f"  {named}: {failure.message}")
         if failure.hint:
             note(f"    hint: {failure.hint}", style="dim")
