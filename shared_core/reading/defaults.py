@@ -21,7 +21,9 @@ _OF_WHAT = re.compile(
     r"(?= (?:of|for|in|on|with|when|if)\b|\W*$)",
     re.IGNORECASE,
 )
-_STATES_DEFAULT = re.compile(r"\bdefaults?(?: value)?(?: is| are| to|[*_`]*:)|\bby default\b", re.IGNORECASE)
+_STATES_DEFAULT = re.compile(
+    r"\bdefaults?(?: value)?(?: is| are| to|[*_`]*:| ?=)|\(default (?=[^\s()]+\))|\bby default\b", re.IGNORECASE
+)
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[_.]")
 _PROGRAM = re.compile(r"[A-Za-z]\w*[_.]\w+|[A-Z][A-Z\d]{3,}|[a-z]+[A-Z]\w*|-{1,2}[a-z][\w-]*")
 _BLOCK = re.compile(r"\n[ \t]*\n|^(?=[ \t]*[-*+•][ \t])", re.MULTILINE)

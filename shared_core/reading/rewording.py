@@ -28,6 +28,25 @@ _ITEM_BEGINS = re.compile(r"(?:^[ \t>]*(?:[-*•+]|\d{1,3}[.)])|\|)[ \t*_\"“]*
 _ABBREVIATION = re.compile(r"(?<![\w.(-])(?=[A-Z0-9]*[A-Z][A-Z0-9]*[A-Z])[A-Z][A-Z0-9]{1,6}(?![\w.-])")
 _DEFINED = re.compile(r"\([\s\"“”'‘]*([A-Z][A-Z0-9]{1,6})[\s\"“”'’]*\)")
 _LINKS = word_list("links")
+_SET = (
+    r"(?:set|given?|specif(?:y|ied)|configured?|changed?|provided?|defined?|ch(?:oo|o)sen?|supplied|supply|passe?d?"
+    r"|touche?d?|sa(?:y|id)|t(?:ell|old)|overrid(?:e|den)|customi[sz]ed?)"
+)
+_NOT = r"(?:(?:do|does|did|have|has|had|is|are|was)(?:n['’]t| not)|never)"
+_OTHERWISE = r"(?:otherwise|differently|something else)"
+_ANYTHING = rf"(?: (?:it|one|them|that|this|anything|any(?: \w+)?|{_OTHERWISE}|for it|by (?:me|you|us)|at all))*"
+_UNSET = re.compile(
+    r",?\s+(?:out of the box|(?:if|when|where) (?:"
+    rf"(?:nothing|none|no \w+(?: \w+)?) (?:is|are|was|has been|have been) {_SET}{_ANYTHING}"
+    rf"|(?:I|you|we|it|they|one) {_NOT} (?:been )?{_SET}{_ANYTHING}"
+    r"|(?:(?:I|you|we) leave (?:it|this|that)|(?:(?:it|this) is )?left) (?:unset|empty|blank|alone|unchanged|out)"
+    r"|(?:(?:it|this) is |it['’]s )?(?:unset|not set|unspecified|not specified|omitted))"
+    rf"|unless (?:(?:I|you|we|it is|it['’]s|they|someone) )?(?:explicitly )?{_SET}(?: it)? {_OTHERWISE}"
+    r"|without (?:setting|changing|configuring|specifying) (?:it|anything|any \w+))(?=\s*\??\s*\Z|,)",
+    re.IGNORECASE,
+)
+"""The end of a question for a default that does not call it so."""
+_ASKS_EFFECT = re.compile(r"\W*what (?:if|happens|(?:will|would|does) happen)\b", re.IGNORECASE)
 
 Number = Callable[[str], int | None]
 
@@ -41,7 +60,18 @@ def reword(question: str, passages: Sequence[Passage], number: Number) -> str:
         number: maps a word in small letters to its number among known words, most frequent first; ``None`` if unknown.
     """
     texts = [f"{p.title}\n{p.text}" for p in passages]
+    if any("default" in text.casefold() for text in texts):
+        question = ask_default(question)
     return _spell_out(_correct(question, texts, number), texts, number)
+
+
+def ask_default(question: str) -> str:
+    """Return a question that asks for a default in the words that documents have for it.
+
+    >>> ask_default("Which port is used when none is given?"), ask_default("What if no key is set, and none is stored?")
+    ('Which port is used by default?', 'What if no key is set, and none is stored?')
+    """
+    return question if _ASKS_EFFECT.match(question) else _UNSET.sub(" by default", question)
 
 
 def _correct(question: str, texts: Sequence[str], number: Number) -> str:

@@ -32,6 +32,8 @@ NEWS = Passage(
         ("What is the default value of WINCH_TIMEOUT?", "Default: 180"),
         ("What is the default value of WINCH_TIMEOUT in Corrow?", "Default: 180"),
         ("How many concurrent ropes does the winch haul by default?", "Default: 16"),
+        ("How many concurrent ropes does the winch haul if I have not changed any setting?", "Default: 16"),
+        ("How long is WINCH_TIMEOUT unless told otherwise?", "Default: 180"),
         ("What is the default drum_prefetch_multiplier?", "The default is 4 (four of each drum)."),
         ("What is the default import copy setting?", "Defaults to yes."),
     ],

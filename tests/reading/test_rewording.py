@@ -130,3 +130,20 @@ def test_a_blob_of_letters_is_no_misspelt_word() -> None:
         assert tracemalloc.get_traced_memory()[1] < 50_000_000
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("question", "read_as"),
+    [
+        ("Which port is used when none is given?", "Which port is used by default?"),
+        ("Which port is used if nothing has been configured?", "Which port is used by default?"),
+        ("How long does it wait, unless I say otherwise?", "How long does it wait by default?"),
+        ("Which port is open out of the box?", "Which port is open by default?"),
+        ("Which port is used if PORT is not set?", "Which port is used if PORT is not set?"),
+        ("What happens if no port is given?", "What happens if no port is given?"),
+        ("Who pays if the rent was not paid?", "Who pays if the rent was not paid?"),
+    ],
+)
+def test_a_question_for_a_default_may_call_it_otherwise(question: str, read_as: str) -> None:
+    assert _read(question, "The port is 80 by default.") == read_as
+    assert _read(question, "The port is 80.") == question
