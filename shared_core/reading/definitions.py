@@ -41,6 +41,7 @@ _SAYS = re.compile(
     r"[\s)*_`\"”'’]*(?:\](?:\([^()\s]*\)|\[[^\]\n]*\])?)?[\s)*_`\"”'’]*(?:\([^()\n]{1,120}\)[\s*_`]*)*(?:\[[^\]\n]*\][\s)*_`]*)*"
     r"(?:feature|option|setting|mode|protocol|service|tool|function|command|program|method|process)?[\s*_`]*"
     r"(?:of\s+(?:an?|the|each|every)\s+[\w-]+\s+(?=(?:is|are)\b))?"
+    r"(?:(?:in\s+general|generally|usually|typically|basically|essentially|simply)\s+)?"
     r"(?:(?:is|are|was|were|means?|refers?\s+to)(?:\s+(?:simply|just|basically|essentially|usually|generally|really))?\s+"
     rf"(?:(?:an?|the)\s+(?!{_JUDGES}\b)|(?:any|one\s+of|what|how|when|where|defined\s+as|used\s+(?:to|for)"
     r"|software|hardware|someone|something|anything)\b)"
@@ -88,6 +89,8 @@ def defines(term: str, sentence: str) -> bool:
 
     >>> [defines("relay", said) for said in ("Relays are the servers between.", "The relay feature lets you roam.")]
     [True, True]
+    >>> defines("relay", "A relay in general refers to a box between two others.")
+    True
     >>> [defines("relay", said) for said in ("Relays are slow.", "A relay server is a box.", "A lamp is a relay.")]
     [False, False, False]
     """

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -209,8 +209,10 @@ def _of_terms(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> di
     """
     calls: dict[int, int] = {}
     first: dict[tuple[str, str], tuple[int, str]] = {}
+    # what follows "This page is about …" is not the beginning of its section
+    about = {e.place: _where(e) for e in sorted(entries, key=_where, reverse=True) if tells_of_text(e.text)}
     names = [_ABOUT_CODES] if find_codes(asked.text) else []
-    for i in sorted(kept, key=lambda i: (entries[i].passage.metadata.get("start", 0), entries[i].candidate.start)):
+    for i in sorted(kept, key=lambda i: _where(entries[i])):
         term = _term_above(entries[i], asked)
         if term.endswith("?") or asks_default(asked.text, term) or not _is_named(term, asked):
             continue
@@ -224,11 +226,17 @@ def _of_terms(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> di
         cell, tab, _ = entries[i].text.partition("\t")
         if _GROUP.fullmatch(entries[i].text) or (tab and not {*words(term)} <= {*words(cell)}):
             continue  # what the command takes
+        if _where(entries[i]) > about.get(entries[i].place, _where(entries[i])):
+            continue
         found = first.setdefault(entries[i].place, (i, term))
         if _defines_nothing(entries[found[0]]) and not _defines_nothing(entries[i]):
             first[entries[i].place] = i, term
     longest = max((len(term) for _, term in first.values()), default=0)
     return calls | {i: 1 for i, term in first.values() if len(term) == longest and _may_define(asked, term, entries[i])}
+
+
+def _where(entry: Entry) -> tuple[Any, int]:
+    return entry.passage.metadata.get("start", 0), entry.candidate.start
 
 
 def _may_define(asked: Asked, term: str, entry: Entry) -> bool:

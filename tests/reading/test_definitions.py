@@ -105,6 +105,14 @@ def test_passages_that_only_mention_a_term_do_not_hide_its_definition() -> None:
     assert len(kept.passages) == SelfReflectSettings().top_k
 
 
+def test_what_follows_a_sentence_about_the_page_does_not_define_its_title(reader: ExtractiveReader) -> None:
+    page = {"source": "rope.md", "section": "Rope walking", "start": 0}
+    about = Passage("a", "In this page, we list the walks. Most of them belong in the log only.", "Rope walking", page)
+    said = "Rope walking in general refers to the making of a rope on a long path."
+    below = Passage("b", said, "Rope walking", page | {"section": "Rope walking > What is it?", "start": 70})
+    assert first(reader, "What does rope walking mean?", about, below)[0] == said
+
+
 def test_a_place_must_be_that_of_the_definition(reader: ExtractiveReader) -> None:
     here = Passage("h", "A relay is a box between two lamps.", "Vessen", {"source": "vessen.md"})
     there = Passage("t", "A relay is a race of four runners.", "Hull", {"source": "hull.md"})
