@@ -38,7 +38,7 @@ _REFERS = re.compile(
     r"(?:see|refer to|(?:learn|read|find out) (?:more|how|about))\s"
     r"(?=[^;]*(?:\]\(|https?:|\w\(\d\w?\)"
     r"|\b(?:section|chapter|page|appendix|documentation|docs|manual|guide|readme|website|faq|below|above)\b))[^;]{3,300}"
-    r"|[\s>*_(-]*see\s+also\b[^;]{1,200}",
+    r"|[\s>*_(-]*see\s+also\b[^;]{1,200}|[\s>*_(-]*(?:learn|discover|explore)\s+(?:how(?!\s+to\b)|why|about|more)\b[^;]{1,300}",
     re.IGNORECASE,
 )
 _ASKS_WHERE = re.compile(
@@ -184,6 +184,8 @@ def only_refers(sentence: str, question: str, heading: str = "") -> bool:
     So does one with a link below a ``heading`` like "Further reading".
 
     >>> only_refers("For ways to turn it off, see [Settings](#settings) below.", "How do I turn it off?")
+    True
+    >>> only_refers("Learn how threads help, and how to build without them.", "How do I build without threads?")
     True
     >>> only_refers("If it hurts, see a doctor.", "What if it hurts?")
     False

@@ -32,6 +32,7 @@ _FILE = re.compile(
     re.IGNORECASE,
 )
 _VERSION = re.compile(r"\b(?:v|versions?|releases?)[ .]?(\d+(?:\.\d+)+)", re.IGNORECASE)
+_MAJOR = re.compile(r"(?:\b(?:versions?|releases?)[ .]?|(?:\b|(?<=[A-Z]))[vV])(\d+)\b(?!\.\d)", re.IGNORECASE)
 _DATED_VERSION = re.compile(r"^\W*v?\d+(?:\.\d+)+\b[^\n]*\b(?:19|20)\d\d\b", re.MULTILINE)
 _SERIES = re.compile(r"(?<![\w.-])(\d+(?:\.\d+)*)\.[xX]\b")  # "20.x" is all releases of 20
 _CLASS = re.compile(  # "level AA" is not "level AAA"
@@ -104,6 +105,8 @@ def holds(value: Value, text: str) -> bool:
         return re.search(rf"(?:(?<![\w.])|(?<=\bv)){re.escape(series[1])}(?![\d-])", text) is not None
     if of_class := _CLASS.fullmatch(value.text):
         return re.search(rf"\b{of_class[2]}\b", text) is not None
+    if of_version := _MAJOR.fullmatch(value.text):
+        return of_version[1] in _MAJOR.findall(text)
     return value.code in _folded(text)
 
 
@@ -115,6 +118,8 @@ def gives_another(value: Value, text: str) -> bool:
     >>> (port,) = values_of("What is port 9090 for?")
     >>> gives_another(port, "Port 8080 serves the web interface."), gives_another(port, "It has 2 doors.")
     (True, False)
+    >>> [gives_another(values_of(asked)[0], "Under GPL V3.") for asked in ("Is version 2 fine?", "Is v3 fine?")]
+    [True, False]
     """
     if holds(value, text):
         return False
@@ -123,6 +128,8 @@ def gives_another(value: Value, text: str) -> bool:
         if number.is_year:
             return any(q.is_year and not q.last for q in quantities_of(text))
         if _VERSION.search(text) and "." in value.text and not number.unit:
+            return True
+        if _OF_VERSION.intersection(value.near[:1]) and _MAJOR.search(text):
             return True
         return any(_is_next_to(value, text, q) for q in quantities_of(text))
     if value.date is not None:
@@ -138,6 +145,8 @@ def gives_another(value: Value, text: str) -> bool:
     if path := _PATH.fullmatch(value.text) or _FILE.fullmatch(value.text):
         others = path.re.finditer(text)
         return any(m.groups() == path.groups() for m in others)
+    if _MAJOR.fullmatch(value.text):
+        return _MAJOR.search(text) is not None
     shape = code_shape(value.text)
     return any(code_shape(c) == shape for c in find_codes(text))
 
@@ -243,3 +252,6 @@ def _words(text: str) -> Words:
 
 def _folded(text: str) -> str:
     return re.sub(r"(?<=\d)s\b", "", re.sub(r"[-‐–\s]", "", text.casefold()))
+
+
+_OF_VERSION = {int(word) for word in _words("version release").stem}
