@@ -123,7 +123,7 @@ def of_entries_asked(asked: Asked, entries: Sequence[Entry]) -> tuple[list[int],
     kept, says = _of_clauses(asked, entries, kept)
     kept, marks = _of_settings(asked.words, entries, kept)
     kept = of_labels(asked, entries, kept)
-    kept, empty = of_named_rows(asked.words, entries, kept)
+    kept, empty = of_named_rows(asked, entries, kept)
     kept = of_rows(asked.words, entries, kept)
     kept, stated = of_defaults_asked(asked, entries, kept)
     kept, named = of_names_asked(asked, entries, kept)

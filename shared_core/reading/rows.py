@@ -22,6 +22,7 @@ _ROW = re.compile(r"[ \t]*\|[^\n]*\|[ \t]*$", re.MULTILINE)
 _NAME = re.compile(r"(?:^[ \t]*|; )([^:;|\n]{1,80}+): ", re.MULTILINE)
 _BRACKETS = re.compile(r"\([^()]*\)")
 _LETTERS = re.compile(r"[^\W\d_]{2}")
+_COMPOUND = re.compile(r"[^\W_]+(?:[-_.][^\W_]+)+")
 _OF_TOTAL = re.compile(r"(?:\bof|%)[ ](?:the[ ])?total\b", re.IGNORECASE)
 _TOTALS = "total sum altogether overall combined average"
 _EMPTY = re.compile(r"[-–—?]*|n/?a", re.IGNORECASE)
@@ -74,11 +75,13 @@ class _Row(NamedTuple):
 
     Attributes:
         named: whether the question has the whole first cell, a name.
+        coded: whether the first cell has a word of the question with a hyphen or a dot within, such as "login-ai".
         cells: the names of those that are filled.
         values: of each word of the question whether it is in the values; ``all``: or in the names.
     """
 
     named: bool
+    coded: bool
     cells: frozenset[str]
     values: NDArray[np.bool_]
     all: NDArray[np.bool_]
@@ -115,7 +118,7 @@ def stems_of(name: str) -> NDArray[np.int64]:
     return words_of(name, np.zeros(RARITY_BUCKETS, np.float32)).content
 
 
-def of_named_rows(question: Words, entries: Sequence[Entry], kept: Sequence[int]) -> tuple[list[int], list[int]]:
+def of_named_rows(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> tuple[list[int], list[int]]:
     """Leave out a row that holds only some of the question's words that another row of the table holds.
 
     Values count before the names of columns, which all rows have: of "last counted in Hull" it is Hull that tells rows
@@ -125,7 +128,7 @@ def of_named_rows(question: Words, entries: Sequence[Entry], kept: Sequence[int]
     tables: dict[object, list[dict[int, _Row]]] = defaultdict(list)
     for i in kept:
         passage = entries[i].passage
-        if (row := _row_of(entries[i], question)) is not None:
+        if (row := _row_of(entries[i], asked)) is not None:
             found = tables[passage.metadata.get("source", passage.id), passage.metadata.get("section")]
             alike = [rows for rows in found if any(not row.cells.isdisjoint(other.cells) for other in rows.values())]
             if not alike:
@@ -134,7 +137,7 @@ def of_named_rows(question: Words, entries: Sequence[Entry], kept: Sequence[int]
     poorer: set[int] = set()
     empty: list[int] = []
     for rows in chain.from_iterable(tables.values()):
-        fullest, without = _of_table(question, rows, entries)
+        fullest, without = _of_table(asked.words, rows, entries)
         poorer |= rows.keys() - set(fullest)
         empty += without
     return [i for i in kept if i not in poorer], empty
@@ -142,7 +145,7 @@ def of_named_rows(question: Words, entries: Sequence[Entry], kept: Sequence[int]
 
 def _of_table(question: Words, rows: Mapping[int, _Row], entries: Sequence[Entry]) -> tuple[list[int], list[int]]:
     """Return the rows of one table that may be asked about, and those of them that have no answer."""
-    fullest = [i for i, row in rows.items() if row.named] or [*rows]
+    fullest = [i for i, row in rows.items() if row.named] or [i for i, row in rows.items() if row.coded] or [*rows]
     fullest = find_fullest({i: rows[i].values for i in fullest})
     fullest = find_fullest({i: rows[i].all for i in fullest})
     wanted = _names_asked(question, frozenset().union(*(row.cells for row in rows.values())))
@@ -171,18 +174,21 @@ def _cells_of(entry: Entry) -> tuple[Range, list[tuple[Range, Range]]] | None:
     return key, [(name.span(1), (name.end(), b)) for name, b in zip(names, ends)]
 
 
-def _row_of(entry: Entry, question: Words) -> _Row | None:
+def _row_of(entry: Entry, asked: Asked) -> _Row | None:
     """Return a candidate as a row of named cells; ``None`` if it is none, or holds prose."""
     text, start, end = entry.passage.text, entry.candidate.start, entry.candidate.end
     found = _cells_of(entry)
     if found is None:
         return None
     key, named_cells = found
+    question, first = asked.words, text[slice(*key)]
     cells = frozenset(text[slice(*a)] for a, b in named_cells if not _EMPTY.fullmatch(text[slice(*b)].strip()))
     words = entry.prepared.words
     named = words.within(start, end) & np.logical_or.reduce([words.within(*name) for name, _ in named_cells])
     held = is_among(question.content, words.stem[words.within(start, end) & ~named])
-    return _Row(_holds(question, text[slice(*key)]), cells, held, held | is_among(question.content, words.stem[named]))
+    codes = "|".join(map(re.escape, _COMPOUND.findall(asked.text)))
+    coded = bool(codes) and re.search(rf"(?<![\w-])(?:{codes})(?![\w-])", first, re.IGNORECASE) is not None
+    return _Row(_holds(question, first), coded, cells, held, held | is_among(question.content, words.stem[named]))
 
 
 def _holds(question: Words, name: str) -> bool:

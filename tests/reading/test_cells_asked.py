@@ -62,3 +62,13 @@ def test_a_comparison_does_not_ask_for_the_cell_it_names(question: str) -> None:
 def test_a_cell_of_another_kind_than_asked_is_not_sure() -> None:
     built = "Lamp: Norrhaven; Built: 1804; Keeper: Ida Holm\nLamp: Ostrand; Built: 1811; Keeper: Jon Falk"
     assert chance("Who built Norrhaven?", built) < chance("When was Norrhaven built?", built)
+
+
+def test_a_name_with_a_hyphen_chooses_its_row() -> None:
+    hosts = (
+        "Host: lamp-b.vessen.org; Engine: Arle 7742 64-Core Engine\n"
+        "Host: lamp-ai.vessen.org; Engine: Holm Platinum 8358"
+    )
+    assert [quotes(f"what engine is in {name}?", hosts)[0].split(".")[0] for name in ("lamp-ai", "lamp-b")] == [
+        "Host: lamp-ai", "Host: lamp-b",
+    ]  # fmt: skip
