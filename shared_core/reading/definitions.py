@@ -16,6 +16,7 @@ from shared_core.types import Passage
 LIKELY = 0.5
 """Probability from which on a definition that is asked for comes before what the network thinks best."""
 _BY_MARK = re.compile(r"[-–—:]\s+\Z")
+_RUN_IN = re.compile(r"[\W_]*[^\W_][^.:;!?\n]{0,80}[.:][\s*_`”\"]*")
 _BEGINNING = 4  # letters that a word and its stem share
 _ASKS = re.compile(
     r"\W*(?:(?:so|and|but|exactly|please|can you|could you|tell me|explain|define),?\s+)*"
@@ -160,6 +161,14 @@ def may_define(term: str, sentence: str) -> bool:
     return not names_it or _NAMES_KIND.match(sentence) is not None or _CALLS.search(sentence) is not None
 
 
+def _runs_in(term: str, entry: Entry) -> bool:
+    """Return whether a sentence is the first behind a term that begins its line: "Relay. A box between two lamps."."""
+    text, start = entry.passage.text, entry.candidate.start
+    before = text[text.rfind("\n", 0, start) + 1 : start]
+    named = _RUN_IN.fullmatch(before)
+    return named is not None and (end := _end_of_subject(term, before)) > 0 and not _NAMED.search(before, end)
+
+
 def of_terms_defined(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> dict[int, int]:
     """Return 1 for the best of the sentences that define what a question asks the meaning of, if there is one."""
     wanted = term_asked(asked.text)
@@ -173,6 +182,7 @@ def of_terms_defined(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]
         return where <= {*stems_of(told).tolist()}
 
     found = [i for i in kept if defines(term, entries[i].text) and is_there(entries[i])]
-    # "A relay is …" comes before "`relay`: …", an entry of one list of several
+    # "A relay is …" comes before "`relay`: …", an entry of one list of several, and that before "Relay. A box …"
     found = [i for i in found if states(term, entries[i].text)] or found
+    found = found or [i for i in kept if _runs_in(term, entries[i]) and is_there(entries[i])]
     return {max(found, key=lambda i: entries[i].candidate.score): 1} if found else {}

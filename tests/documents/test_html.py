@@ -321,7 +321,7 @@ def test_notes_of_books_are_no_sidebars(mark: str) -> None:
 
 
 def test_front_matter_gives_the_title_and_is_no_text() -> None:
-    page = "---\ntitle: \"Tar\"\ndescription: Learn it.\n---\n{% include head.html %}\n<h2>Use</h2><p>Heat it first.</p>"
+    page = '---\ntitle: "Tar"\ndescription: Learn it.\n---\n{% include head.html %}\n<h2>Use</h2><p>Heat it first.</p>'
     found = read(page, "a.html")
     assert (found.title, found.text) == ("Tar", "Use\n\nHeat it first.")
     assert read(page.replace("<h2>", "<title>Ropes</title><h2>"), "a.html").title == "Ropes"

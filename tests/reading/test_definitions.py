@@ -149,3 +149,14 @@ def test_a_number_is_named_by_the_heading_above(reader: ExtractiveReader) -> Non
     text, sure = first(reader, "What does exit code 3 mean?", *passages)
     assert text == "The loom starts again."
     assert sure > 0.5
+
+
+def test_a_term_may_stand_before_its_definition_in_the_same_line(reader: ExtractiveReader) -> None:
+    terms = Passage(
+        "t", "Words\nSpare rope. Rope not in use on any lamp or winch.\nReel. What a rope is wound on.", "Words"
+    )
+    other = Passage("o", "A loss of spare rope is reported unless the keeper shows that it was old.", "Losses")
+    text, sure = first(reader, "What is spare rope?", other, terms)
+    assert text == "Rope not in use on any lamp or winch."
+    assert sure > 0.5
+    assert first(reader, "What is a winch?", other, terms)[1] < 0.5
