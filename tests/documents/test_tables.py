@@ -106,6 +106,14 @@ def test_csv_text_column() -> None:
     assert "'nope'" in refuses(content, "a.csv", text_column="nope").message
 
 
+def test_a_text_column_that_most_rows_leave_empty_is_a_cell_like_others() -> None:
+    long = "What was learnt when the lamps of the whole coast were counted twice by two keepers. " * 3
+    board = f"Task,Comment,Due\nCount the lamps,{long},May\nOil the winch,,June\nMend the rope,,July\n"
+    assert read(board, "a.csv").text.endswith("Task: Oil the winch; Due: June\n\nTask: Mend the rope; Due: July")
+    half = f"Task,Comment\nCount the lamps,{long}\nOil the winch,\n"
+    assert read(half, "a.csv").text.strip() == long.strip()
+
+
 def test_a_row_with_broken_quotes_is_left_out_and_named() -> None:
     document = read('text,n\nfine,1\n"never closed,2\nalso fine,3\n"wrong" here,4\nlast,5\n', "a.csv")
     assert [(text, metadata["row"]) for text, _, metadata in rows(document)] == [

@@ -247,14 +247,19 @@ def _encoding_hint(data: bytes, position: int) -> str:
 
 # Titles that programs set when the author gave none.
 _NO_TITLE = re.compile(
-    r"^(untitled.*|microsoft (word|powerpoint) - .*|slide \d+|no slide title|powerpoint presentation"
-    r"|.*\.(docx?|odt|rtf|pptx?|tex|dvi|indd))$",
+    r"^(untitled.*|microsoft (word|powerpoint) - .*|(slide|folie|diapositiv[ae]|スライド|幻灯片) \d+|no slide title"
+    r"|powerpoint.?(presentation|präsentation|プレゼンテーション|演示文稿)|présentation powerpoint"
+    r"|(presentación de|presentazione (standard di|di)) powerpoint|.*\.(docx?|odt|rtf|pptx?|tex|dvi|indd))$",
     re.IGNORECASE,
 )
 
 
 def is_no_title(title: str) -> bool:
-    """Return whether a title is one that a program made up."""
+    """Return whether a title is one that a program made up.
+
+    >>> is_no_title("スライド 1"), is_no_title("Slide rules")
+    (True, False)
+    """
     return _NO_TITLE.match(title) is not None
 
 

@@ -441,10 +441,11 @@ def _has_no_texts(rows: Sequence[Row], columns: Sequence[str]) -> bool:
     known = _first_named(columns, TEXT_COLUMNS)
     if known is None:
         return any(any(map(str.isalpha, v)) for _, row in rows for v in row.values() if isinstance(v, str))
-    if known.lower() not in _OFTEN_A_CELL or len(columns) == 1:
-        return False
     lengths = sorted(len(v) for _, row in rows if isinstance(v := row.get(known), str) and v.strip())
-    return bool(lengths) and lengths[len(lengths) // 2] < _SHORT
+    if not lengths or len(columns) == 1:
+        return False
+    mostly_empty = 2 * len(lengths) < len(rows)  # then what the rows say is in their other cells
+    return mostly_empty or (known.lower() in _OFTEN_A_CELL and lengths[len(lengths) // 2] < _SHORT)
 
 
 def _first_named(columns: Sequence[str], names: Sequence[str]) -> str | None:
