@@ -114,6 +114,41 @@ def test_slides_without_text_count() -> None:
     assert [page.number for page in document.pages] == [1, 3, 4]
 
 
+def _box(text: str, size: int) -> str:
+    run = f'<a:r><a:rPr lang="en-US" sz="{size}"/><a:t>{text}</a:t></a:r>'
+    head = '<p:nvSpPr><p:cNvPr id="9" name="CustomShape 1"/><p:cNvSpPr/><p:nvPr/></p:nvSpPr><p:spPr/>'
+    return f"<p:sp>{head}<p:txBody><a:bodyPr/><a:p>{run}</a:p></p:txBody></p:sp>"
+
+
+@pytest.mark.parametrize(
+    ("boxes", "label"),
+    [
+        ((("CHAPTER 2", 2000), ("Tar kilns", 4400), ("They burn for nine days.", 2000)), "Tar kilns"),
+        ((("Tar kilns burn for nine days.", 2000), ("They are two.", 2000)), None),
+        ((("45 %", 6000), ("of the stumps are pine.", 2000)), None),
+    ],
+)
+def test_the_line_in_the_largest_letters_is_the_title_of_a_slide_without_one(
+    boxes: tuple[tuple[str, int], ...], label: str | None
+) -> None:
+    tree = "".join(_box(text, size) for text, size in boxes).encode()
+    document = read(slides(rb"(?<=<p:spTree>)[\s\S]*(?=</p:spTree>)", tree), "a.pptx")
+    assert all(text in document.text for text, _ in boxes)
+    expected = [label] if label else []
+    assert [h.label for h in document.headings] == ["The Tar Works", *expected, "Yield", "Visitors"]
+
+
+def test_descriptions_of_pictures_that_programs_wrote_are_no_text() -> None:
+    def picture(description: str) -> bytes:
+        made = f'<p:nvPicPr><p:cNvPr id="8" name="Picture 7" descr="{description}"/><p:cNvPicPr/><p:nvPr/></p:nvPicPr>'
+        return f"<p:pic>{made}<p:blipFill/><p:spPr/></p:pic>".encode()
+
+    plain = made_by("pandoc_slides.pptx").text
+    for description in ("A stump on white&#xA;&#xA;Description automatically generated", "kiln 2.png"):
+        assert read(slides(b"(?=</p:spTree>)", picture(description)), "a.pptx").text == plain
+    assert "Two kilns in snow" in read(slides(b"(?=</p:spTree>)", picture("Two kilns in snow")), "a.pptx").text
+
+
 @pytest.mark.parametrize("kind", ["nav", "ncx", ""])
 def test_a_chapter_without_a_heading_is_none_of_the_chapter_before(kind: str) -> None:
     """Its name is in the table of contents only; a file that is not in there goes on with the chapter before."""

@@ -57,6 +57,20 @@ _BLANK_BOX = (
     f"<a:r><a:t>&#x{ord(_BLANK):x};</a:t></a:r></a:p></p:txBody></p:sp>"
 ).encode()
 _SLIDE_ENDS = "<hr />"
+_FIGURE = re.compile(r"<figure>\s*<figcaption>([^<]*)</figcaption>\s*</figure>\n?")
+_MADE_BY_PROGRAM = re.compile(
+    r"(?:automatically generated|automatisch generierte? \w+|générée? automatiquement|generad[ao] automáticamente"
+    r"|generat[ao] automaticamente|gerad[ao] automaticamente|自動的に生成された説明|已自动生成\w*)\s*\Z"
+    r"|\A\s*(?:(?:picture|image|graphic|grafik|bild)\s*\d*|[\w .-]+\.(?:png|jpe?g|gif|[ew]mf|svg|bmp|tiff?))\s*\Z",
+    re.IGNORECASE,
+)
+"""A picture's description that no person wrote."""
+_LINE_OF_SLIDE = re.compile(r"<p>((?:<(?:span|strong|em|u)\b[^>]*>|</(?:span|strong|em|u)>|[^<])+)</p>")
+_POINTS = re.compile(r"font-size:(\d+(?:\.\d+)?)pt")
+_WORD = re.compile(r"[^\W\d_]{3}")
+_TAG = re.compile(r"<[^>]*>")
+_LARGER = 1.15  # times the next size of letters
+_LONGEST_TITLE = 120
 _NO_TEXT = re.compile(r"(?<=>)\n(?=<)|</?(?:span|strong|em|u)\b[^>]*>")
 _EXPONENT = re.compile(r"[+\-−–]?\d+")
 _PARTED = {"d": "|", "mr": ", ", "eqArr": "; "}
@@ -78,7 +92,8 @@ def read_office(kind: str, data: bytes, budget: Budget) -> Extracted:
         html = office_oxide.Document.from_bytes(archive.copy(), kind).to_html()
     except office_oxide.OfficeOxideError as error:
         raise damaged(archive.kind, error) from error
-    slides = html.split(_SLIDE_ENDS) if kind == "pptx" else [html]
+    html = _FIGURE.sub(lambda figure: "" if _MADE_BY_PROGRAM.search(figure[1]) else figure[0], html)
+    slides = [*map(_headed_slide, html.split(_SLIDE_ENDS))] if kind == "pptx" else [html]
     # Line breaks between tags are not in the document; the spaces within paragraphs are.
     signs = str.maketrans({"\u2011": "-", _BLANK: None})
     parts = (f"<main>{_NO_TEXT.sub('', slide.strip())}</main>".translate(signs) for slide in slides)
@@ -88,6 +103,25 @@ def read_office(kind: str, data: bytes, budget: Budget) -> Extracted:
     return Extracted(
         found.text, archive.title() or title_of_text(found), found.headings, problems=problems, pages=pages
     )
+
+
+def _headed_slide(slide: str) -> str:
+    """Mark the line in the largest letters as the heading of a slide without a title, as other programs export them."""
+    body, notes, rest = slide.partition("<aside")
+    if "<h2" in body:
+        return slide
+    lines = []
+    for line in _LINE_OF_SLIDE.finditer(body):
+        if sizes := [float(size) for size in _POINTS.findall(line[1])]:
+            lines.append((min(sizes), line))
+    lines.sort(key=lambda sized: -sized[0])
+    if len(lines) < 2 or lines[0][0] < _LARGER * lines[1][0]:
+        return slide
+    line = lines[0][1]
+    text = _TAG.sub("", line[1])
+    if len(text) > _LONGEST_TITLE or not _WORD.search(text):
+        return slide
+    return f"{body[: line.start()]}<h2>{line[1]}</h2>{body[line.end() :]}{notes}{rest}"
 
 
 def read_epub(data: bytes, budget: Budget) -> Extracted:
