@@ -24,7 +24,7 @@ from shared_core.pipelines.evidence import known_probability, quoted_places
 from shared_core.pipelines.rerank import rank_by_reading
 from shared_core.pipelines.stepwise import Chain, answer_in_steps, passages_for
 from shared_core.reading.base import Reading, ReadResult, Step
-from shared_core.reading.definitions import find_definitions, holds_definition, term_asked
+from shared_core.reading.definitions import find_definitions, holds_definition, is_headed, term_asked
 from shared_core.reading.item_lists import write_quote
 from shared_core.reading.rows import place_of
 from shared_core.runtime.flow import Flow, Read, Report
@@ -215,7 +215,9 @@ def _add_definition(question: str, found: tuple[Passage, ...], run: QuestionRun)
     query = f"{' '.join(filter(None, asked))} definition"
     every = yield from passages_for(query, found, _MANY * count_candidates(run), run)
     known = {p.id for p in found}
-    more = tuple(p for p in every if p.id not in known and holds_definition(asked[0], p.text))[:_DEFINITIONS]
+    unknown = [p for p in every if p.id not in known]
+    stated = [p for p in unknown if holds_definition(asked[0], p.text)]
+    more = (*stated, *(p for p in unknown if p not in stated and is_headed(asked[0], p)))[:_DEFINITIONS]
     if more:
         yield run.note("retrieve", "definitions", f"{len(more)} more passages say what {asked[0]} is", k=len(more))
     return (*found, *more)

@@ -10,12 +10,15 @@ from shared_core.citation.sentences import split_sentences
 from shared_core.reading.features import stem
 from shared_core.reading.prepared import Asked
 from shared_core.reading.questions import drop_parentheses
-from shared_core.reading.rows import Entry, above, source_of, stems_of
+from shared_core.reading.rows import Entry, above, innermost, source_of, stems_of
 from shared_core.types import Passage
 
 LIKELY = 0.5
 """Probability from which on a definition that is asked for comes before what the network thinks best."""
 _BY_MARK = re.compile(r"[-–—:]\s+\Z")
+_NUMBERED = re.compile(r"(?:\d+(?:\.\d+)+[.)]?|\d+[.)])\s+")
+_WITH_SHORT = re.compile(r"(?P<long>[^()]+?)\s*\((?P<short>[^()]*[A-Z]{2}[^()]*)\)")
+_HEADED = 2  # passages below such a heading that are read closely
 _RUN_IN = re.compile(r"[\W_]*[^\W_][^.:;!?\n]{0,80}[.:][\s*_`”\"]*")
 _BEGINNING = 4  # letters that a word and its stem share
 _ASKS = re.compile(
@@ -117,10 +120,35 @@ def holds_definition(term: str, text: str) -> bool:
     return any(states(term, text[start:end]) for start, end in split_sentences(text))
 
 
+def names_in_heading(heading: str) -> list[str]:
+    """Return the names in a heading with a number, or with a long and a short name: without the number, each by itself.
+
+    >>> names_in_heading("2.2 Bill of Materials (BOM)"), names_in_heading("3. Bill"), names_in_heading("404 Bills")
+    (['Bill of Materials', 'BOM'], ['Bill'], [])
+    """
+    name = _NUMBERED.sub("", heading, count=1) if _NUMBERED.match(heading) else heading
+    if both := _WITH_SHORT.fullmatch(name):
+        return [both["long"], both["short"]]
+    return [name] if name != heading else []
+
+
+def is_headed(term: str, passage: Passage) -> bool:
+    """Return whether the innermost heading above a passage is a term, but for a number, or one of two names for it."""
+    wanted = {*stems_of(term).tolist()}
+    heading = innermost(passage)
+    return any({*stems_of(name).tolist()} == wanted for name in (heading, *names_in_heading(heading)))
+
+
 def find_definitions(question: str, passages: Sequence[Passage]) -> set[int]:
     """Return the numbers of the passages that state what a term is whose meaning a question asks."""
     asked = term_asked(question)
     return {i for i, p in enumerate(passages) if holds_definition(asked[0], p.text)} if asked else set()
+
+
+def find_headed(question: str, passages: Sequence[Passage]) -> set[int]:
+    """Return the numbers of the first passages below a heading that is the term whose meaning a question asks."""
+    asked = term_asked(question)
+    return {*[i for i, p in enumerate(passages) if asked and is_headed(asked[0], p)][:_HEADED]}
 
 
 def _end_of_subject(term: str, sentence: str) -> int:

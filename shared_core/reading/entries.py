@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared_core.reading.defaults import asks_default, of_defaults_asked
-from shared_core.reading.definitions import may_define, of_terms_defined, tells_of_text, term_asked
+from shared_core.reading.definitions import may_define, names_in_heading, of_terms_defined, tells_of_text, term_asked
 from shared_core.reading.features import STOP_WORDS, Words, is_among
 from shared_core.reading.lookups import is_field, of_names_asked
 from shared_core.reading.prepared import Asked
@@ -63,6 +63,7 @@ _SIGNS = re.compile(r"[(){};=<>\[\]]")
 _MARKUP = re.compile(r"[ \t]*(?:\.\. [\w:-]+::|`{3}|\$ |\"[\w.-]+\":\s)")
 _ABOUT_CODES = "error code number message warning policy"
 """Words of headings of codes."""
+_GLOSSARY = re.compile(r"[\W\d]*(?:terms(?: and definitions)?|definitions|glossary|terminology)\W*", re.IGNORECASE)
 _NUMBER = re.compile(r"\W*\d{1,5}\W*")
 _WORDS_ONLY = re.compile(r"[\w' -]+")
 _IN_BRACKETS = re.compile(r"\[-{1,2}\w")
@@ -117,7 +118,7 @@ def of_entries_asked(asked: Asked, entries: Sequence[Entry]) -> tuple[list[int],
     kept, defines = _of_names(asked, entries)
     if (about := term_asked(asked.text)) and _WORDS_ONLY.fullmatch(about[0]):
         any_of_it = _ASKS_KIND.match(asked.text) is not None  # "What is the price?" may be answered by a line of code
-        unfit = {i for i in kept if tells_of_text(entries[i].text) or (any_of_it and _is_code(entries[i]))}
+        unfit = {i for i in kept if _tells_of_text(entries[i]) or (any_of_it and _is_code(entries[i]))}
         kept = [i for i in kept if i not in unfit] or kept
     kept = _of_signs(asked.text, entries, _of_codes(asked.text, entries, _of_keys(asked.text, entries, kept)))
     kept, says = _of_clauses(asked, entries, kept)
@@ -210,7 +211,7 @@ def _of_terms(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> di
     calls: dict[int, int] = {}
     first: dict[tuple[str, str], tuple[int, str]] = {}
     # what follows "This page is about …" is not the beginning of its section
-    about = {e.place: _where(e) for e in sorted(entries, key=_where, reverse=True) if tells_of_text(e.text)}
+    about = {e.place: _where(e) for e in sorted(entries, key=_where, reverse=True) if _tells_of_text(e)}
     names = [_ABOUT_CODES] if find_codes(asked.text) else []
     for i in sorted(kept, key=lambda i: _where(entries[i])):
         term = _term_above(entries[i], asked)
@@ -235,6 +236,15 @@ def _of_terms(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> di
     return calls | {i: 1 for i, term in first.values() if len(term) == longest and _may_define(asked, term, entries[i])}
 
 
+def _tells_of_text(entry: Entry) -> bool:
+    """Return whether a candidate says what a text is about; in a glossary "a list of parts" is what a term means."""
+    return tells_of_text(entry.text) and not _is_of_glossary(entry)
+
+
+def _is_of_glossary(entry: Entry) -> bool:
+    return _GLOSSARY.fullmatch(heading_above(entry.passage)) is not None
+
+
 def _where(entry: Entry) -> tuple[Any, int]:
     return entry.passage.metadata.get("start", 0), entry.candidate.start
 
@@ -242,7 +252,9 @@ def _where(entry: Entry) -> tuple[Any, int]:
 def _may_define(asked: Asked, term: str, entry: Entry) -> bool:
     """Return whether what begins a section may say what its heading means, of one in words if that alone is asked."""
     about = term_asked(asked.text) if _WORDS_ONLY.fullmatch(term) else None
-    return not only_refers(entry.text, asked.text) and (about is None or may_define(about[0], entry.text))
+    if only_refers(entry.text, asked.text):
+        return False
+    return about is None or _is_of_glossary(entry) or may_define(about[0], entry.text)
 
 
 def _term_above(entry: Entry, asked: Asked) -> str:
@@ -252,6 +264,7 @@ def _term_above(entry: Entry, asked: Asked) -> str:
         heading = f"{heading_above(entry.passage)} {heading}"
     explained = _WHATIS.match(entry.text) if heading.casefold() == "name" else None
     names = explained[1].replace("-", " ").split(", ") if explained else []
+    names += names_in_heading(heading)
     return next((name for name in names if _is_named(name, asked)), heading)
 
 

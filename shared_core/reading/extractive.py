@@ -16,7 +16,7 @@ from shared_core.reading.base import NO_WORDS, OTHER_QUESTION, OTHER_TEXT, Read,
 from shared_core.reading.candidates import FIGURES, Candidate, best_span, distinct, figures, log_sum
 from shared_core.reading.confidence import add_log_odds, shift
 from shared_core.reading.conflicts import ABSENT, OPPOSITE, VALUE, find_conflicts, is_said_by_another
-from shared_core.reading.definitions import LIKELY, find_definitions, term_asked
+from shared_core.reading.definitions import LIKELY, find_definitions, find_headed, term_asked
 from shared_core.reading.entries import DEFINES, lacks_names, of_entries_asked
 from shared_core.reading.faq import find_faq, join_faq
 from shared_core.reading.features import (
@@ -236,7 +236,8 @@ class ExtractiveReader(Remade):
         numbers = {p.id: i for i, p in enumerate(passages)}
         places = [(numbers[s.passage_id], s) for s in spans if s.passage_id in numbers]
         faq = find_faq(asked.text, passages)
-        listed = find_lists_asked(asked.text, passages) | {*faq} | find_definitions(asked.text, passages)
+        listed = find_lists_asked(asked.text, passages) | {*faq}
+        listed |= find_definitions(asked.text, passages) | find_headed(asked.text, passages)
         wanted = [
             w
             for w in order[weights.together :]

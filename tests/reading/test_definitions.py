@@ -160,3 +160,34 @@ def test_a_term_may_stand_before_its_definition_in_the_same_line(reader: Extract
     assert text == "Rope not in use on any lamp or winch."
     assert sure > 0.5
     assert first(reader, "What is a winch?", other, terms)[1] < 0.5
+
+
+def _entry(number: int, name: str, text: str) -> Passage:
+    heading = f"3.{number} {name}"
+    section = f"3. Terms and definitions > {heading}"
+    return Passage(f"e{number}", f"{heading}\n\n{text}", "Ropes", {"section": section, "source": "ropes.docx"})
+
+
+@pytest.mark.parametrize("question", ["What is an LRB?", "what is a ledger of rope batches"])
+def test_a_heading_names_a_term_by_its_long_and_its_short_name(question: str, reader: ExtractiveReader) -> None:
+    entries = [
+        _entry(1, "Rope works", "a hall in which ropes are made"),
+        _entry(2, "Ledger of Rope Batches (LRB)", "a list of all batches and of what is known about them"),
+        _entry(3, "Ledger of Rope Batches Review (LRB Review)", "an activity that compares the ledger with the hall"),
+    ]
+    used = Passage("u", "The LRB shall be kept by two people. It lists no nets.", "Ropes", {"source": "ropes.docx"})
+    text, sure = first(reader, question, used, *entries)
+    assert text == "a list of all batches and of what is known about them"
+    assert sure > 0.5
+    assert first(reader, "What is an LRB review?", used, *entries)[0].startswith("an activity")
+
+
+def test_an_entry_of_a_glossary_is_looked_for_by_its_heading() -> None:
+    mentions = [
+        Passage(f"m{i}", f"The heddle of rug {i} is moved {i} times. No heddle is red.", f"Rug {i}") for i in range(30)
+    ]
+    entry = _entry(
+        4, "Heddle", "looped cord that lifts the threads of a warp, so that the weft can pass between them in one go"
+    )
+    answer = SelfReflectEngine(HybridRetriever([*mentions, entry])).answer("What is a heddle?")
+    assert answer.text.startswith("looped cord that lifts the threads")
