@@ -287,6 +287,16 @@ def test_a_page_of_damaged_marks_costs_that_page() -> None:
     assert "page 1" in document.problems[0].message
 
 
+def test_a_page_of_shapes_taken_for_letters_is_not_read_but_dotted_lines_are() -> None:
+    shapes, dots = rb"\341\351\371 \361\341 \371\351\361a \341\371\351\361\341\351 b\371\351 " * 4, rb"\267 " * 20
+    contents = b"BT /F1 12 Tf 60 700 Td (Contents of the book " + dots + b"1) Tj ET"
+    document = read(from_streams([b"BT /F1 12 Tf 60 700 Td (" + shapes + b") Tj ET", contents]), "a.pdf")
+    assert document.text.startswith("Contents of the book")
+    assert [problem.message[:23] for problem in document.problems] == ["page 1 cannot be read: "]
+    error = refuses(from_streams([b"BT /F1 12 Tf 60 700 Td (" + shapes + b") Tj ET"]), "a.pdf")
+    assert "--force-ocr" in error.hint
+
+
 # --- the process that reads them -----------------------------------------------------------------------------------
 
 ECHO = "tests.documents.echo_helper"

@@ -248,7 +248,7 @@ def _encoding_hint(data: bytes, position: int) -> str:
 # Titles that programs set when the author gave none.
 _NO_TITLE = re.compile(
     r"^(untitled.*|microsoft (word|powerpoint) - .*|(slide|folie|diapositiv[ae]|スライド|幻灯片) \d+|no slide title"
-    r"|powerpoint.?(presentation|präsentation|プレゼンテーション|演示文稿)|présentation powerpoint"
+    r"|powerpoint.?(presentation|präsentation|プレゼンテーション|演示文稿|프레젠테이션)|présentation powerpoint"
     r"|(presentación de|presentazione (standard di|di)) powerpoint|.*\.(docx?|odt|rtf|pptx?|tex|dvi|indd))$",
     re.IGNORECASE,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,13 @@ from shared_core.errors import DocumentError
 if TYPE_CHECKING:
     import pypdfium2
 
+_SELDOM = (
+    (re.compile("[\u3400-\u4dbf]"), 0.2),  # CJK Extension A
+    (re.compile("(?![§©«®°·»])[\u00a1-\u024f]"), 0.35),  # Latin beyond ASCII, but for what is drawn in lines
+)
+"""Ranges of characters, and their largest share on a page that can be read."""
+_FEW_LETTERS = 40
+_OCR = "It may be a scan: run it through OCR first (for example: ocrmypdf IN OUT)."
 _UNREADABLE_SHARE = 0.3
 _MOST_BOOKMARKS = 5_000
 _SHOWN_PAGES = 8
@@ -91,7 +99,7 @@ def _read(document: pypdfium2.PdfDocument, budget: Budget) -> Extracted:
         why = f" ({problems[0].message})" if problems else ""
         raise DocumentError(
             f"The PDF contains no text on any of its {len(pages)} pages{why}.",
-            hint="It may be a scan: run it through OCR first (for example: ocrmypdf IN OUT).",
+            hint=problems[0].hint if problems else _OCR,
         )
     if pictures:
         shown = ", ".join(map(str, pictures[:_SHOWN_PAGES])) + (", …" if len(pictures) > _SHOWN_PAGES else "")
@@ -117,7 +125,11 @@ def _is_unreadable(lines: list[Line]) -> bool:
         letter < " " or "\x7f" <= letter < "\xa0" or "\ue000" <= letter <= "\uf8ff" or letter == "\ufffd"
         for letter in text
     )
-    return odd > _UNREADABLE_SHARE * len(text)
+    if odd > _UNREADABLE_SHARE * len(text):
+        return True
+    # Numbers of shapes taken for characters: ASCII lands together in a range of which no language has so many.
+    shown = text.replace(" ", "")
+    return any(len(some.findall(shown)) > share * max(len(shown), _FEW_LETTERS) for some, share in _SELDOM)
 
 
 def _label(document: pypdfium2.PdfDocument, number: int) -> str:
