@@ -23,6 +23,8 @@ _ASKED_LINE = re.compile(
     r"[ \t>*_#]*(?:Q|Question(?:[ \t]\d{1,3})?)[*_]*[:.](?!.*\bA(?:nswer)?[*_]*[:.])", re.IGNORECASE
 )
 _BARE = re.compile(r"(?:A: )?(?:yes(?: and yes)?|no(?:, sorry)?|sure|of course|certainly)[.!]", re.IGNORECASE)
+_BREAKS_OFF = re.compile(r"\S\s+\S+\s+(?:must|shall|should|the|an?|of|by|either)[\s*_]*\Z", re.IGNORECASE)
+_GOES_ON = re.compile(r"(?!\(\w{1,3}\))\(?[a-z]")
 _LEADS_IN = re.compile(r"[^:]{1,300}:[ \t*_`\"”)]*|(?:(?:or|then|and) )?(?:use|run|type|enter|try)[.,]?", re.IGNORECASE)
 _FENCE = re.compile(r"(?:`{3,}|~{3,})[^\n`]*(?:\n\s*|\Z)")
 _UNDERLINE = re.compile(r"(?<=\S)[ \t]*\r?\n[ \t]*([=~^\"'`+*#-])\1{2,}$")
@@ -37,11 +39,13 @@ _TABLE_RULE = re.compile(rf"[ \t]*\n{_RULE}$", re.MULTILINE)
 
 
 def quotable(text: str, sentences: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Join a bare yes or no with the sentence behind it, which says of what; leave out rules and fences."""
+    """Join a bare yes or no, and what breaks off ("The keeper must"), with what goes on; leave out rules and fences."""
     out: list[tuple[int, int]] = []
     for start, end in sentences:
         before = text[out[-1][0] : out[-1][1]] if out else ""
         if _BARE.fullmatch(before) and "\n\n" not in text[out[-1][1] : start]:
+            start = out.pop()[0]
+        elif _BREAKS_OFF.search(before) and _GOES_ON.match(text, start):
             start = out.pop()[0]
         fence = _FENCE.match(text, start, end)
         start = fence.end() if fence else start
@@ -61,7 +65,7 @@ def is_record(passage: Passage) -> bool:
 def is_heading(candidate: Candidate, text: str, passage: Passage) -> bool:
     """Whether ``text`` states nothing: a heading, an item's number, a defined term, a table's head or rule, a question.
 
-    Neither does what leads in something else: "Ordering options:", "You need the following:".
+    Neither does what leads in something else: "Ordering options:", "You need the following:", "The keeper must".
     """
     if _TABLE_RULE.match(passage.text, candidate.end) or re.fullmatch(_RULE, text):
         return True
@@ -71,6 +75,8 @@ def is_heading(candidate: Candidate, text: str, passage: Passage) -> bool:
         return True
     line = passage.text[passage.text.rfind("\n", 0, candidate.start) + 1 : candidate.end]
     if _ASKED_LINE.match(line):
+        return True
+    if _BREAKS_OFF.search(text):
         return True
     if _LEADS_IN.fullmatch(text) and not entry_at(passage.text, candidate.start)[1]:  # "-l  List in the long format:"
         return True
