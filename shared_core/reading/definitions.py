@@ -123,8 +123,8 @@ def holds_definition(term: str, text: str) -> bool:
 def names_in_heading(heading: str) -> list[str]:
     """Return the names in a heading with a number, or with a long and a short name: without the number, each by itself.
 
-    >>> names_in_heading("2.2 Bill of Materials (BOM)"), names_in_heading("3. Bill"), names_in_heading("404 Bills")
-    (['Bill of Materials', 'BOM'], ['Bill'], [])
+    >>> names_in_heading("2.2 Ledger of Ropes (LR)"), names_in_heading("3. Rope"), names_in_heading("404 Ropes")
+    (['Ledger of Ropes', 'LR'], ['Rope'], [])
     """
     name = _NUMBERED.sub("", heading, count=1) if _NUMBERED.match(heading) else heading
     if both := _WITH_SHORT.fullmatch(name):

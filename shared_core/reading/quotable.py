@@ -43,9 +43,8 @@ def quotable(text: str, sentences: Sequence[tuple[int, int]]) -> list[tuple[int,
     out: list[tuple[int, int]] = []
     for start, end in sentences:
         before = text[out[-1][0] : out[-1][1]] if out else ""
-        if _BARE.fullmatch(before) and "\n\n" not in text[out[-1][1] : start]:
-            start = out.pop()[0]
-        elif _BREAKS_OFF.search(before) and _GOES_ON.match(text, start):
+        bare = _BARE.fullmatch(before) and "\n\n" not in text[out[-1][1] : start]
+        if bare or (_BREAKS_OFF.search(before) and _GOES_ON.match(text, start)):
             start = out.pop()[0]
         fence = _FENCE.match(text, start, end)
         start = fence.end() if fence else start

@@ -308,9 +308,7 @@ def test_ligatures_are_read_as_the_letters_that_they_are() -> None:
 
 
 def test_a_sentence_that_breaks_off_goes_on_in_the_next_paragraph() -> None:
-    slide = "If a grey rope is tied to a red one, the whole rope must\n\nbe kept dry and oiled in spring.\n\nNo rope is sold."
-    assert quotes("What must be done if a grey rope is tied to a red one?", slide)[0] == (
-        "If a grey rope is tied to a red one, the whole rope must\n\nbe kept dry and oiled in spring."
-    )
+    whole = "If a grey rope is tied to a red one, the whole rope must\n\nbe kept dry and oiled in spring."
+    assert quotes("What must be done if a grey rope is tied to a red one?", f"{whole}\n\nNo rope is sold.")[0] == whole
     items = "The keeper of the rope shall\n\n(a) dry it;\n\n(b) oil it in spring."
     assert "The keeper of the rope shall" not in quotes("What shall the keeper of the rope do?", items)
