@@ -28,6 +28,11 @@ _ASKS = re.compile(
     r"(?:\s+(?:in|of|for|on|with|under|within|when)\s+(?P<place>[^?]+?))?(?:\s+mean)?\s*\?*\s*",
     re.IGNORECASE,
 )
+_ASIDE = re.compile(
+    r",?\s+(?:as opposed to|in contrast (?:to|with)|as distinct from|unlike)\s[^?]+|,\s+(?:when|where|if|which)\s[^?]+",
+    re.IGNORECASE,
+)
+"""What a question says besides, which is not where the term is used."""
 _NO_TERM = re.compile(
     r"\b(?:your?|my|our|his|her|their|this|that|these|those|it|there|we|you|i|they|best|better|most|difference|default|not|to|of|for|in|on"
     r"|at|by|with|from|about|as|like|made|used|called|known|named)\b",
@@ -80,8 +85,10 @@ def term_asked(question: str) -> tuple[str, str] | None:
     (('relay', 'Vessen'), None)
     >>> term_asked("What counts as a relay under the by-laws of Vessen?")
     ('relay', 'the by-laws of Vessen')
+    >>> term_asked("What is a relay, as opposed to a lamp?"), term_asked("What counts as dusk, when lamps must burn?")
+    (('relay', ''), ('dusk', ''))
     """
-    found = _ASKS.fullmatch(drop_parentheses(question))
+    found = _ASKS.fullmatch(_ASIDE.sub("", drop_parentheses(question), count=1))
     term = _ARTICLE.sub("", found["term"], count=1).strip("`*\"“”'’ ") if found else ""
     if not found or not term or _NO_TERM.search(term) or not len(stems_of(term)):
         return None
@@ -206,7 +213,7 @@ def of_terms_defined(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]
     where = {*stems_of(place).tolist()}
 
     def is_there(entry: Entry) -> bool:
-        told = f"{above(entry.passage)}\n{source_of(entry.passage)}\n{entry.text}" if where else ""
+        told = f"{above(entry.passage)}\n{source_of(entry.passage)}\n{entry.passage.text}" if where else ""
         return where <= {*stems_of(told).tolist()}
 
     found = [i for i in kept if defines(term, entries[i].text) and is_there(entries[i])]

@@ -120,6 +120,17 @@ def test_a_place_must_be_that_of_the_definition(reader: ExtractiveReader) -> Non
     assert first(reader, "What is a relay in Vessen?", there, here)[0] == "A relay is a box between two lamps."
 
 
+def test_the_text_around_a_definition_may_name_the_place(reader: ExtractiveReader) -> None:
+    said = "A relay is a box between two lamps, as a rule on a mast."
+    text = f"Since May lamps are managed in Corrow. {said}"
+    moved = Passage("m", text, "Moving the lamps", {"source": "moving.md"})
+    other = Passage(
+        "o", "Corrow arranges all lamps by relays, as they stand on the coast.", "Corrow", {"source": "c.md"}
+    )
+    assert first(reader, "What is meant by a relay in Corrow?", other, moved)[0] == said
+    assert first(reader, "What is a relay in Corrow, as opposed to a mast?", other, moved)[0] == said
+
+
 def test_what_only_refers_defines_nothing(reader: ExtractiveReader) -> None:
     glossary = Passage("g", "conflict\n\nSee also: conflict-handling", "Glossary", {"section": "Glossary > conflict"})
     assert first(reader, "What is a conflict?", glossary)[1] < 0.5
