@@ -164,3 +164,10 @@ def test_pages_of_site_generators_and_of_r_are_markdown(name: str) -> None:
 
 def test_views_of_programs_are_no_documents() -> None:
     assert file_format("show.html.erb") is None
+
+
+@pytest.mark.parametrize("name", ["a.md", "a.html"])
+def test_a_rule_at_the_top_begins_no_front_matter(name: str) -> None:
+    found = read("---\nTwo rules hold: oil it, and dry it.\n\n---\nNo rope is sold.\n", name)
+    assert "oil it" in found.text
+    assert all(segment.start == 0 for segment in found.segments)

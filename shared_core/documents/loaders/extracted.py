@@ -105,9 +105,10 @@ def join_parts(parts: Iterable[Extracted]) -> Extracted:
     return Extracted(_PARTED.join(pieces), "", tuple(headings), pages=tuple(pages))
 
 
+# Its first line has a key, so that a rule at the top of a text begins none.
+_FRONT_MATTER = re.compile(r"(---|\+\+\+)[ \t]*\r?\n(?:[ \t]*(?:#[^\n]*)?\r?\n)*(?=\[|[\"']?\w[\w-]*[\"']?[ \t]*[:=])")
+_FRONT_TITLE = re.compile(r"^[\"']?title[\"']?[ \t]*[:=][ \t]*(.+)$", re.MULTILINE | re.IGNORECASE)
 # The UTF-32 mark begins with the UTF-16 one, so it must be tried first.
-_FRONT_MATTER = re.compile(r"(---|\+\+\+)[ \t]*\r?\n")
-_FRONT_TITLE = re.compile(r"^title[ \t]*[:=][ \t]*(.+)$", re.MULTILINE | re.IGNORECASE)
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
