@@ -29,7 +29,8 @@ _ASKS = re.compile(
     re.IGNORECASE,
 )
 _ASIDE = re.compile(
-    r",?\s+(?:as opposed to|in contrast (?:to|with)|as distinct from|unlike)\s[^?]+|,\s+(?:when|where|if|which)\s[^?]+",
+    r"(?P<asks>.*?\b(?:counts as|meant by)\b[^,?]+),\s+(?:when|where|if|which)\s[^?]+"
+    r"|(?P<rest>.*?),?\s+(?:as opposed to|in contrast (?:to|with)|as distinct from|unlike)\s[^?]+",
     re.IGNORECASE,
 )
 """What a question says besides, which is not where the term is used."""
@@ -87,12 +88,18 @@ def term_asked(question: str) -> tuple[str, str] | None:
     ('relay', 'the by-laws of Vessen')
     >>> term_asked("What is a relay, as opposed to a lamp?"), term_asked("What counts as dusk, when lamps must burn?")
     (('relay', ''), ('dusk', ''))
+    >>> term_asked("What is the fee, if I pay late?")
     """
-    found = _ASKS.fullmatch(_ASIDE.sub("", drop_parentheses(question), count=1))
+    found = _ASKS.fullmatch(_without_aside(drop_parentheses(question)))
     term = _ARTICLE.sub("", found["term"], count=1).strip("`*\"“”'’ ") if found else ""
     if not found or not term or _NO_TERM.search(term) or not len(stems_of(term)):
         return None
     return term, found["place"] or ""
+
+
+def _without_aside(question: str) -> str:
+    found = _ASIDE.match(question)
+    return (found["asks"] or found["rest"]) if found else question
 
 
 def defines(term: str, sentence: str) -> bool:

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -245,8 +245,9 @@ def _is_of_glossary(entry: Entry) -> bool:
     return _GLOSSARY.fullmatch(heading_above(entry.passage)) is not None
 
 
-def _where(entry: Entry) -> tuple[Any, int]:
-    return entry.passage.metadata.get("start", 0), entry.candidate.start
+def _where(entry: Entry) -> tuple[int, int]:
+    start = entry.passage.metadata.get("start", 0)
+    return start if isinstance(start, int) else 0, entry.candidate.start  # another app's may be a time or a text
 
 
 def _may_define(asked: Asked, term: str, entry: Entry) -> bool:

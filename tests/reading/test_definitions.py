@@ -202,3 +202,11 @@ def test_an_entry_of_a_glossary_is_looked_for_by_its_heading() -> None:
     )
     answer = SelfReflectEngine(HybridRetriever([*mentions, entry])).answer("What is a heddle?")
     assert answer.text.startswith("looped cord that lifts the threads")
+
+
+def test_metadata_of_other_apps_may_be_named_as_ours(reader: ExtractiveReader) -> None:
+    first_part = Passage(
+        "a", "Relay\nA relay is a box between two lamps.", "Lamps", {"start": "10:05", "section": "Relay"}
+    )
+    other = Passage("b", "Relay\nIt was long, and it was red.", "Talks", {"start": None, "section": "Relay"})
+    assert first(reader, "What is a relay?", other, first_part)[0] == "A relay is a box between two lamps."
