@@ -152,7 +152,8 @@ def _show(report: IndexReport, folder: Path, *, as_json: bool) -> None:
     if report.failed:
         failed, files = _failed_files(report)
         more = len(report.failed) - failed
-        reasons = ((failed, f"{failed} of {files} files not indexed"), (more, f"{more} problems within files"))
+        within = f"{more} problem{'s' * (more > 1)} within files"
+        reasons = ((failed, f"{failed} of {files} files not indexed"), (more, within))
         note(f"warning: {', '.join(text for count, text in reasons if count)}:", style="yellow")
     for named, failure in group_failures(report.failed):
         note(f"  {named}: {failure.message}")
