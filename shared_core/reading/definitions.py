@@ -29,8 +29,8 @@ _ASKS = re.compile(
     re.IGNORECASE,
 )
 _ASIDE = re.compile(
-    r"(?P<asks>.*?\b(?:counts as|meant by)\b[^,?]+),\s+(?:when|where|if|which)\s[^?]+"
-    r"|(?P<rest>.*?),?\s+(?:as opposed to|in contrast (?:to|with)|as distinct from|unlike)\s[^?]+",
+    r"(?P<asks>.*?\b(?:counts as|meant by)\b[^,?]{1,200}), (?:when|where|if|which)\s[^?]+"
+    r"|(?P<rest>.*?),? (?:as opposed to|in contrast (?:to|with)|as distinct from|unlike)\s[^?]+",
     re.IGNORECASE,
 )
 """What a question says besides, which is not where the term is used."""
@@ -90,7 +90,7 @@ def term_asked(question: str) -> tuple[str, str] | None:
     (('relay', ''), ('dusk', ''))
     >>> term_asked("What is the fee, if I pay late?")
     """
-    found = _ASKS.fullmatch(_without_aside(drop_parentheses(question)))
+    found = _ASKS.fullmatch(_without_aside(drop_parentheses(" ".join(question.split()))))
     term = _ARTICLE.sub("", found["term"], count=1).strip("`*\"“”'’ ") if found else ""
     if not found or not term or _NO_TERM.search(term) or not len(stems_of(term)):
         return None

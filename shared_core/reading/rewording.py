@@ -36,7 +36,7 @@ _NOT = r"(?:(?:do|does|did|have|has|had|is|are|was)(?:n['’]t| not)|never)"
 _OTHERWISE = r"(?:otherwise|differently|something else)"
 _ANYTHING = rf"(?: (?:it|one|them|that|this|anything|any(?: \w+)?|{_OTHERWISE}|for it|by (?:me|you|us)|at all))*"
 _UNSET = re.compile(
-    r",?\s+(?:out of the box|(?:if|when|where) (?:"
+    r",?\s{1,3}(?:out of the box|(?:if|when|where) (?:"
     rf"(?:nothing|none|no \w+(?: \w+)?) (?:is|are|was|has been|have been) {_SET}{_ANYTHING}"
     rf"|(?:I|you|we|it|they|one) {_NOT} (?:been )?{_SET}{_ANYTHING}"
     r"|(?:(?:I|you|we) leave (?:it|this|that)|(?:(?:it|this) is )?left) (?:unset|empty|blank|alone|unchanged|out)"

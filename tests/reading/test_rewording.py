@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared_core import SelfReflectEngine
-from shared_core.reading.rewording import reword
+from shared_core.reading.definitions import term_asked
+from shared_core.reading.rewording import ask_default, reword
 from shared_core.retrieval import BM25Retriever
 from shared_core.types import Passage
 from tests.reading.asking import read
@@ -147,3 +148,12 @@ def test_a_blob_of_letters_is_no_misspelt_word() -> None:
 def test_a_question_for_a_default_may_call_it_otherwise(question: str, read_as: str) -> None:
     assert _read(question, "The port is 80 by default.") == read_as
     assert _read(question, "The port is 80.") == question
+
+
+@pytest.mark.parametrize(
+    "question", ["What is a {}relay?", "What counts as a {}relay?", "Which port {}is it?", "Which port is it{}?"]
+)
+def test_work_grows_with_the_length_of_a_question_only(question: str) -> None:
+    filled = question.format(" " * 200_000)
+    assert term_asked(filled) == term_asked(question.format(""))
+    assert ask_default(filled) == filled

@@ -60,8 +60,8 @@ _SLIDE_ENDS = "<hr />"
 _FIGURE = re.compile(r"<figure>\s*<figcaption>([^<]*)</figcaption>\s*</figure>\n?")
 _MADE_BY_PROGRAM = re.compile(
     r"(?:automatically generated|automatisch generierte? \w+|générée? automatiquement|generad[ao] automáticamente"
-    r"|generat[ao] automaticamente|gerad[ao] automaticamente|自動的に生成された説明|已自动生成\w*)\s*\Z"
-    r"|\A\s*(?:(?:picture|image|graphic|grafik|bild)\s*\d*|[\w .-]+\.(?:png|jpe?g|gif|[ew]mf|svg|bmp|tiff?))\s*\Z",
+    r"|generat[ao] automaticamente|gerad[ao] automaticamente|自動的に生成された説明|已自动生成\w*)\Z"
+    r"|\A(?:(?:picture|image|graphic|grafik|bild)\s*\d*|[\w .-]+\.(?:png|jpe?g|gif|[ew]mf|svg|bmp|tiff?))\Z",
     re.IGNORECASE,
 )
 """A picture's description that no person wrote."""
@@ -92,7 +92,7 @@ def read_office(kind: str, data: bytes, budget: Budget) -> Extracted:
         html = office_oxide.Document.from_bytes(archive.copy(), kind).to_html()
     except office_oxide.OfficeOxideError as error:
         raise damaged(archive.kind, error) from error
-    html = _FIGURE.sub(lambda figure: "" if _MADE_BY_PROGRAM.search(figure[1]) else figure[0], html)
+    html = _FIGURE.sub(lambda figure: "" if _MADE_BY_PROGRAM.search(figure[1].strip()) else figure[0], html)
     slides = [*map(_headed_slide, html.split(_SLIDE_ENDS))] if kind == "pptx" else [html]
     # Line breaks between tags are not in the document; the spaces within paragraphs are.
     signs = str.maketrans({"\u2011": "-", _BLANK: None})
