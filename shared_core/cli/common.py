@@ -292,7 +292,7 @@ def open_index(docs: Sequence[Path], index: Path | None, vectors: str | None) ->
 
 
 def group_failures(failures: Iterable[Failure]) -> list[tuple[str, Failure]]:
-    """Name the files of each failure: one by one, or together where many fail alike (``--json`` names all)."""
+    """Name the files of each failure: one by one, or together where many fail alike (``index --json`` names all)."""
     alike: dict[tuple[str, str], list[Failure]] = {}
     for failure in failures:
         alike.setdefault((failure.message, failure.hint), []).append(failure)

@@ -23,7 +23,8 @@ _ASKED_LINE = re.compile(
     r"[ \t>*_#]*(?:Q|Question(?:[ \t]\d{1,3})?)[*_]*[:.](?!.*\bA(?:nswer)?[*_]*[:.])", re.IGNORECASE
 )
 _BARE = re.compile(r"(?:A: )?(?:yes(?: and yes)?|no(?:, sorry)?|sure|of course|certainly)[.!]", re.IGNORECASE)
-_BREAKS_OFF = re.compile(r"\S\s+\S+\s+(?:must|shall|should|the|an?|of|by|either)[\s*_]*\Z", re.IGNORECASE)
+# Not a value behind its name ("Grade: A", "Verb: must").
+_BREAKS_OFF = re.compile(r"\S\s+\S+(?<!:)\s+(?:must|shall|should|the|either)[\s*_]*\Z")
 _GOES_ON = re.compile(r"(?!\(\w{1,3}\))\(?[a-z]")
 _LEADS_IN = re.compile(r"[^:]{1,300}:[ \t*_`\"”)]*|(?:(?:or|then|and) )?(?:use|run|type|enter|try)[.,]?", re.IGNORECASE)
 _FENCE = re.compile(r"(?:`{3,}|~{3,})[^\n`]*(?:\n\s*|\Z)")

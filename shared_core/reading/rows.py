@@ -126,9 +126,11 @@ def of_named_rows(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -
     a cell of something whose name no passage has, or for a total that is not given.
     """
     tables: dict[object, list[dict[int, _Row]]] = defaultdict(list)
+    codes = "|".join(map(re.escape, _COMPOUND.findall(asked.text)))
+    code = re.compile(rf"(?<![\w-])(?:{codes})(?![\w-])", re.IGNORECASE) if codes else None
     for i in kept:
         passage = entries[i].passage
-        if (row := _row_of(entries[i], asked)) is not None:
+        if (row := _row_of(entries[i], asked.words, code)) is not None:
             found = tables[passage.metadata.get("source", passage.id), passage.metadata.get("section")]
             alike = [rows for rows in found if any(not row.cells.isdisjoint(other.cells) for other in rows.values())]
             if not alike:
@@ -174,20 +176,19 @@ def _cells_of(entry: Entry) -> tuple[Range, list[tuple[Range, Range]]] | None:
     return key, [(name.span(1), (name.end(), b)) for name, b in zip(names, ends)]
 
 
-def _row_of(entry: Entry, asked: Asked) -> _Row | None:
+def _row_of(entry: Entry, question: Words, code: re.Pattern[str] | None) -> _Row | None:
     """Return a candidate as a row of named cells; ``None`` if it is none, or holds prose."""
     text, start, end = entry.passage.text, entry.candidate.start, entry.candidate.end
     found = _cells_of(entry)
     if found is None:
         return None
     key, named_cells = found
-    question, first = asked.words, text[slice(*key)]
+    first = text[slice(*key)]
     cells = frozenset(text[slice(*a)] for a, b in named_cells if not _EMPTY.fullmatch(text[slice(*b)].strip()))
     words = entry.prepared.words
     named = words.within(start, end) & np.logical_or.reduce([words.within(*name) for name, _ in named_cells])
     held = is_among(question.content, words.stem[words.within(start, end) & ~named])
-    codes = "|".join(map(re.escape, _COMPOUND.findall(asked.text)))
-    coded = bool(codes) and re.search(rf"(?<![\w-])(?:{codes})(?![\w-])", first, re.IGNORECASE) is not None
+    coded = code is not None and code.search(first) is not None
     return _Row(_holds(question, first), coded, cells, held, held | is_among(question.content, words.stem[named]))
 
 

@@ -72,3 +72,9 @@ def test_a_name_with_a_hyphen_chooses_its_row() -> None:
     assert [quotes(f"what engine is in {name}?", hosts)[0].split(".")[0] for name in ("lamp-ai", "lamp-b")] == [
         "Host: lamp-ai", "Host: lamp-b",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("grade", ["A", "a", "must", "the"])
+def test_a_cell_that_looks_like_the_beginning_of_something_is_an_answer(grade: str) -> None:
+    rows = f"Lamp: Norrhaven; Grade: none\nLamp: Ostrand; Grade: {grade}"
+    assert quotes("What is the grade of Ostrand?", rows)[0] == f"Lamp: Ostrand; Grade: {grade}"
