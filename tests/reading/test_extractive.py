@@ -312,6 +312,5 @@ def test_a_sentence_that_breaks_off_goes_on_in_the_next_paragraph() -> None:
     assert quotes("What must be done if a grey rope is tied to a red one?", f"{whole}\n\nNo rope is sold.")[0] == whole
     items = "The keeper of the rope shall\n\n(a) dry it;\n\n(b) oil it in spring."
     assert "The keeper of the rope shall" not in quotes("What shall the keeper of the rope do?", items)
-    assert quotes("What are candles made of?", "Wax is what candles are made of\n\nOil is what lamps burn.")[0] == (
-        "Wax is what candles are made of"
-    )
+    wax = "Wax is what candles are made of"
+    assert wax in quotes("What are candles made of?", f"{wax}\n\nOil is what lamps burn.")
