@@ -72,6 +72,7 @@ _BLOCK_START = re.compile(
     r"|={3}|-{3}|:{3}|\*{3}|_{3}"
 )
 _PARENTHESISED = re.compile(r"\((?:\d{1,3}|[A-Za-z]|[ivx]{1,5})\)[ \t]")
+_INITIALS = re.compile(r"[A-Z]\.[ \t]?(?:[A-Z]\.[ \t]?)+[A-Z][\w'’-]")  # of a person: no letters of a list
 _NAME = re.compile(r"[^\W_][\w-]*(?: [\w-]+)?\s*")  # the last line of a block, behind a full stop
 _RUN = re.compile(r"\S{0,60}")
 _TERM = re.compile(r"[^\t\n]{1,60}\t")  # of a definition behind a tab, or the first cell of a row
@@ -338,6 +339,7 @@ def _block_cuts(text: str, lines: list[tuple[int, int]]) -> Iterator[int]:
             or (
                 _BLOCK_START.match(text, next_start, min(next_end, next_start + 12))
                 and not (single and _PARENTHESISED.match(text, next_start))
+                and not _INITIALS.match(text, next_start, next_end)
             )
             or _TERM.match(text, next_start, next_end)
             or _FIELD_OF_RST.match(text, next_start, next_end)

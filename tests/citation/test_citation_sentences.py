@@ -182,3 +182,11 @@ def test_short_sentences_and_stumps_are_not_cut_at_semicolons() -> None:
     listed = "The parts are " + "; ".join(["a nut", "a bolt"] * 30) + "."
     assert all(b - a > 50 for a, b in split_sentences(listed))
     assert ends_sentence(f"{'x' * 390} alpha; {'y' * 70}.")
+
+
+def test_initials_of_a_name_at_the_head_of_a_line_begin_no_item() -> None:
+    text = (
+        "The resulting units may be called binary digits, or more briefly bits, a word suggested by\n"
+        "J. W. Tukey. A device with two stable positions can store one bit of information, and two can store two."
+    )
+    assert [text[a:b].split()[-1] for a, b in split_sentences(text)] == ["Tukey.", "two."]

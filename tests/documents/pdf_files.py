@@ -20,11 +20,13 @@ def from_streams(
     rotate: int = 0,
     objects: Sequence[bytes] = (),
     extra: bytes = b"",
+    fonts: bytes = b"",
     catalog: bytes = b"",
 ) -> bytes:
     """A PDF of content streams.
 
-    ``objects`` are numbered from 5 on, ``extra`` goes into the pages' resources, ``catalog`` into the document's.
+    ``objects`` are numbered from 5 on, ``extra`` goes into the pages' resources, ``fonts`` into their fonts,
+    ``catalog`` into the document's.
     """
     first = 5 + len(objects)
     kids = b" ".join(b"%d 0 R" % (first + 2 * i) for i in range(len(streams)))
@@ -38,7 +40,7 @@ def from_streams(
     for i, stream in enumerate(streams):
         numbered.append(
             b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 600 800] /Rotate %d /Contents %d 0 R "
-            b"/Resources << /Font << /F1 3 0 R >> %s >> >>" % (rotate, first + 2 * i + 1, extra)
+            b"/Resources << /Font << /F1 3 0 R %s >> %s >> >>" % (rotate, first + 2 * i + 1, fonts, extra)
         )
         numbered.append(b"<< /Length %d >> stream\n%s\nendstream" % (len(stream), stream))
     body, places = b"%PDF-1.7\n", []
@@ -61,6 +63,52 @@ def outlined(texts: Sequence[At], entries: Sequence[str]) -> bytes:
         title = _escaped(entry).encode("cp1252")
         objects.append(b"<< /Title (%s) /Parent 5 0 R /Dest [%d 0 R /Fit] %s >>" % (title, page, following))
     return from_streams([_stream(texts)], objects=objects, catalog=b"/Outlines 5 0 R")
+
+
+_DRAWN = 0.12  # points of a unit: of shapes drawn for 600 dots an inch
+_HIGH = dict.fromkeys(map(ord, "bdfhklABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"), 0.69)
+
+
+def drawn(pages: Sequence[Sequence[At]], *, kerned: str = "") -> bytes:
+    """A PDF whose letters are pictures, as dvips makes them: a font (Type 3) for each size, all said to be of size 1.
+
+    A character's code is its number, so that names of letters are missing. Each word is placed by itself, and there are
+    no spaces. After ``kerned`` letters a little room is left.
+    """
+    sizes = sorted({size for page in pages for _, _, size, _ in page})
+    codes = sorted({ord(c) for page in pages for *_, text in page for c in text if c != " "})
+    shapes, objects = {}, []
+    for size in sizes:
+        for code in codes:
+            width, height = 0.5 * size / _DRAWN, _HIGH.get(code, 0.44) * size / _DRAWN
+            shape = b"%d 0 0 0 %d %d d1 0 0 %d %d re f" % (width, width, height, width, height)
+            objects.append(b"<< /Length %d >> stream\n%s\nendstream" % (len(shape), shape))
+            shapes[size, code] = 4 + len(objects)
+    names = b" ".join(b"%d /a%d" % (code, code) for code in codes)
+    for size in sizes:
+        procedures = b" ".join(b"/a%d %d 0 R" % (code, shapes[size, code]) for code in codes)
+        widths = b" ".join(b"%d" % (0.5 * size / _DRAWN) for _ in range(codes[0], codes[-1] + 1))
+        objects.append(
+            b"<< /Type /Font /Subtype /Type3 /FontMatrix [1 0 0 1 0 0] /FontBBox [0 0 0 0] /FirstChar %d /LastChar %d "
+            b"/Widths [%s] /Encoding << /Type /Encoding /Differences [%s] >> /CharProcs << %s >> >>"
+            % (codes[0], codes[-1], widths, names, procedures)
+        )
+    first = 5 + len(shapes)
+    fonts = b" ".join(b"/T%d %d 0 R" % (i, first + i) for i in range(len(sizes)))
+    streams = [b"\n".join(_drawn_line(at, sizes.index(at[2]), kerned) for at in page) for page in pages]
+    return from_streams(streams, objects=objects, fonts=fonts)
+
+
+def _drawn_line(at: At, font: int, kerned: str) -> bytes:
+    x, y, size, text = at
+    parts = []
+    for word in text.split(" "):
+        start = x
+        for letter in word:
+            parts.append(b"%.3f 0 0 %.3f %.2f %.2f Tm <%02x> Tj" % (_DRAWN, _DRAWN, x, y, ord(letter)))
+            x += (0.5 + 0.03 * (letter in kerned)) * size
+        x += 0.33 * size if x > start else 0
+    return b"BT /T%d 1 Tf %s ET" % (font, b" ".join(parts))
 
 
 def endless() -> bytes:

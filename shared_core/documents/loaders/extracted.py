@@ -250,7 +250,7 @@ def _encoding_hint(data: bytes, position: int) -> str:
 _NO_TITLE = re.compile(
     r"^(untitled.*|microsoft (word|powerpoint) - .*|(slide|folie|diapositiv[ae]|スライド|幻灯片) \d+|no slide title"
     r"|powerpoint.?(presentation|präsentation|プレゼンテーション|演示文稿|프레젠테이션)|présentation powerpoint"
-    r"|(presentación de|presentazione (standard di|di)) powerpoint|.*\.(docx?|odt|rtf|pptx?|tex|dvi|indd))$",
+    r"|(presentación de|presentazione (standard di|di)) powerpoint|.*\.(docx?|odt|rtf|pptx?|tex|dvi|e?ps|pdf|indd))$",
     re.IGNORECASE,
 )
 

@@ -11,7 +11,7 @@ import itertools
 import math
 import re
 import statistics
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _BROKEN_WORD = "\ufffe\x02"  # PDFium's marks for a hyphen that divides a word at the end of a line
 _BOLD = re.compile(r"bold|black|heavy|demi|-bd|cm(ss|tt|c)?bx|[se]fbx", re.IGNORECASE)
 _BOLD_WEIGHT = 600
+_NAMED = re.compile(r"(?:[A-Z]{6}\+)?(?:cm|ec|sf|lm)[a-z]{1,8}\d{1,4}", re.IGNORECASE)  # TeX's: not bold by weight
 _FIXED_WIDTH = 1  # flag in a font's descriptor
 _FIXED = re.compile(r"mono|courier|typewriter|consol|cmtt|[se]ftt", re.IGNORECASE)
 _WIDE_GAP = 0.9  # in font sizes: wider than the space between words, even of justified text
@@ -42,6 +43,15 @@ _FONT_NAME_BYTES = 128
 MIDDLE = 0.3  # of the font size: how far the middle of letters is above the base line
 _RULE_SLACK = 0.15  # of the font size: how far letters may stand over a rule
 _UNSEEN = {ord(c): None for c in "\xad\u200b\ufeff\x00"}
+_LEAST_SIZE = 2.0  # points: fonts of pictures (Type 3, as of old TeX) have sizes in units of their own
+_HEIGHTS = {  # in font sizes, of letters in Computer Modern and most other fonts
+    **dict.fromkeys("acemnorsuvwxz", 0.44),
+    **dict.fromkeys("bdfhklABCDEFGHIJKLMNPRSTUVWXYZ0123456789", 0.69),
+}
+_LIGATURES = ("\v\f\r\x0e\x0f", "\x1b\x1c\x1d\x1e\x1f")
+"""Codes of ff, fi, fl, ffi and ffl in TeX's two encodings, given out as they are by fonts without names of letters."""
+_FEW = 3
+_CONTROL = re.compile(r"[\x01\x03-\x08\v\f\x0e-\x1f]|\r(?!\n)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +117,11 @@ class _Reader:
         count = textpage.count_chars()
         text = textpage.get_text_range() if count else ""
         # Characters beyond 16 bits and unprintable ones can shift the text against PDFium's indices.
-        self._text = text if len(text) == count else "".join(self._letter(i) for i in range(count))
+        self._text = _with_ligatures(text if len(text) == count else "".join(map(self._letter, range(count))))
         self._x, self._y = ctypes.c_double(), ctypes.c_double()
         self._matrix, self._box = raw.FS_MATRIX(), raw.FS_RECTF()
         self._name, self._flags = ctypes.create_string_buffer(_FONT_NAME_BYTES), ctypes.c_int()
+        self._seen_sizes: dict[int, float] | None = None  # of fonts without a size in points
 
     def lines(self) -> Iterator[Line]:
         """Yield lines, cut at wide gaps."""
@@ -205,8 +216,9 @@ class _Reader:
     def _line(self, words: list[tuple[int, int]], gaps: list[float], *, broken: bool) -> Line:
         start, last = words[0][0], words[-1][1] - 1
         text = " ".join(self._word(a, b).replace(" ", "").translate(_UNSEEN) for a, b in words)
-        fonts = [self._font(a) for a, _ in (words[0], words[len(words) // 2], words[-1])]
-        size, turned = statistics.median(size for size, _ in fonts), fonts[0][1]
+        _, turned = self._font(start)
+        named = [a for a, b in words if any(map(str.isalnum, self._text[a:b]))] or [start]  # not marks and symbols
+        size = statistics.median(self._font(a)[0] for a in (named[0], named[len(named) // 2], named[-1]))
         x0, y = self._place(start, turned)
         x1 = max(self._ends(last, turned)[1], x0)
         broken = broken or self._text[last] == "\xad"
@@ -238,8 +250,33 @@ class _Reader:
         """Return a character's font size in points as seen on the page, and its quarter turns."""
         self._raw.FPDFText_GetMatrix(self._page, i, self._matrix)
         m = self._matrix
-        size = self._raw.FPDFText_GetFontSize(self._page, i) * math.hypot(m.c, m.d)
-        return max(float(size), 0.1), round(math.atan2(m.b, m.a) / (math.pi / 2)) % 4
+        size = float(self._raw.FPDFText_GetFontSize(self._page, i) * math.hypot(m.c, m.d))
+        turned = round(math.atan2(m.b, m.a) / (math.pi / 2)) % 4
+        return size if size >= _LEAST_SIZE else max(self._seen_size(i), 0.1), turned
+
+    def _seen_size(self, i: int) -> float:
+        """Return the font size of a character as its font's letters tell by their heights; 0 if none does."""
+        if self._seen_sizes is None:
+            heights: dict[int, list[float]] = defaultdict(list)
+            for at, letter in enumerate(self._text):
+                if letter in _HEIGHTS:
+                    heights[self._font_of(at)].append(self._height(at) / _HEIGHTS[letter])
+            self._seen_sizes = {font: statistics.median(found) for font, found in heights.items()}
+            every = [height for found in heights.values() for height in found]
+            self._seen_sizes[0] = statistics.median(every) if every else 0.0
+        return self._seen_sizes.get(self._font_of(i), self._seen_sizes[0])
+
+    def _font_of(self, i: int) -> int:
+        """Return a number for the font of a character on this page; 0 for one that PDFium added."""
+        thing = self._raw.FPDFText_GetTextObject(self._page, i)
+        font = self._raw.FPDFTextObj_GetFont(thing) if thing else None
+        return ctypes.cast(font, ctypes.c_void_p).value or 0 if font else 0
+
+    def _height(self, i: int) -> float:
+        """Return how high a character's shape is, in points, if it is upright or upside down."""
+        left, right, bottom, top = (ctypes.c_double() for _ in range(4))
+        self._raw.FPDFText_GetCharBox(self._page, i, left, right, bottom, top)
+        return abs(top.value - bottom.value)
 
     def _place(self, i: int, turned: int) -> tuple[float, float]:
         self._raw.FPDFText_GetCharOrigin(self._page, i, self._x, self._y)
@@ -268,8 +305,22 @@ class _Reader:
         """Return whether a character's font is bold, and whether it is monospaced."""
         self._raw.FPDFText_GetFontInfo(self._page, i, self._name, _FONT_NAME_BYTES, self._flags)
         name = self._name.value.decode("latin-1")
-        bold = self._raw.FPDFText_GetFontWeight(self._page, i) >= _BOLD_WEIGHT or _BOLD.search(name) is not None
+        heavy = self._raw.FPDFText_GetFontWeight(self._page, i) >= _BOLD_WEIGHT and not _NAMED.fullmatch(name)
+        bold = heavy or _BOLD.search(name) is not None
         return bold, bool(self._flags.value & _FIXED_WIDTH) or _FIXED.search(name) is not None
+
+
+def _with_ligatures(text: str) -> str:
+    """Return the text with the codes of TeX's ligatures as Unicode's; as it is if its control characters are others."""
+    codes = Counter(_CONTROL.findall(text))
+    for known in _LIGATURES:
+        ligatures = dict(zip(known, "\ufb00\ufb01\ufb02\ufb03\ufb04", strict=True))
+        # "fi" is the most frequent by far, unless the codes are a font's own.
+        if codes.keys() <= ligatures.keys() and (
+            codes[known[1]] == max(codes.values(), default=0) or codes.total() <= _FEW
+        ):
+            return _CONTROL.sub(lambda found: ligatures[found[0]], text)  # noqa: B023
+    return text
 
 
 def _wide_gaps(gaps: list[float], size: float) -> list[int]:

@@ -45,6 +45,7 @@ _LARGER = 1.12  # than the text: a heading
 _LARGE = 1.2
 _HEADING_LETTERS = 200
 _BOLD_HEADING_LETTERS = 100
+_TITLE = 300
 _OUTLINE = 3
 _MOST_HEADINGS = 0.25  # of all letters; if there are more, size and weight do not mark headings
 _CAPTION_LEVEL = 8  # of a table's caption; a label above some of its rows is one below
@@ -53,7 +54,14 @@ _CAPTION = re.compile(r"(?:table|tabelle|tableau|tabla|tabella|exhibit|figure)\s
 _LABELS = 4  # rows for each label, at least
 _UNITS = re.compile(r"[(\[].{1,60}[)\]]")
 _SENTENCE_END = re.compile(r"[.;,]\Z")
+_SENTENCE, _SENTENCE_BLANKS = 200, 7
+_SECTION_NAME = re.compile(
+    r"§|(?:(?:\d{1,2}|[IVX]+)[.)]?(?:\d+\.?)*\s)|(?:abstract|summary|overview|introduction|contents|purpose|scope|background)\b",
+    re.IGNORECASE,
+)
 _SENTENCE_STOPS = tuple(".,;:")
+_WORDS = re.compile(r"[^\W\d_]{3}|[\u3040-\uffdc]|(?<![^\W_])[A-Z]{2}(?![^\W_])")
+_OPERATOR = re.compile(r"\A[=+∑∏∫√≤≥×·/\\|]|[=+∑∏∫√≤≥×·/\\|]\Z| = ")
 
 
 class Bookmark(NamedTuple):
@@ -66,7 +74,10 @@ class Bookmark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Paragraph:
-    """A paragraph, ``text[start:end]``, with the font of its lines; ``page`` counts from 0, ``table`` as for a line."""
+    """A paragraph, ``text[start:end]``, with the font of its lines; ``page`` counts from 0, ``table`` as for a line.
+
+    ``aside``: it is turned otherwise than the page's text, as stamps along the margin are.
+    """
 
     start: int
     end: int
@@ -75,6 +86,7 @@ class _Paragraph:
     bold: bool
     lines: int
     table: int
+    aside: bool = False
 
     @property
     def rank(self) -> float:
@@ -110,8 +122,19 @@ def assemble(
     text, paragraphs = writer.finish()
     headings = _headings(text, paragraphs, bookmarks)
     first = starts[1].start if len(starts) > 1 else len(text)
-    title = title or _largest(text[:first], paragraphs) or first_line_title(text)
+    largest = _largest(text[:first], paragraphs)
+    if not title or (largest and not _is_named(title, text, paragraphs)):
+        heading = next((h.label for h in headings if h.start < first and not _is_section(h.label)), "")
+        title = largest or heading or first_line_title(text)
     return Extracted(text, title, headings, pages=tuple(starts))
+
+
+def _is_named(title: str, text: str, paragraphs: Sequence[_Paragraph]) -> bool:
+    """Return whether the first pages have much the words of a title, which may be of what the file was made from."""
+    words = set(_PIECE.findall(title.casefold()))
+    near = [p for p in paragraphs if p.page <= paragraphs[0].page + 1 and p.end - p.start <= _TITLE]
+    lines = (set(_PIECE.findall(text[p.start : p.end].casefold())) for p in near)
+    return any(2 * len(words & line) >= len(words | line) for line in lines)
 
 
 def _goes_on(last: str, first: str) -> bool:
@@ -163,7 +186,7 @@ class _Writer:
         self._pieces: list[str] = []
         self._length = 0
         self._open: list[Line] = []  # the lines of the paragraph so far
-        self._start = self._page = 0
+        self._start = self._page = self._turned = 0
         self._paragraphs: list[_Paragraph] = []
 
     def page(self, number: int, lines: Sequence[Line]) -> int:
@@ -171,6 +194,7 @@ class _Writer:
         begin = -1
         for i, line in enumerate(lines):
             at = self._line(number, line, lines[i + 1 : i + 8])
+            self._turned = lines[0].turned  # now that what the page before left open is closed
             begin = at if begin < 0 else begin
         return begin
 
@@ -227,7 +251,11 @@ class _Writer:
         if self._open:
             size = statistics.median(line.size for line in self._open)
             bold = all(line.bold for line in self._open)
-            found = _Paragraph(self._start, self._length, self._page, size, bold, len(self._open), self._open[0].table)
+            first = self._open[0]
+            found = _Paragraph(
+                self._start, self._length, self._page, size, bold, len(self._open), first.table,
+                aside=first.turned != self._turned,
+            )  # fmt: skip
             self._paragraphs.append(found)
             self._open = []
 
@@ -242,9 +270,12 @@ def _headings(text: str, paragraphs: Sequence[_Paragraph], bookmarks: Sequence[B
     body = _body_size(paragraphs)
     named = _named(text, paragraphs, bookmarks)
     outlined = len(named) >= _OUTLINE  # bold lines that the outline does not name head tables and the like
-    looks = [p for p in paragraphs if p not in named and _looks_like_heading(text, p, body, bold=not outlined)]
+    bold = not outlined and 2 * sum(p.end - p.start for p in paragraphs if p.bold) < len(text)
+    looks = [p for p in paragraphs if p not in named and _looks_like_heading(text, p, body, bold=bold)]
     titles = {one_line(text[p.start : p.end]) for p in looks}
     looks = [p for p in looks if not _is_entry(one_line(text[p.start : p.end]), titles)]
+    authors = _authors(text, paragraphs, looks)
+    looks = [p for p in looks if p not in authors]
     if sum(p.end - p.start for p in looks) > _MOST_HEADINGS * len(text):
         looks = []
     levels = _levels(named, looks)
@@ -302,6 +333,31 @@ def _is_caption(shown: str, lines: int) -> bool:
     )
 
 
+def _authors(text: str, paragraphs: Sequence[_Paragraph], looks: Sequence[_Paragraph]) -> list[_Paragraph]:
+    """Return what looks like headings below the title and above the first sentence: names, places, dates."""
+    number = paragraphs[0].page
+    page = [p for p in paragraphs if p.page == number]
+    title = max((p for p in looks if p.page == number), key=lambda p: p.rank, default=None)
+    if title is None:
+        return []
+    below = page[page.index(title) + 1 :]
+    own = {p for p in looks if p.page == number}
+    block = list(itertools.takewhile(lambda p: p in own or not _is_sentence(text, p), below))
+    found = [p for p in block if p in own and p.rank < title.rank and not _SECTION_NAME.match(text, p.start, p.end)]
+    if found and found[-1] is block[-1] and not any(_alike(p, found[-1]) for p in found[:-1]):
+        found.pop()  # it heads the sentence
+    return found
+
+
+def _is_sentence(text: str, p: _Paragraph) -> bool:
+    shown = text[p.start : p.end].rstrip()
+    return (p.lines > 2 and len(shown) >= _SENTENCE) or (shown.count(" ") >= _SENTENCE_BLANKS and shown.endswith("."))
+
+
+def _alike(p: _Paragraph, other: _Paragraph) -> bool:
+    return (p.rank, p.bold) == (other.rank, other.bold)
+
+
 def _is_entry(shown: str, titles: set[str]) -> bool:
     """Return whether it is a line of a table of contents: another heading followed by a page number."""
     title = _PAGE_NUMBER.sub("", shown)
@@ -317,7 +373,7 @@ def _body_size(paragraphs: Iterable[_Paragraph]) -> float:
 
 def _looks_like_heading(text: str, p: _Paragraph, body: float, *, bold: bool) -> bool:
     shown = text[p.start : p.end]
-    if "\t" in shown or p.lines > 4 or p.table or not any(letter.isalpha() for letter in shown):
+    if "\t" in shown or p.lines > 4 or p.table or p.aside or not _has_words(shown):
         return False
     if p.size >= _LARGER * body:
         return len(shown) <= _HEADING_LETTERS
@@ -365,10 +421,34 @@ def _levels(named: dict[_Paragraph, int], looks: Iterable[_Paragraph]) -> dict[f
 
 
 def _largest(first_page: str, paragraphs: Sequence[_Paragraph]) -> str:
-    """Return the paragraph in the largest letters of the first page, if they are plainly larger than the text's."""
-    first = [p for p in paragraphs if p.end <= len(first_page) and p.end - p.start <= _HEADING_LETTERS]
-    if not first:
+    """Return what is in the largest letters of the first page, if they are plainly larger than the text's."""
+    first = [p for p in paragraphs if p.end <= len(first_page) and not p.aside]
+    found = [
+        p
+        for p in first
+        if p.end - p.start <= _HEADING_LETTERS
+        and _has_words(first_page[p.start : p.end])
+        and not _is_section(first_page[p.start : p.end])
+    ]
+    largest = max(found, key=lambda p: p.size, default=None)
+    if largest is None or largest.size < _LARGER * _body_size(paragraphs):
         return ""
-    largest = max(first, key=lambda p: p.size)
-    shown = one_line(first_page[largest.start : largest.end])
-    return shown if largest.size >= _LARGE * _body_size(paragraphs) and any(map(str.isalpha, shown)) else ""
+    at = first.index(largest)
+    same = itertools.takewhile(lambda p: p.rank == largest.rank, first[at:])  # a line of its own each
+    shown = one_line(first_page[largest.start : [*same][-1].end])
+    return shown if len(shown) <= _HEADING_LETTERS else one_line(first_page[largest.start : largest.end])
+
+
+def _is_section(label: str) -> bool:
+    """Return whether a heading is of a section rather than of a document: "1 Introduction", "Abstract"."""
+    found = _SECTION_NAME.match(label)
+    return found is not None and (found.end() == len(label) or not found[0][-1:].isalpha())
+
+
+def _has_words(shown: str) -> bool:
+    """Return whether a line in large letters has words, unlike a part of a formula.
+
+    >>> [_has_words(shown) for shown in ("N ∑", "I2 =", "C 0.4", "FAQ", "IT", "第一章")]
+    [False, False, False, True, True, True]
+    """
+    return _WORDS.search(shown) is not None and _OPERATOR.search(shown) is None

@@ -1,0 +1,108 @@
+"""Papers: letters that are pictures, titles among other large lines, formulas, stamps."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.documents.pdf_files import At, drawn, from_streams, pdf
+from tests.documents.reading import headings, read, refuses
+
+BODY = [
+    "The importance of a page depends on the readers interests and",
+    "their knowledge. This paper describes a method for rating pages",
+    "mechanically and effectively.",
+]
+
+
+def below(texts: list[str], *, top: float, size: float = 10) -> list[At]:
+    return [(60, top - 12 * i, size, text) for i, text in enumerate(texts)]
+
+
+def test_letters_that_are_pictures_are_read_in_words_lines_and_sizes() -> None:
+    page = [(60.0, 700.0, 17.0, "Ranking pages"), *below(BODY, top=640), (60.0, 580.0, 14.0, "1 Related work")]
+    page += below(["Others have counted citations of papers for a long time."], top=560)
+    document = read(drawn([page], kerned="pb"), "a.pdf")
+    assert document.title == "Ranking pages"
+    assert headings(document) == [(1, "Ranking pages"), (2, "1 Related work")]
+    assert "\n".join(BODY) in document.text
+    assert "\t" not in document.text
+
+
+@pytest.mark.parametrize("codes", ["\x0b\x0c\r\x0e\x0f", "\x1b\x1c\x1d\x1e\x1f"])
+def test_ligatures_of_tex_are_letters(codes: str) -> None:
+    ff, fi, fl, ffi, ffl = codes
+    written = f"We de{fi}ne e{ffi}cient {fi}lters, a di{ff}erent {fl}ow and ba{ffl}es, and {fi}nd them."
+    text = read(drawn([below([written], top=700)]), "a.pdf").text
+    assert text == "We define efficient filters, a different flow and baffles, and find them."
+
+
+def test_other_control_characters_are_no_ligatures() -> None:
+    text = read(drawn([below(["Fun\x0dtional rea\x0dtive s\x0dheme pra\x0dti\x0de"], top=700)]), "a.pdf").text
+    assert "fl" not in text
+
+
+@pytest.mark.parametrize("first", [1, 10, 20, 26, 29])
+def test_shapes_counted_from_the_first_are_no_text(first: int) -> None:
+    """Old converters number a font's shapes as they come, so that letters say nothing."""
+    said = [line.lower() for line in BODY] * 6
+    codes = {ord(letter): chr(number) for number, letter in enumerate(dict.fromkeys("".join(said)), first)}
+    error = refuses(drawn([below([line.translate(codes) for line in said], top=700)] * 2), "a.pdf")
+    assert "no table of characters" in error.message
+    assert "ocrmypdf" in (error.hint or "")
+
+
+def test_a_page_of_formulas_is_read() -> None:
+    formulas = [f"{chr(16 + i % 3)} X_{i} = \x0c (p_{i} q) {chr(17)} n u v w x" for i in range(30)]
+    document = read(pdf([below(BODY * 4, top=700), below(BODY * 4, top=700), below(formulas, top=700)]), "a.pdf")
+    assert not document.problems
+    assert "X_29" in document.text
+
+
+def test_a_stamp_along_the_margin_is_neither_title_nor_heading() -> None:
+    stamp = b"BT /F1 20 Tf 0 1 -1 0 30 200 Tm (arXiv:2301.00001v1 [cs.DS] 1 Jan 2023) Tj ET "
+    lines = [(60.0, 700.0, 16.0, "On squared squares"), *below(BODY, top=650)]
+    text = b"".join(b"BT /F1 %d Tf 1 0 0 1 %d %d Tm (%s) Tj ET " % (s, x, y, t.encode()) for x, y, s, t in lines)
+    document = read(from_streams([stamp + text], title="arXiv:2301.00001v1  [cs.DS]  1 Jan 2023"), "a.pdf")
+    assert document.title == "On squared squares"
+    assert headings(document) == [(1, "On squared squares")]
+    assert document.text.endswith("arXiv:2301.00001v1 [cs.DS] 1 Jan 2023")
+
+
+@pytest.mark.parametrize(
+    ("given", "title"),
+    [
+        ("", "Ranking pages by their links"),
+        ("template for conference proceedings", "Ranking pages by their links"),
+        ("Ranking_final_2", "Ranking pages by their links"),
+        ("https://example.org/papers/ranking.html", "Ranking pages by their links"),
+        ("doi:10.1016/j.tcs.2003.05.002", "Ranking pages by their links"),
+        ("Ranking Pages by their <i>Links</i>", "Ranking Pages by their Links"),
+        ("Ranking pages by links", "Ranking pages by links"),
+    ],
+)
+def test_a_title_is_not_that_of_what_the_file_was_made_from(given: str, title: str) -> None:
+    page = [(60.0, 720.0, 18.0, "Ranking pages"), (60.0, 698.0, 18.0, "by their links"), *below(BODY, top=650)]
+    assert read(pdf([page], title=given), "a.pdf").title == title
+
+
+def test_names_below_the_title_and_formulas_are_no_headings() -> None:
+    page = [
+        (60.0, 740.0, 18.0, "Ranking pages"),
+        (60.0, 710.0, 13.0, "Ada Byron"),
+        (60.0, 694.0, 10.0, "Institute of Numbers"),
+        (60.0, 678.0, 13.0, "Bert Cole"),
+        (60.0, 662.0, 10.0, "bert@example.org"),
+        (60.0, 630.0, 13.0, "Abstract"),
+        *below(BODY, top=612),
+        (60.0, 560.0, 13.0, "1 Model"),
+        *below(BODY, top=542),
+        (200.0, 490.0, 15.0, "N ="),
+        (200.0, 465.0, 15.0, "RQ MBits ="),
+        *below(BODY, top=440),
+    ]
+    assert headings(read(pdf([page]), "a.pdf")) == [(1, "Ranking pages"), (2, "Abstract"), (2, "1 Model")]
+
+
+def test_a_heading_below_the_title_of_a_rule_book_stays() -> None:
+    page = [(60.0, 740.0, 18.0, "Travel policy"), (60.0, 710.0, 13.0, "Booking"), *below(BODY, top=690)]
+    assert headings(read(pdf([page]), "a.pdf")) == [(1, "Travel policy"), (2, "Booking")]
