@@ -10,8 +10,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from shared_core.conversation.condense import condense_request, read_rewriting, refusal
+from shared_core.conversation.context import answer_in_context, context_of, first_quote, own_words, with_topic
 from shared_core.conversation.phrases import LISTS, WORDS, phrases_of, words_of
-from shared_core.conversation.recognise import FollowUp, recognise
+from shared_core.conversation.recognise import FollowUp, names_only, recognise
 from shared_core.conversation.rules import Exchange, Rewriting, exchanges_of, rewrite
 from shared_core.conversation.turns import Asked, Turn
 from shared_core.errors import LanguageModelError, LimitError
@@ -34,6 +35,8 @@ from shared_core.types import Answer, Claim, Decision, Passage
 CONDENSED = "condensed_question"
 """Key of ``Answer.metadata`` that holds the full question that was answered in place of a follow-up."""
 
+_MANY_WORDS = 4  # of a question: so many tell that it is about another topic
+
 _KINDS = {
     "full": "the question can be understood alone",
     "open": "the question names nothing, so it may be about the topic",
@@ -49,8 +52,9 @@ def answer_turn(asked: Asked, answer: Callable[[str], Flow[Answer]], run: Questi
 
     A question that can be understood alone is asked as it is. A follow-up is made a full question: with the model, if
     there is one and what it writes can be used, else by rule; if two readings are likely, both are asked and the surer
-    answer is shown. An answer to it counts only if its evidence names what the follow-up refers to. A follow-up that
-    cannot be made full is declined, and so is what asks about the answer given before, which documents do not know.
+    answer is shown. An answer to it counts only if its evidence names what the follow-up refers to. Where no rule
+    gives an answer, it is asked of passages on the questions before it (``answer_in_context``). Else it is declined,
+    and so is what asks about the answer given before, which documents do not know.
 
     Args:
         asked: the question and its history.
@@ -72,16 +76,25 @@ def answer_turn(asked: Asked, answer: Callable[[str], Flow[Answer]], run: Questi
         return (yield from _decline(asked.question, reason, run))
     exchanges = exchanges_of([_marked(turn, run.settings) for turn in asked.history])
     readings, by = yield from _readings(asked, found, exchanges, run)
+    context = context_of(asked.history)
     if found.kind == "open" or (found.kind == "full" and by != "model"):
-        return (yield from _answer_alone(asked.question, found, readings, by, answer, run))
-    if not readings:
-        yield run.note("condense", "declined", f"it cannot be told what {found.word or 'it'!r} refers to")
-        return (yield from _decline(asked.question, FOLLOW_UP_UNCLEAR, run))
-    yield run.note("condense", readings[0].question, f"a follow-up, made full by the {by}")
-    tried = []
-    for reading in readings:
-        tried.append((reading, (yield from answer(reading.question))))
-    return _surest(asked.question, tried, by, run)
+        return (yield from _answer_alone(asked.question, found, readings, by, context, answer, run))
+    best: Answer | None = None
+    if readings:
+        yield run.note("condense", readings[0].question, f"a follow-up, made full by the {by}")
+        tried = []
+        for reading in readings:
+            tried.append((reading, (yield from answer(reading.question))))
+        best = _surest(asked.question, tried, by, run)
+        if by == "model" or not best.abstained:
+            return best
+    other = yield from _in_context(asked.question, context, readings, answer, run)
+    if other is not None and not other.abstained:
+        return other
+    if best is not None:
+        return best
+    yield run.note("condense", "declined", f"it cannot be told what {found.word or 'it'!r} refers to")
+    return (yield from _decline(asked.question, FOLLOW_UP_UNCLEAR, run))
 
 
 def _marked(turn: Turn, settings: SelfReflectSettings) -> Turn:
@@ -126,22 +139,63 @@ def _answer_alone(
     found: FollowUp,
     readings: Sequence[Rewriting],
     by: str,
+    context: str,
     answer: Callable[[str], Flow[Answer]],
     run: QuestionRun,
 ) -> Flow[Answer]:
     """Answer a question that can be understood alone; without names in it, also as one about the topic."""
     alone = yield from answer(question)
     itself = Rewriting(question)
-    if found.kind == "full" or not readings:
+    if found.kind == "full":
         return _surest(question, [(itself, alone)], by, run)
-    reading = readings[0]
-    if not _problem(question, reading, alone):
+    if own_words(question) >= _MANY_WORDS and not _problem(question, itself, alone):
         return _with_trace(alone, run)
-    yield run.note("condense", reading.question, "asked about the topic too")
-    other = yield from answer(reading.question)
+    tried = []
+    if readings:
+        if not _problem(question, readings[0], alone):
+            return _with_trace(alone, run)
+        yield run.note("condense", readings[0].question, "asked about the topic too")
+        tried.append((readings[0], (yield from answer(readings[0].question))))
+        if not _problem(question, *tried[0]):
+            return _surest(question, tried, by, run)
+    other = yield from _in_context(question, context, readings, answer, run)
+    if other is not None and not other.abstained:
+        same = first_quote(other) == first_quote(alone) and not _problem(question, itself, alone)
+        return _with_trace(alone, run) if same else other
     # whether it was meant so is not known, which no calibration of full questions accounts for
     alone = dataclasses.replace(alone, calibrated=False)
-    return _surest(question, [(reading, other), (itself, alone)], by, run)
+    if other is None or own_words(question) > 1:
+        return _surest(question, [*tried, (itself, alone)], by, run)
+    why = "it may be about what was said before, where something else answers it"
+    return _with_trace(alone if alone.abstained else _withheld(alone, why, run), run)
+
+
+def _in_context(
+    question: str,
+    context: str,
+    readings: Sequence[Rewriting],
+    answer: Callable[[str], Flow[Answer]],
+    run: QuestionRun,
+) -> Flow[Answer | None]:
+    """Answer a question as a follow-up among passages on its topic; ``None`` if words that tell either are missing.
+
+    Where the rule put in a name of several words, what was found must be about that too.
+    """
+    if not context or names_only(question) or not frozenset(words_of(question)) - _PLAIN:
+        return None
+    best, problem = yield from answer_in_context(question, context, answer, run)
+    reading = next(filter(_has_full_name, readings), Rewriting(question))
+    problem = problem or _problem(question, reading, best)
+    if problem and not best.abstained:
+        best = _withheld(best, problem, run)
+    more = {CONDENSED: with_topic(question, context), "condensed_by": "rule"}
+    return _with_trace(dataclasses.replace(best, question=question, metadata={**best.metadata, **more}), run)
+
+
+def _has_full_name(reading: Rewriting) -> bool:
+    """Return whether a name that was put in has several words, with capitals: others may be a product's or a form's."""
+    names = [phrase.words for phrase in phrases_of(reading.question) if len(phrase.words) > 1]
+    return any(topic <= name for topic in reading.topics for name in names)
 
 
 def _surest(question: str, tried: Sequence[tuple[Rewriting, Answer]], by: str, run: QuestionRun) -> Answer:

@@ -125,7 +125,7 @@ _OTHERS = re.compile(
             r"\bthe\s+(?:former|latter|other|others|two|three)\b(?!\s+[a-z])",
             r"\b(?:both|either|neither)(?:\s+of\s+(?:them|these|those))?(?=\s*\??$|\s+(?:was|were|is|are|have|had|do|did))",
             r"\b(?:which|that|this|the|any|each)\s+one\b|\b(?:one|ones)\s*\??$|\bthe\s+(?:same|aforementioned)\b",
-            r"\b(?:others|another one|anything else|someone else|anyone else|else)\b",
+            r"(?<=\bof )one\b(?!\s+of\b)|\b(?:others|another one|anything else|someone else|anyone else|else)\b",
             r"\b(?:since|until|by|before|after) then\b|\b(?:then|at (?:that|the) time|(?:in )?that year)(?=\s*\??$)",
             r"\bthereof\b|\btherein\b|\bsuch an?\b",
         ]
@@ -171,7 +171,8 @@ _COMPARED = re.compile(
 )
 _SENTENCE_END = re.compile(r"(?<=[.?!])\s+")
 _LONG, _SHORT = 30, 15  # words
-_CLAUSE = re.compile(r",\s|\b(?:and|but|or|because|if|that|then|so)\b", re.I)
+_EMPTY = WORDS["vague"] | WORDS["plain"]
+_CLAUSE = re.compile(r",\s|\b(?:and|but|or|because|if|that|then|so|while|when|until|unless|once|whether)\b", re.I)
 
 
 def recognise(question: str) -> FollowUp:
@@ -262,7 +263,9 @@ def _reference(text: str) -> FollowUp | None:
     if _SENTENCE_END.search(text[:start]):
         return None  # a sentence before it says what it is about
     clauses = _CLAUSE.split(text[:start])
-    if len(clauses) > 1 and any(len([w for w in words_of(c) if len(w) > 3]) > 1 for c in clauses[:-1]):
+    if len(clauses) > 1 and any(
+        len([w for w in words_of(c) if len(w) > 3 and w not in _EMPTY]) > 1 for c in clauses[:-1]
+    ):
         return None  # so does a clause
     named = [p for p in phrases_of(text) if p.end <= start]
     persons = word.lower().startswith(("he", "she", "his", "him", "her"))

@@ -42,6 +42,9 @@ _QUESTION_WORD = re.compile(
     re.I,
 )
 _ASKS_WHO = re.compile(r"\b(?:who|whom|whose)\b", re.I)
+_ASKS_YES_NO = re.compile(
+    r"(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|should|may|might|must)\b", re.I
+)
 _WHO_DID = re.compile(r"^who\s+(\w+ed|built|made|held|led|won|found|lost|sold|bought|taught)\s+(.+?)[\s?.!]*$", re.I)
 _ASKS_ABOUT = re.compile(
     r"^\W*[Ww]hat\s+(?:(?:do|does|did|can|will)\b|(?:is|are|was|were)\s+(?:an?\s|(?:the\s+)?[A-Z\w]*[A-Z_]\S*\W*$))"
@@ -244,6 +247,8 @@ def _complete(question: str, found: FollowUp, exchanges: Sequence[Exchange]) -> 
         rest = _QUESTION_WORD.sub("", last, count=1)
         if said.lower() == "who" and not _ASKS_WHO.match(last):
             said = "by whom"
+        if said.lower().startswith("why") and not _ASKS_YES_NO.match(rest):
+            return []  # "What happens to it?", "why?"
         if (done := _WHO_DID.match(last)) and not said.lower().endswith(("who", "whom")):
             rest = f"was {done[2]} {done[1]}"
         return [_finish(f"{said} {rest}", topics)] if rest != last else []

@@ -25,6 +25,12 @@ _ASKED_LINE = re.compile(
 _BARE = re.compile(r"(?:A: )?(?:yes(?: and yes)?|no(?:, sorry)?|sure|of course|certainly)[.!]", re.IGNORECASE)
 # Not a value behind its name ("Grade: A", "Verb: must").
 _BREAKS_OFF = re.compile(r"\S\s+\S+(?<!:)\s+(?:must|shall|should|the|either)[\s*_]*\Z")
+_REASONED = re.compile(
+    r"(?:for (?:this|that|these|those) reasons?|(?:that|this)(?: is|['’]s) why|because of (?:this|that))\b",
+    re.IGNORECASE,
+)
+"""What begins a sentence whose reason is the one before it."""
+_LONGEST_REASON = 400
 _GOES_ON = re.compile(r"(?!\(\w{1,3}\))\(?[a-z]")
 _LEADS_IN = re.compile(r"[^:]{1,300}:[ \t*_`\"”)]*|(?:(?:or|then|and) )?(?:use|run|type|enter|try)[.,]?", re.IGNORECASE)
 _FENCE = re.compile(r"(?:`{3,}|~{3,})[^\n`]*(?:\n\s*|\Z)")
@@ -40,12 +46,17 @@ _TABLE_RULE = re.compile(rf"[ \t]*\n{_RULE}$", re.MULTILINE)
 
 
 def quotable(text: str, sentences: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Join a bare yes or no, and what breaks off ("The keeper must"), with what goes on; leave out rules and fences."""
+    """Join what needs another sentence with it; leave out rules and fences.
+
+    A bare yes or no, and what breaks off ("The keeper must"), need the next; "For this reason, …" needs the one before.
+    """
     out: list[tuple[int, int]] = []
     for start, end in sentences:
         before = text[out[-1][0] : out[-1][1]] if out else ""
-        bare = _BARE.fullmatch(before) and "\n\n" not in text[out[-1][1] : start]
-        if bare or (_BREAKS_OFF.search(before) and _GOES_ON.match(text, start)):
+        near = bool(out) and "\n\n" not in text[out[-1][1] : start]
+        reasoned = near and len(before) <= _LONGEST_REASON and _REASONED.match(text, start)
+        bare = near and _BARE.fullmatch(before)
+        if bare or reasoned or (_BREAKS_OFF.search(before) and _GOES_ON.match(text, start)):
             start = out.pop()[0]
         fence = _FENCE.match(text, start, end)
         start = fence.end() if fence else start

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.documents.pdf_files import At, drawn, from_streams, pdf
@@ -106,3 +108,37 @@ def test_names_below_the_title_and_formulas_are_no_headings() -> None:
 def test_a_heading_below_the_title_of_a_rule_book_stays() -> None:
     page = [(60.0, 740.0, 18.0, "Travel policy"), (60.0, 710.0, 13.0, "Booking"), *below(BODY, top=690)]
     assert headings(read(pdf([page]), "a.pdf")) == [(1, "Travel policy"), (2, "Booking")]
+
+
+WIDTHS = {
+    **dict.fromkeys("ijl", 0.222), **dict.fromkeys(" tf", 0.278), **dict.fromkeys("r()", 0.333),
+    **dict.fromkeys("ckszy", 0.5), **dict.fromkeys("wH", 0.722), "m": 0.833, "O": 0.778,
+}  # fmt: skip
+"""Of Helvetica's letters, in font sizes, where it is not 0.556."""
+
+
+def raised(*pieces: tuple[str, float, float]) -> bytes:
+    """A line of pieces, each a text with its font size and how far it is above the base line."""
+    x, parts = 60.0, []
+    for text, size, up in pieces:
+        parts.append(
+            b"BT /F1 %.1f Tf 1 0 0 1 %.2f %.2f Tm (%s) Tj ET"
+            % (size, x, 700 + up, re.sub(r"([()])", r"\\\1", text).encode())
+        )
+        x += sum(WIDTHS.get(c, 0.556) for c in text) * size
+    return b"\n".join(parts)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "text"),
+    [
+        ([("in each of the 2", 10, 0), ("n", 7, 4.5), (" states of the system", 10, 0)], "2^n states"),
+        ([("the queue needs O(n", 10, 0), ("2", 7, 4), (") steps", 10, 0)], "O(n²) steps"),
+        ([("built in the 21", 10, 0), ("st", 7, 4), (" century", 10, 0)], "21st century"),
+        ([("two molecules of H", 10, 0), ("2", 7, -2), ("O are seen", 10, 0)], "H2O"),
+    ],
+)
+def test_raised_letters_and_digits_stay_in_their_line(pieces: list[tuple[str, float, float]], text: str) -> None:
+    document = read(from_streams([raised(*pieces)]), "a.pdf")
+    assert text in document.text
+    assert "\n" not in document.text

@@ -314,3 +314,11 @@ def test_a_sentence_that_breaks_off_goes_on_in_the_next_paragraph() -> None:
     assert "The keeper of the rope shall" not in quotes("What shall the keeper of the rope do?", items)
     wax = "Wax is what candles are made of"
     assert wax in quotes("What are candles made of?", f"{wax}\n\nOil is what lamps burn.")
+
+
+def test_a_sentence_whose_reason_is_the_one_before_is_quoted_with_it() -> None:
+    reason = "Logging every change of a record takes much space and slows the cellar's database."
+    off = "For this reason, logging is turned off by default."
+    assert quotes("Why is logging turned off by default?", f"{reason} {off}")[0] == f"{reason} {off}"
+    apart = quotes("Why is logging turned off by default?", f"Barrels are counted in May.\n\n{off}")
+    assert "Barrels" not in apart[0]

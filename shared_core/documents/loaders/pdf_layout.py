@@ -14,11 +14,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from shared_core.documents.loaders.extracted import LOWERED, RAISED
-from shared_core.documents.loaders.pdf_lines import Line, joined
+from shared_core.documents.loaders.pdf_lines import LONE_LETTER, ORDINAL, Line, joined
 
 _SAME_ROW = 0.35  # of the font size: base lines closer than this are one
 _SMALL, _SHIFTED, _NEAR = 0.8, 0.6, 0.7  # of the font size: of raised digits beside a word
 _DIGITS = re.compile(r"[+\-−–]?\d+(?:[,;]\d+)*")
+_SCRIPT = re.compile(rf"{_DIGITS.pattern}|[^\W\d_]{{1,3}}|\S{{1,4}}(?<![.,;:])")  # raised or lowered beside a word
 _KERNED = 0.6  # font sizes that letters may overlap, as in the logo of TeX
 _TOUCHING = 0.12  # font sizes: pieces closer than this are one word
 _CELL_GAP = 2.0  # font sizes between two cells of a row; less is a space
@@ -65,13 +66,17 @@ def _same_row(a: Line, b: Line) -> bool:
     return abs(a.y - b.y) <= _SAME_ROW * size or (
         abs(a.y - b.y) <= _SHIFTED * size
         and b.x0 - a.x1 < _NEAR * size
-        and any(_DIGITS.fullmatch(c.text) is not None and c.size <= _SMALL * size for c in (a, b))
+        and any(_SCRIPT.fullmatch(c.text) is not None and c.size <= _SMALL * size for c in (a, b))
     )
 
 
 def _raised(a: Line, b: Line) -> Line:
-    """Return ``b`` in Unicode's raised or lowered digits if it is set so behind a digit: 10⁶ is not 106."""
-    if not (b.size <= _SMALL * a.size and a.text[-1:].isdigit() and _DIGITS.fullmatch(b.text)):
+    """Return ``b`` in Unicode's raised or lowered digits if it is set so behind a digit: 10⁶ is not 106, 2^n not 2n."""
+    if b.size > _SMALL * a.size or not (a.text[-1:].isdigit() or (b.y > a.y and LONE_LETTER.search(a.text))):
+        return b
+    if b.text.isalpha() and b.y > a.y and not ORDINAL.match(b.text):
+        return replace(b, text=f"^{b.text}")
+    if not _DIGITS.fullmatch(b.text):
         return b
     return replace(b, text=b.text.translate(RAISED if b.y > a.y else LOWERED))
 

@@ -38,7 +38,9 @@ _STRETCHED = 1.8  # spaces of a justified line are seldom so many times as wide 
 _STRETCHED_TO = 2.2  # in font sizes: spaces of a badly filled line grow up to this
 _SMALL = 0.85  # of the font size: smaller digits are raised or lowered
 _SHIFTED = 0.1  # in font sizes: how far such digits are at least from the base line
-_RAISED_IN_WORD = re.compile(r"(?<=\d)[\d+\-−–]")
+_RAISED_IN_WORD = re.compile(r"(?<=\d)[\d+\-−–]|(?<![^\W\d_])[^\W\d_]\d|(?<=\d)[^\W\d_]")
+LONE_LETTER = re.compile(r"(?<![^\W\d_])[^\W\d_]\Z")
+ORDINAL = re.compile(r"(?:st|nd|rd|th|TM|SM)\b")
 _FONT_NAME_BYTES = 128
 MIDDLE = 0.3  # of the font size: how far the middle of letters is above the base line
 _RULE_SLACK = 0.15  # of the font size: how far letters may stand over a rule
@@ -230,7 +232,7 @@ class _Reader:
         return Line(text, x0, x1, y, size, bold and self._face(last)[0], fixed, turned, broken, gaps=between)
 
     def _word(self, start: int, end: int) -> str:
-        """Return a word, in which what is raised or lowered behind a digit is in Unicode's digits: 10⁶ is not 106."""
+        """Return a word with what is raised in it told apart: 10⁶ is not 106, n² is not n2, and 2^n is not 2n."""
         text = self._text
         if not _RAISED_IN_WORD.search(text[start:end]):
             return text[start:end]
@@ -242,8 +244,10 @@ class _Reader:
             shift = self._place(i, turned)[1] - self._place(base, turned)[1]
             if size > _SMALL * usual or abs(shift) < _SHIFTED * usual:
                 base = i
-            elif text[base].isdigit():
+            elif text[base].isdigit() or (shift > 0 and LONE_LETTER.search(text, start, base + 1)):
                 letters[i - start] = text[i].translate(RAISED if shift > 0 else LOWERED)
+                if shift > 0 and i == base + 1 and text[i].isalpha() and not ORDINAL.match(text, i, end):
+                    letters[i - start] = f"^{text[i]}"
         return "".join(letters)
 
     def _font(self, i: int) -> tuple[float, int]:
