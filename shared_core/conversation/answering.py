@@ -158,7 +158,9 @@ def _answer_alone(
         tried.append((readings[0], (yield from answer(readings[0].question))))
         if not _problem(question, *tried[0]):
             return _surest(question, tried, by, run)
-    other = yield from _in_context(question, context, readings, answer, run)
+    other: Answer | None = None
+    if run.abilities.model("default") is None:  # two more answers, which cost nothing without a model
+        other = yield from _in_context(question, context, readings, answer, run)
     if other is not None and not other.abstained:
         same = first_quote(other) == first_quote(alone) and not _problem(question, itself, alone)
         return _with_trace(alone, run) if same else other

@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 
 from shared_core.reading.language import word_list
 from shared_core.retrieval.minilm import LIGATURES
+from shared_core.retrieval.tokenizer import DIVIDED
 
 TOKEN_FEATURES = 21
 QUESTION_FEATURES = 11
 RARITY_BUCKETS = 1 << 16
 
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]{1,2}\b)?")
+_WORD = re.compile(rf"[^\W_]+(?:{DIVIDED}[^\W_]+)*(?:['’][^\W_]{{1,2}}\b)?")
 
 
 STOP_WORDS = word_list("stop")
@@ -114,6 +115,7 @@ def code(word: str) -> int:
 
 @lru_cache(maxsize=1 << 16)
 def _known(word: str) -> tuple[int, int, int, tuple[float, ...]]:
+    word = re.sub(DIVIDED, "", word)
     lower = re.sub(r"['’]s?$", "", word.translate(_LIGATURES).lower())
     static = (
         lower in STOP_WORDS,

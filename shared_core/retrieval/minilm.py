@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from shared_core.errors import MissingDependencyError, ModelLoadError
 from shared_core.retrieval.graphs import Graph, each, read_archive
+from shared_core.retrieval.tokenizer import DIVIDED
 from shared_core.support.markup import blank_unseen
 
 if TYPE_CHECKING:
@@ -139,12 +140,13 @@ class MiniLM:
 
 def _tokenizer(stored: bytes) -> Tokenizer:
     try:
-        from tokenizers import Tokenizer, normalizers
+        from tokenizers import Regex, Tokenizer, normalizers
     except ImportError as error:
         raise MissingDependencyError("tokenizers", extra="offline", purpose="The embedded network") from error
     tokenizer: Tokenizer = Tokenizer.from_str(zlib.decompress(stored).decode("utf-8"))
     spelt = [normalizers.Replace(one, letters) for one, letters in LIGATURES.items()]
-    tokenizer.normalizer = normalizers.Sequence([*spelt, tokenizer.normalizer])
+    whole = normalizers.Replace(Regex(DIVIDED), "")
+    tokenizer.normalizer = normalizers.Sequence([whole, *spelt, tokenizer.normalizer])
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer

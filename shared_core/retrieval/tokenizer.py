@@ -33,6 +33,9 @@ _UNSPACED = (
 _UNSPACED_RUN = re.compile(f"([{_UNSPACED}]+)")
 _THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
 _INITIALISM = re.compile(r"(?<![\w.])(?:[^\W\d_]\.){2,}")
+DIVIDED = "[\u00ad\ufffe]\n?"
+"""A soft hyphen, or PDFium's mark of a word that is divided at the end of a line, which other readers of PDFs keep."""
+_DIVIDED = re.compile(DIVIDED)
 _APOSTROPHES = re.compile(r"[’‘ʼ＇]")
 _POSSESSIVE = re.compile(r"'s?\b|'s?$")
 _STOP_LISTS = {
@@ -101,7 +104,7 @@ class Tokenizer(Portable):
 
     def __call__(self, text: str) -> list[str]:
         """Split text into words, in order, with repetitions; options of commands come last."""
-        text = unicodedata.normalize("NFKC", _APOSTROPHES.sub("'", text))
+        text = unicodedata.normalize("NFKC", _APOSTROPHES.sub("'", _DIVIDED.sub("", text)))
         options = find_options(text)
         text = text.casefold()
         text = _THOUSANDS.sub(lambda m: m[0].replace(",", ""), text)

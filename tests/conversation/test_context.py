@@ -105,6 +105,12 @@ def test_a_rewriting_of_the_model_is_asked_alone() -> None:
     assert answer.metadata["condensed_by"] == "model"
 
 
+def test_a_question_that_may_stand_alone_costs_no_more_with_a_model() -> None:
+    alone = SelfReflectEngine(MANUAL, ScriptedLM(["NONE"] * 40)).answer("is there a maximum?").usage
+    asked = ask("is there a maximum?", UPLOADED, lm=ScriptedLM(["NONE"] * 40)).usage
+    assert 0 < asked.calls <= 2 * alone.calls
+
+
 @pytest.mark.parametrize(
     "question", ["what happens to the payments if I delete it anyway?", "What if I leave the end date of one empty?"]
 )

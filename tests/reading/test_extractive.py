@@ -17,6 +17,7 @@ from shared_core.reading.base import Read, Reader, ReadResult
 from shared_core.reading.extractive import ExtractiveReader
 from shared_core.reading.weights import WEIGHTS, Weights
 from shared_core.retrieval.minilm import WEIGHTS as ENCODER
+from shared_core.retrieval.tokenizer import Tokenizer
 from shared_core.types import Passage
 from tests.reading.asking import READER, quotes, read
 
@@ -305,6 +306,17 @@ def test_ligatures_are_read_as_the_letters_that_they_are() -> None:
         usual, other = (read(question, text).readings[0] for text in (plain, joined))
         assert other.probability == pytest.approx(usual.probability, abs=0.02)
         assert joined[other.quote.start : other.quote.end] == other.quote.text
+
+
+@pytest.mark.parametrize("mark", ["\ufffe", "\ufffe\n", "\u00ad\n"])
+def test_words_divided_at_the_end_of_a_line_are_read_as_one(mark: str) -> None:
+    plain = "The fire brigade was founded in 1871. Its flagship, the Griffin, carries 2,400 litres of water."
+    divided = plain.replace("brigade", f"bri{mark}gade").replace("Griffin", f"Grif{mark}fin")
+    for question in ("When was the fire brigade founded?", "What does the Griffin carry?"):
+        usual, other = (read(question, text).readings[0] for text in (plain, divided))
+        assert other.probability == pytest.approx(usual.probability, abs=0.02)
+        assert divided[other.quote.start : other.quote.end] == other.quote.text
+    assert Tokenizer()(f"bri{mark}gade") == Tokenizer()("brigade")
 
 
 def test_a_sentence_that_breaks_off_goes_on_in_the_next_paragraph() -> None:
