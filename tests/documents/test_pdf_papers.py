@@ -142,3 +142,26 @@ def test_raised_letters_and_digits_stay_in_their_line(pieces: list[tuple[str, fl
     document = read(from_streams([raised(*pieces)]), "a.pdf")
     assert text in document.text
     assert "\n" not in document.text
+
+
+def test_headings_that_only_numbers_show_are_found() -> None:
+    page = [(60.0, 760.0, 16.0, "Ranking pages"), *below(BODY, top=735), (60.0, 690.0, 13.0, "1 Model")]
+    y = 670.0
+    for label in ("1.1 Walks on the graph", "1.2 Sinks", "2.1 Speed of the method", "2.2 Storage"):
+        page += [(60.0, y, 10.0, label), *below(BODY, top=y - 20)]
+        y -= 80
+    assert headings(read(pdf([page]), "a.pdf")) == [
+        (1, "Ranking pages"),
+        (2, "1 Model"),
+        (3, "1.1 Walks on the graph"),
+        (3, "1.2 Sinks"),
+        (3, "2.1 Speed of the method"),
+        (3, "2.2 Storage"),
+    ]
+
+
+def test_numbered_steps_are_no_headings() -> None:
+    steps = ["Open the valve", "Press the green button", "Wait for the lamp", "Close the valve", "Read the gauge"]
+    page = [(60.0, 760.0, 16.0, "Starting the pump"), *below(BODY, top=735)]
+    page += [(60.0, 680.0 - 24 * i, 10.0, f"1.{i} {step}") for i, step in enumerate(steps, 1)]
+    assert headings(read(pdf([page]), "a.pdf")) == [(1, "Starting the pump")]

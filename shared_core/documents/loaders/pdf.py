@@ -18,9 +18,10 @@ from shared_core.documents.loaders.extracted import (
     without_surrogates,
 )
 from shared_core.documents.loaders.limits import Budget
+from shared_core.documents.loaders.pdf_headings import Bookmark
 from shared_core.documents.loaders.pdf_lines import Line, page_lines
 from shared_core.documents.loaders.pdf_rules import Rules, page_rules
-from shared_core.documents.loaders.pdf_text import Bookmark, assemble
+from shared_core.documents.loaders.pdf_text import assemble
 from shared_core.errors import DocumentError
 
 if TYPE_CHECKING:
