@@ -9,7 +9,7 @@ from shared_core.conversation.phrases import WORDS, words_of
 from shared_core.conversation.recognise import recognise
 from shared_core.conversation.turns import Turn
 from shared_core.pipelines.decision.question_run import QuestionRun
-from shared_core.runtime.flow import Flow, Retrieve, intercept
+from shared_core.runtime.flow import Flow, Request, Retrieve, intercept
 from shared_core.types import Answer
 
 _READ = 1_000  # characters of a question
@@ -77,12 +77,12 @@ def answer_in_context(
 def _among(query: str, question: str, answer: Callable[[str], Flow[Answer]]) -> Flow[Answer]:
     """Answer a question among the passages of another query."""
 
-    def instead(request: object) -> object:
+    def instead(request: Request) -> Request:
         if isinstance(request, Retrieve) and request.query == question:
             return dataclasses.replace(request, query=query)
         return request
 
-    return intercept(answer(question), before=instead)  # type: ignore[arg-type]
+    return intercept(answer(question), before=instead)
 
 
 def first_quote(answer: Answer) -> frozenset[tuple[str, int, int]]:

@@ -135,6 +135,7 @@ def raised(*pieces: tuple[str, float, float]) -> bytes:
         ([("in each of the 2", 10, 0), ("n", 7, 4.5), (" states of the system", 10, 0)], "2^n states"),
         ([("the queue needs O(n", 10, 0), ("2", 7, 4), (") steps", 10, 0)], "O(n²) steps"),
         ([("built in the 21", 10, 0), ("st", 7, 4), (" century", 10, 0)], "21st century"),
+        ([("a rope of 10", 10, 0), ("mm", 7, 0.5), (" is kept dry", 10, 0)], "10mm"),
         ([("two molecules of H", 10, 0), ("2", 7, -2), ("O are seen", 10, 0)], "H2O"),
     ],
 )

@@ -18,6 +18,7 @@ from shared_core.documents.loaders.pdf_lines import LONE_LETTER, ORDINAL, Line, 
 
 _SAME_ROW = 0.35  # of the font size: base lines closer than this are one
 _SMALL, _SHIFTED, _NEAR = 0.8, 0.6, 0.7  # of the font size: of raised digits beside a word
+_RAISED_BY = 0.1  # of the font size, at least: small letters on the base line are no exponents
 _DIGITS = re.compile(r"[+\-−–]?\d+(?:[,;]\d+)*")
 _SCRIPT = re.compile(rf"{_DIGITS.pattern}|[^\W\d_]{{1,3}}|\S{{1,4}}(?<![.,;:])")  # raised or lowered beside a word
 _KERNED = 0.6  # font sizes that letters may overlap, as in the logo of TeX
@@ -72,9 +73,10 @@ def _same_row(a: Line, b: Line) -> bool:
 
 def _raised(a: Line, b: Line) -> Line:
     """Return ``b`` in Unicode's raised or lowered digits if it is set so behind a digit: 10⁶ is not 106, 2^n not 2n."""
-    if b.size > _SMALL * a.size or not (a.text[-1:].isdigit() or (b.y > a.y and LONE_LETTER.search(a.text))):
+    up = b.y - a.y > _RAISED_BY * a.size
+    if b.size > _SMALL * a.size or not (a.text[-1:].isdigit() or (up and LONE_LETTER.search(a.text))):
         return b
-    if b.text.isalpha() and b.y > a.y and not ORDINAL.match(b.text):
+    if up and b.text.isalpha() and not ORDINAL.match(b.text):
         return replace(b, text=f"^{b.text}")
     if not _DIGITS.fullmatch(b.text):
         return b
