@@ -105,6 +105,14 @@ def test_names_below_the_title_and_formulas_are_no_headings() -> None:
     assert headings(read(pdf([page]), "a.pdf")) == [(1, "Ranking pages"), (2, "Abstract"), (2, "1 Model")]
 
 
+def test_headings_of_a_leaflet_stay() -> None:
+    page = [(60.0, 740.0, 18.0, "Lido of Vessen")]
+    for i, (label, told) in enumerate((("Opening hours", "Daily from 9 to 17"), ("Prices", "Adults 5, children 2"))):
+        page += [(60.0, 700.0 - 60 * i, 13.0, label), (60.0, 680.0 - 60 * i, 10.0, told)]
+    page += below(["We look forward to seeing you at our pool in summer."], top=540)
+    assert headings(read(pdf([page]), "a.pdf")) == [(1, "Lido of Vessen"), (2, "Opening hours"), (2, "Prices")]
+
+
 def test_a_heading_below_the_title_of_a_rule_book_stays() -> None:
     page = [(60.0, 740.0, 18.0, "Travel policy"), (60.0, 710.0, 13.0, "Booking"), *below(BODY, top=690)]
     assert headings(read(pdf([page]), "a.pdf")) == [(1, "Travel policy"), (2, "Booking")]
@@ -162,7 +170,7 @@ def test_headings_that_only_numbers_show_are_found() -> None:
 
 
 def test_numbered_steps_are_no_headings() -> None:
-    steps = ["Open the valve", "Press the green button", "Wait for the lamp", "Close the valve", "Read the gauge"]
+    steps = ["Open the valve", "Press the green button", "Wait for the lamp", "Close the valve", "Read the dial"]
     page = [(60.0, 760.0, 16.0, "Starting the pump"), *below(BODY, top=735)]
     page += [(60.0, 680.0 - 24 * i, 10.0, f"1.{i} {step}") for i, step in enumerate(steps, 1)]
     assert headings(read(pdf([page]), "a.pdf")) == [(1, "Starting the pump")]

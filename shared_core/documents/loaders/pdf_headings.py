@@ -40,6 +40,7 @@ _SECTION_NAME = re.compile(
 )
 _DECIMAL = re.compile(r"(\d{1,2}(?:\.\d{1,2}){0,3})\.?[ ]+(?=[^\W\d_a-z])")
 _FEWEST_NUMBERED, _HEADED, _CHAPTERS = 3, 0.7, 3
+_PAPER, _FIRST_PAGES = re.compile(r"[\W\dIV]{0,6}(?:abstract|introduction)\b", re.IGNORECASE), 3
 _SENTENCE_STOPS = tuple(".,;:")
 _WORDS = re.compile(r"[^\W\d_]{3}|[\u3040-\uffdc]|(?<![^\W_])[A-Z]{2}(?![^\W_])")
 _OPERATOR = re.compile(r"\A[=+∑∏∫√≤≥×·/\\|]|[=+∑∏∫√≤≥×·/\\|]\Z| = ")
@@ -216,8 +217,11 @@ def _follows(last: tuple[int, ...], number: tuple[int, ...]) -> bool:
 
 
 def _authors(text: str, paragraphs: Sequence[Paragraph], looks: Sequence[Paragraph]) -> list[Paragraph]:
-    """Return what looks like headings below the title and above the first sentence: names, places, dates."""
+    """Return what looks like headings below a paper's title and above its first sentence: names, places, dates."""
     number = paragraphs[0].page
+    begin = [p for p in paragraphs if p.page <= number + _FIRST_PAGES]
+    if not any(_PAPER.match(text, p.start, p.end) for p in begin):  # leaflets have little but headings
+        return []
     page = [p for p in paragraphs if p.page == number]
     title = max((p for p in looks if p.page == number), key=lambda p: p.rank, default=None)
     if title is None:
