@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -99,6 +100,8 @@ _KEY = re.compile(  # of YAML, JSON, INI or a mail's head
 )
 _SECTION = re.compile(r"\[{1,2}[^\W\d_][\w .:/\"-]*\]{1,2}\s*\Z")  # of settings
 _LONG, _SHORTEST = 400, 60
+_USUAL, _NARROW, _COLUMN_LINES, _FULL = 60, 30, 8, 0.75  # characters of a line; of a column's; its lines; of them
+_LONGEST_VALUE = 80  # characters of a cell with its name; a longer one is prose
 _LONGEST_ROW, _LEAST_CELLS = 900, 3  # characters, as long as a passage may be; named cells behind the first
 _SEMICOLON = re.compile(r";(?=\s)|；")
 _UNDERLINE = re.compile(r"(?:={3,}|-{3,}|~{3,})\s*\Z")
@@ -130,7 +133,25 @@ def split_sentences(text: str) -> list[tuple[int, int]]:
 
 
 def _whole_sentences(text: str) -> list[tuple[int, int]]:
-    return _trimmed(text, sorted({*_line_cuts(text), *_terminator_cuts(text)}), 0, len(text))
+    ends = _without_cell_ends(text, list(_terminator_cuts(text)))
+    return _trimmed(text, sorted({*_line_cuts(text), *ends}), 0, len(text))
+
+
+def _without_cell_ends(text: str, cuts: Sequence[int]) -> list[int]:
+    """Leave out the ends within the names and short values of a row: "Sl. No.: 27; District: St. Ives; Rice: 7.31"."""
+    kept: list[int] = []
+    end = -1
+    edges: list[int] = []  # where the cells of a row begin, and the last one ends
+    for cut in cuts:
+        if cut > end:
+            begin, end = text.rfind("\n", 0, cut) + 1, text.find("\n", cut)
+            end = len(text) if end < 0 else end
+            cells = [m.start() for m in _FURTHER_FIELD.finditer(text, begin, end)]
+            edges = [begin, *cells, end] if len(cells) >= _LEAST_CELLS - 1 else []
+        at = bisect_left(edges, cut)
+        if not 0 < at < len(edges) or edges[at] - edges[at - 1] > _LONGEST_VALUE or cut == end:
+            kept.append(cut)
+    return kept
 
 
 def _is_row(text: str, start: int, end: int) -> bool:
@@ -279,17 +300,19 @@ def _line_cuts(text: str) -> Iterator[int]:
     if "##" in text:
         yield from (m.start() for m in _INLINE_HEADING.finditer(text))
     block: list[tuple[int, int]] = []  # (start, end) of the lines since the last blank one
+    lengths = [len(line) for line in _BREAK.split(text) if line]
+    column = _column_width(lengths) if lengths else 0
     start = 0
     for match in _BREAK.finditer(text):
         block.append((start, match.start()))
         start = match.end()
         space = match.group()
         if _HARD_BREAK.search(space) or sum(1 for _ in _LINE_END.finditer(space)) > 1:
-            yield from _block_cuts(text, block)
+            yield from _block_cuts(text, block, column)
             yield match.start()
             block = []
     block.append((start, len(text)))
-    yield from _block_cuts(text, block)
+    yield from _block_cuts(text, block, column)
 
 
 def _indent(text: str, start: int) -> int:
@@ -313,11 +336,18 @@ def _rows(text: str, lines: list[tuple[int, int]]) -> set[int]:
     return {start for start, names in named.items() if any(counts[name] > 1 for name in names)}
 
 
-def _block_cuts(text: str, lines: list[tuple[int, int]]) -> Iterator[int]:
+def _column_width(lengths: Sequence[int]) -> int:
+    """Characters of the lines of a narrow column, which most lines of a text fill; 0 if they do not."""
+    longest = sorted(lengths)[len(lengths) * 9 // 10]  # but for a few wide ones, as of tables
+    full = 2 * sum(length >= _FULL * longest for length in lengths) >= len(lengths) >= _COLUMN_LINES
+    return longest if full and _NARROW <= longest < _USUAL else 0
+
+
+def _block_cuts(text: str, lines: list[tuple[int, int]], column: int) -> Iterator[int]:
     """Cuts between the lines of one block: at list items, around headings, and where a line was ended on purpose."""
     if len(lines) < 2:
         return
-    width = max(60, *(end - start for start, end in lines))
+    width = max(column or _USUAL, *(end - start for start, end in lines))
     begins, names = _entries(text, [line for line in lines if line[0] < line[1]])
     listed = not begins and not names and _is_list(text, lines, width)
     rows = _rows(text, lines)

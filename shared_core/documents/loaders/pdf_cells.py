@@ -11,14 +11,20 @@ from typing import NamedTuple
 
 from shared_core.documents.loaders.named_rows import is_value
 from shared_core.documents.loaders.pdf_layout import join_row
-from shared_core.documents.loaders.pdf_lines import Line
+from shared_core.documents.loaders.pdf_lines import CELL_GAP, Line
 
 _ONE_LINE = 0.7  # font sizes between base lines that belong to one row
 _NEXT_LINE = 1.45  # font sizes between lines of a cell
 CLOSE = 0.85  # of the usual distance between rows: lines of one row
 _MUCH_CLOSER = 0.67  # the same where rules part the rows
 _MEASURE = re.compile(r"[-+–−<>≤≥~±]?[$€£¥]?\s?\d[\d.,]*\s?(?!(?:st|nd|rd|th)\b)[^\W\d]{1,4}\.?")
-_LEADER = re.compile(r"(?:\s*[.…_]){3,}\Z")  # from a label to its value
+_CELL_LETTERS = 600  # a longer cell belongs to the page's layout
+_FILLED = 0.4  # of its cells are filled in a table, at least
+_TITLE_LETTERS = 50
+LEAST_ROWS = 3  # of several cells, in a table without rules
+BESIDE = 0.15  # of the rows have a cell in which pieces stand apart from one another
+MOST_COLUMNS = 40
+_LEADER = re.compile(r"(?<=[^\s.…_])(?:\s*[.…_]){3,}\Z")  # from a label to its value
 
 
 class Part(NamedTuple):
@@ -150,3 +156,52 @@ def joined_text(parts: Sequence[Part]) -> str:
         if line.broken:
             text += "\xad"
     return text.rstrip("\xad")
+
+
+def without_notes(rows: Sequence[list[Cell]], columns: int) -> list[list[Cell]]:
+    """Return the rows without titles above and notes below them, which stay on the page as they are."""
+    inner = [
+        i
+        for i, row in enumerate(rows)
+        if len(row) > 1 and not any(2 * c.columns >= max(columns, 4) and len(c.text) > _TITLE_LETTERS for c in row)
+    ]
+    return list(rows[inner[0] : inner[-1] + 1]) if inner else []
+
+
+def is_table(rows: Sequence[Sequence[Cell]], columns: int) -> bool:
+    """Return whether rows of cells are filled enough, and cells short enough, for a table rather than a layout."""
+    filled = sum(cell.columns for row in rows for cell in row)
+    return bool(rows) and (
+        columns > 1
+        and len(rows) > 1
+        and filled >= _FILLED * columns * len(rows)
+        and max(len(cell.text) for row in rows for cell in row) <= _CELL_LETTERS
+        and sum(len(row) > 1 for row in rows) > 1
+    )
+
+
+@dataclass(slots=True)
+class Piece:
+    """Lines that stand together in a row, from ``x0`` to ``x1``."""
+
+    parts: list[Part]
+    x0: float
+    x1: float
+
+    @property
+    def size(self) -> float:
+        """Its font size in points."""
+        return self.parts[0].line.size
+
+
+def pieces_of(row: Sequence[Part]) -> list[Piece]:
+    """Join the lines of a row that stand together, from left to right."""
+    pieces: list[Piece] = []
+    for part in row:
+        line = part.line
+        if pieces and line.x0 - pieces[-1].x1 < CELL_GAP * line.size:
+            pieces[-1].parts.append(part)
+            pieces[-1].x1 = max(pieces[-1].x1, line.x1)
+        else:
+            pieces.append(Piece([part], line.x0, line.x1))
+    return pieces

@@ -32,6 +32,7 @@ _EDGE_ROWS = 4
 _HEAD_SHARE = 1 / 3  # of the pages have a head of several lines; chapters begin with lines that are alike, too
 _EDGE_DRIFT = 4.0  # points: a running head stands at the same height on each page
 _APART = 1.5  # of the usual line distance: lines further away do not belong to the text
+_SPACED_OUT, _FULL_LINE = 2.6, 25.0  # font sizes between lines with room between them; of a line of prose
 _NEW_PARAGRAPH = 1.3
 _NEXT_ROW = 2.5
 _OTHER_SIZE = 0.08
@@ -255,7 +256,7 @@ def begins_paragraph(before: Sequence[Line], line: Line, after: Sequence[Line], 
         return True
     if down <= 0 or line.x0 > last.x1 or line.x1 < last.x0:  # at the top of the next column or page
         return not _continues(last, line)
-    if down > _NEW_PARAGRAPH * pitch * line.size:
+    if down > _NEW_PARAGRAPH * pitch * line.size and not _is_spaced_out(before, line, after):
         return True
     if last.fixed and line.fixed:
         return False
@@ -268,6 +269,19 @@ def begins_paragraph(before: Sequence[Line], line: Line, after: Sequence[Line], 
         _is_term(last, line, after)
         or ((stands_in or stands_out) and _is_over(before, line, after))
         or _is_short(before, line, after)
+    )
+
+
+def _is_spaced_out(before: Sequence[Line], line: Line, after: Sequence[Line]) -> bool:
+    """Return whether ``line`` goes on below a full line of prose, as far below as others are above or below them."""
+    last = before[-1]
+    others = [line.y - one.y for one in after[:1]] + [one.y - last.y for one in before[-2:-1]]
+    return (
+        last.y - line.y <= _SPACED_OUT * line.size
+        and any(abs(last.y - line.y - other) <= 0.1 * line.size for other in others)
+        and abs(last.x0 - line.x0) < 0.5 * line.size
+        and last.x1 - last.x0 >= _FULL_LINE * line.size
+        and _room(before, line, after) < 2 * line.size
     )
 
 

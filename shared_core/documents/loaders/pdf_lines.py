@@ -31,6 +31,9 @@ _FIXED = re.compile(r"mono|courier|typewriter|consol|cmtt|[se]ftt", re.IGNORECAS
 _WIDE_GAP = 0.9  # in font sizes: wider than the space between words, even of justified text
 CELL_GAP = 0.45  # in font sizes: cells of a narrow table may be so close, and so may words of a justified line
 _OTHER_LINE = 0.8  # in font sizes between base lines; raised digits are nearer
+_FAR_BACK = -12.0  # font sizes from the end of a line to what begins further left and is none of it
+_VALUE_GAP = 0.35  # in font sizes: between numbers, the same
+_NUMBERS = re.compile(r"\d[%)]? (?:%|[-+\u2212(]?\d)")
 _SPACE = 0.18  # in font sizes: a gap this wide is a space, whether the file has one or not
 _NO_SPACE = 0.04  # in font sizes: a space in the file that cannot be seen on the page
 _SPACED_OUT = 0.4  # of the gaps in a word: more wide ones are letter-spacing
@@ -135,7 +138,18 @@ class _Reader:
         yield from self._level(start, len(self._text), broken=False)
 
     def _level(self, start: int, end: int, *, broken: bool) -> Iterator[Line]:
-        """Yield the lines of the characters ``[start, end)``: PDFium may join a short one to the one below it."""
+        """Yield the lines of the characters ``[start, end)``, of which some may run up the page, and others not."""
+        text = self._text[start:end]
+        first, last = start + len(text) - len(text.lstrip()), start + len(text.rstrip()) - 1
+        if first < last and self._font(first)[1] != self._font(last)[1]:
+            for a, b in itertools.pairwise(i for i in range(first, last + 1) if not self._text[i].isspace()):
+                if self._font(a)[1] != self._font(b)[1]:
+                    yield from self._one_way(start, b, broken=False)
+                    start = b
+        yield from self._one_way(start, end, broken=broken)
+
+    def _one_way(self, start: int, end: int, *, broken: bool) -> Iterator[Line]:
+        """Yield the lines of characters that run one way: PDFium may join a short line to the one below it."""
         text = self._text[start:end]
         first, last = start + len(text) - len(text.lstrip()), start + len(text.rstrip()) - 1
         if first < last:
@@ -162,7 +176,7 @@ class _Reader:
         size, turned = self._font(words[0][0])
         words, gaps = self._spaced(words, size, turned)
         first = 0
-        cuts = set(_wide_gaps(gaps, size))
+        cuts = {*_wide_gaps(gaps, size), *(i for i, gap in enumerate(gaps) if gap < _FAR_BACK * size)}
         if self._columns[turned]:
             cuts |= self._between_columns(words, turned)
         for i in sorted(cuts):
@@ -200,7 +214,7 @@ class _Reader:
         result: list[tuple[int, int]] = []
         between: list[float] = []
         for n, ((a, b), letters) in enumerate(zip(words, boxes, strict=True)):
-            joins = spaced and n > 0 and gaps[n - 1] < _NO_SPACE * size and self._text[a - 1] == " "
+            joins = spaced and n > 0 and _FAR_BACK * size < gaps[n - 1] < _NO_SPACE * size and self._text[a - 1] == " "
             inner = [right[0] - left[1] for left, right in itertools.pairwise(letters)]
             cuts = [i + 1 for i, gap in enumerate(inner) if gap > _SPACE * size]
             if len(cuts) > _SPACED_OUT * len(inner):  # letter-spacing
@@ -225,7 +239,12 @@ class _Reader:
         x1 = max(self._ends(last, turned)[1], x0)
         broken = broken or self._text[last] == "\xad"
         bold, fixed = self._face(start)
-        wide = [i for i, gap in enumerate(gaps) if gap > CELL_GAP * size]
+        shown = [self._text[a:b] for a, b in words]
+        wide = [
+            i
+            for i, gap in enumerate(gaps)
+            if gap > CELL_GAP * size or (gap > _VALUE_GAP * size and _NUMBERS.search(f"{shown[i]} {shown[i + 1]}"))
+        ]
         between = tuple(
             (i + 1, self._ends(words[i][1] - 1, turned)[1], self._ends(words[i + 1][0], turned)[0]) for i in wide
         )

@@ -12,18 +12,21 @@ import statistics
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from shared_core.documents.loaders.named_rows import is_year
 from shared_core.documents.loaders.pdf_cells import CLOSE, Cell, Table, distance, has_values, is_amount, visual_rows
+from shared_core.documents.loaders.pdf_columns import NEXT_ROW
 from shared_core.documents.loaders.pdf_lines import Line
 from shared_core.documents.loaders.pdf_rules import Rules
-from shared_core.documents.loaders.pdf_tables import NEXT_ROW, find_tables
+from shared_core.documents.loaders.pdf_tables import find_tables
 
 _NAME_LETTERS = 90
 _CENTRED = 0.12  # of the width of the columns that a name stands in the middle of
 _MOST_HEADS = 5  # lines of names
 _LINES_ABOVE = 5  # of a page, above a table that goes on from the page before: its running head
 _SAME_COLUMNS = 8.0  # points that a table on the next page may be shifted
+_COLUMN_NUMBER = re.compile(r"\(?(\d{1,2})\)?(?:\s*=.*)?")
 _PLAIN = 0.8  # of the rows, and of their cells
 
 
@@ -58,10 +61,15 @@ def with_tables(pages: Sequence[Sequence[Line]], rules: Sequence[Rules]) -> list
     for lines, drawn in zip(pages, rules, strict=True):
         rows: dict[int, list[Line]] = {}
         taken: set[int] = set()
+        last = 0.0  # where the table before ends
         for table in join_heads(find_tables(lines, drawn)):
             above = sum(line.y > table.top for i, line in enumerate(lines) if i not in taken)
+            goes_on = (
+                last - table.top <= NEXT_ROW * table.rows[0][0].parts[0].line.size if taken else above <= _LINES_ABOVE
+            )
             number += 1
-            written, names = _written(table, number, names if not taken and above <= _LINES_ABOVE else None)
+            written, names = _written(table, number, names if goes_on else None)
+            last = min(part.line.y for cell in table.rows[-1] for part in cell.parts)
             if written:
                 own = table.lines
                 rows[min(own)] = written
@@ -77,7 +85,7 @@ def join_heads(tables: Sequence[Table]) -> list[Table]:
     found: list[Table] = []
     for table in tables:
         last = found[-1] if found else None
-        places = _places_below(last, table) if last is not None and not _heads(table)[1] else []
+        places = _places_below(last, table) if last is not None and not _heads(table).rows else []
         near = last and distance(last.rows[-1], table.rows[0]) <= NEXT_ROW * table.rows[0][0].parts[0].line.size
         if last is None or not places or not near or any(map(has_values, last.rows)):
             found.append(table)
@@ -105,10 +113,10 @@ def _written(table: Table, number: int, above: _Names | None) -> tuple[list[Line
         number: of the table in its document.
         above: the names of a table that ends the page before.
     """
-    names, heads = _heads(table)
+    names, heads, captions = _heads(table)
     known = _Names(names, table.bounds) if names else None
     if known is None and above is not None and above.fit(table):
-        known, heads = above, 0
+        known, heads, captions = above, 0, 0
     if known is None and not _is_plain(table):
         return [], None
     found: list[Line] = []
@@ -117,7 +125,9 @@ def _written(table: Table, number: int, above: _Names | None) -> tuple[list[Line
     unused = known is not None and any(name and column not in used for column, name in enumerate(known.names))
     begin = 0 if unused or any(len(row) > 1 and any(cell.columns > 1 for cell in row) for row in body) else heads
     spanning: dict[int, Cell] = {}
-    for at, row in enumerate(table.rows[begin:], begin):
+    for at, row in enumerate(table.rows):
+        if captions <= at < begin:
+            continue
         first = [part.line for cell in row for part in cell.parts]
         own = {cell.column for cell in row}
         spanning = {column: cell for column, cell in spanning.items() if column not in own and cell.spans(row)}
@@ -153,18 +163,32 @@ def _row_text(row: Sequence[Cell], names: Sequence[str]) -> str:
     return "; ".join(f"{names[cell.column]}: {cell.text}" if names[cell.column] else cell.text for cell in row)
 
 
-def _heads(table: Table) -> tuple[list[str], int]:
-    """Return the names of a table's columns, and how many rows give them; no names if they are not plain.
+class _Heads(NamedTuple):
+    """The names of a table's columns, none if they are not plain, the number of rows above the values, and how many of
+    these are a caption rather than names."""
+
+    names: list[str]
+    rows: int = 0
+    captions: int = 0
+
+
+def _heads(table: Table) -> _Heads:
+    """Return the names of a table's columns.
 
     Names stand above values, or are bold above what is not. Each column with values has one, and most of them differ.
     """
     rows, columns = table.rows, len(table.bounds)
-    heads = _head_rows(rows)
+    numbered = next((i for i, row in enumerate(rows[: _MOST_HEADS + 1]) if i and _are_numbers(row)), 0)
+    heads = numbered or _head_rows(rows)
     if not 0 < heads < len(rows):
-        return [], 0
+        return _Heads([])
     full = max(range(heads), key=lambda i: (len(rows[i]), i))
     repeated = len({cell.text for cell in rows[full]}) < len(rows[full])
     texts: list[list[str]] = [[] for _ in range(columns)]
+    captions = 0
+    bounds = _widened(table.bounds, rows[full])
+    lowest = Counter(cell.text for cell in rows[full])
+    alone = set(range(columns)) - {cell.column for cell in rows[full] if lowest[cell.text] > 1}
     for i, row in enumerate(rows[:heads]):
         wide = any(cell.columns > 1 for cell in row)
         if i == full:
@@ -172,33 +196,48 @@ def _heads(table: Table) -> tuple[list[str], int]:
         elif table.ruled and (wide or (not repeated and all(_is_inside(cell, table.bounds) for cell in row))):
             spans = _drawn_spans(row)
         else:
-            spans = _spans(row, table.bounds, repeated=repeated)
-        if spans is None:
-            return [], 0
+            spans = _spans(row, bounds, alone=alone, repeated=repeated, above=i < full)
+        if spans is None and (i >= full or row[0].column):
+            return _Heads([])
+        if spans is None:  # it begins above the labels
+            captions, texts = i + 1, [[] for _ in range(columns)]
+            continue
         for cell, span in zip(row, spans, strict=True):
             for column in span:
                 texts[column].append(cell.text)
     names = [" ".join(dict.fromkeys(text)).rstrip(" :") for text in texts]
     used = {cell.column for row in rows[heads:] for cell in row if cell.column}
+    for column in used:
+        if not names[column] and column + 1 < columns and column + 1 not in used:  # in the middle of a wide column
+            names[column], names[column + 1] = names[column + 1], ""
     given = [name for name in names if name]
     alike = len(given) - len(set(given))
     several = any(len(visual_rows(cell.parts)) > 1 for cell in rows[full])  # one line may stand for more columns
-    fit = (
-        all(names[column] for column in used) and 2 * alike < len(given) > 1 and not (alike and several and heads == 1)
-    )
-    return (names, heads) if fit and max(map(len, given)) <= _NAME_LETTERS else ([], 0)
+    doubtful = alike and (captions or (several and heads == 1))
+    fit = all(names[column] for column in used) and 2 * alike < len(given) > 1 and not doubtful
+    fit = fit and max(map(len, given)) <= _NAME_LETTERS
+    return _Heads(names, heads + bool(numbered), captions) if fit else _Heads([])
+
+
+def _are_numbers(row: Sequence[Cell]) -> bool:
+    """Return whether a row numbers the columns: "(1)", "2 = 3 + 4", "(3)"."""
+    found = [_COLUMN_NUMBER.fullmatch(cell.text) for cell in row]
+    return len(row) > 2 and [match and int(match[1]) for match in found] == [*range(1, len(row) + 1)]
 
 
 def _drawn_spans(row: Sequence[Cell]) -> list[range]:
     return [range(cell.column, cell.column + cell.columns) for cell in row]
 
 
-def _spans(row: Sequence[Cell], bounds: Sequence[tuple[float, float]], *, repeated: bool) -> list[range] | None:
+def _spans(
+    row: Sequence[Cell], bounds: Sequence[tuple[float, float]], *, alone: set[int], repeated: bool, above: bool
+) -> list[range] | None:
     """Return which columns each name of a row stands for that has fewer names than there are columns.
 
-    Names in the middle above several columns, of all columns but the first, are theirs; so are names at the left of
-    several if names below are ``repeated``. Otherwise each is the beginning of the name of the column with which it is
-    aligned. ``None`` if neither is so, since a wrong name is worse than none.
+    Names in the middle above several columns are theirs; columns that have a name of their own (``alone``) may stand
+    beside these. So are names at the left of several if names below are ``repeated``; but not lines that are not
+    ``above`` other names, nor those that are alike. Otherwise each is the beginning of the name of the column with
+    which it is aligned. ``None`` if neither is so, since a wrong name is worse than none.
     """
     first = [range(1)] if row[0].column == 0 else []
     edges = [_edges(cell) for cell in row[len(first) :]]
@@ -206,16 +245,32 @@ def _spans(row: Sequence[Cell], bounds: Sequence[tuple[float, float]], *, repeat
         return first
     size = row[0].parts[0].line.size
     aligned = [_aligned_column(edge, bounds, size) for edge in edges]
-    groups = _centred(edges, bounds, 1) or (_centred(edges, bounds, 0) if not first else None)
+    distinct = above and len({cell.text for cell in row}) == len(row)
+    groups = _centred(edges, bounds, 1) or (_centred(edges, bounds, 0) if not first else None) if distinct else None
+    if groups is None and repeated and distinct:  # columns with a name of their own may stand before and behind them
+        ends = [(a, b) for b in range(len(bounds), len(edges), -1) for a in range(1, b - len(edges))]
+        free = [(a, b) for a, b in ends if alone.issuperset([*range(1, a), *range(b, len(bounds))])]
+        ways = (_centred(edges, bounds[:b], a) for a, b in sorted(free, key=lambda end: end[0] - end[1]))
+        groups = next((way for way in ways if way and max(map(len, way)) > 1), None)
     if groups is not None and None not in aligned and not repeated:
         return None if any(len(group) > 1 for group in groups) else first + groups
     if groups is not None:
         return first + groups
     starts = [next((i for i, (x0, _) in enumerate(bounds) if abs(x0 - left) <= size), None) for left, _ in edges]
-    if repeated and None not in starts:
+    if repeated and distinct and None not in starts:
         known = [start for start in starts if start is not None]
         return first + [range(a, b) for a, b in itertools.pairwise([*known, len(bounds)])]
     return first + [range(i, i + 1) for i in aligned if i is not None] if None not in aligned else None
+
+
+def _widened(bounds: Sequence[tuple[float, float]], names: Sequence[Cell]) -> list[tuple[float, float]]:
+    """Return where columns begin and end with their names, which may be wider than the values below them."""
+    wider = list(bounds)
+    for cell in names:
+        if cell.columns == 1:
+            (x0, x1), (left, right) = wider[cell.column], _edges(cell)
+            wider[cell.column] = min(x0, left), max(x1, right)
+    return wider
 
 
 def _is_inside(cell: Cell, bounds: Sequence[tuple[float, float]]) -> bool:
@@ -233,18 +288,29 @@ def _centred(
     """Return the columns from ``begin`` on in the middle of which each name stands; ``None`` if some does not."""
     if not edges or len(edges) > len(bounds) - begin:
         return None
-    middles = [(x0 + x1) / 2 for x0, x1 in edges]
-    owners = [min(range(len(edges)), key=lambda i: abs(middles[i] - (x0 + x1) / 2)) for x0, x1 in bounds[begin:]]
-    groups: list[range] = []
-    for i, middle in enumerate(middles):
-        own = [begin + at for at, owner in enumerate(owners) if owner == i]
-        if not own:
+    groups = _divided([(x0 + x1) / 2 for x0, x1 in edges], bounds, begin)
+    for (x0, x1), group in zip(edges, groups, strict=True):
+        left, right = bounds[group[0]][0], bounds[group[-1]][1]
+        near = abs((left + right - x0 - x1) / 2) <= _CENTRED * (right - left)
+        over = len(group) == 1 and x0 < right and left < x1
+        if not near and not over:
             return None
-        left, right = bounds[own[0]][0], bounds[own[-1]][1]
-        if abs((left + right) / 2 - middle) > _CENTRED * (right - left):
-            return None
-        groups.append(range(own[0], own[-1] + 1))
     return groups
+
+
+def _divided(middles: Sequence[float], bounds: Sequence[tuple[float, float]], begin: int) -> list[range]:
+    """Divide the columns from ``begin`` on into ranges whose middles are nearest to those given, all in all."""
+    best: dict[int, tuple[float, list[range]]] = {begin: (0.0, [])}
+    for number, middle in enumerate(middles, 1):
+        last = len(bounds) - (len(middles) - number)
+        following: dict[int, tuple[float, list[range]]] = {}
+        for start, (away, groups) in best.items():
+            for end in range(start + 1, last + 1):
+                total = away + abs((bounds[start][0] + bounds[end - 1][1]) / 2 - middle)
+                if end not in following or total < following[end][0]:
+                    following[end] = total, [*groups, range(start, end)]
+        best = following
+    return best[len(bounds)][1]
 
 
 def _aligned_column(edge: tuple[float, float], bounds: Sequence[tuple[float, float]], size: float) -> int | None:
@@ -297,11 +363,12 @@ def _head_lines(rows: Sequence[Sequence[Cell]], named: int) -> int:
 
 
 def _shapes_of_names(rows: Sequence[Sequence[Cell]]) -> set[str]:
-    """Return the form of values in the first row that none below has, such as dates above amounts: these are names."""
+    """Return the forms of values in the first row that none below has, such as dates above amounts: these are names."""
     values = [cell.text for cell in rows[0] if cell.column and is_amount(cell.text)]
     shapes = set(map(_shape, values))
     below = {_shape(cell.text) for row in rows[1:] for cell in row if cell.column and is_amount(cell.text)}
-    names = len(set(values)) == len(values) > 1 and len(shapes) == 1 and any(map(str.isdigit, values[0]))
+    alike = len(shapes) == 1 or all(any(map(str.isalpha, shape)) for shape in shapes)  # "28 Day", "2 Year"
+    names = len(set(values)) == len(values) > 1 and alike and any(map(str.isdigit, values[0]))
     return shapes - below if names and below else set()
 
 

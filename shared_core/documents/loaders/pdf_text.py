@@ -18,6 +18,7 @@ from shared_core.documents.loaders.pdf_rules import Rules
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _LAST_LETTERS = re.compile(r"[^\W\d_]+\Z")
 _FIRST_LETTERS = re.compile(r"[^\W\d_]+")
+_LEADER = re.compile(r"(?:\s?\.){6,}|…{3,}")  # dots from a label to its value
 _FIRST_PIECE = re.compile(r"\S+")
 _HYPHENS = "-\u2010"
 # English compounds begin with these and a hyphen, so that one at the end of a line is likely to belong to them.
@@ -71,7 +72,7 @@ def _goes_on(last: str, first: str) -> bool:
 
 def clean_lines(lines: Iterable[Line]) -> list[Line]:
     """Return the lines with ligatures written as letters, without control characters and empty lines."""
-    cleaned = [(line, line.text.translate(_CLEAN).strip()) for line in lines]
+    cleaned = [(line, _LEADER.sub(" ...", line.text.translate(_CLEAN)).strip()) for line in lines]
     return [line if text == line.text else replace(line, text=text) for line, text in cleaned if text]
 
 
