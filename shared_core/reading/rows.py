@@ -22,6 +22,7 @@ _ROW = re.compile(r"[ \t]*\|[^\n]*\|[ \t]*$", re.MULTILINE)
 _NAME = re.compile(r"(?:^[ \t]*|; )([^:;|\n]{1,80}+): ", re.MULTILINE)
 _BRACKETS = re.compile(r"\([^()]*\)")
 _LETTERS = re.compile(r"[^\W\d_]{2}")
+_ORDINAL = re.compile(r"\(?\d{1,3}[.)]\s+(?=[^\W\d])")
 _COMPOUND = re.compile(r"[^\W_]+(?:[-_.][^\W_]+)+")
 _OF_TOTAL = re.compile(r"(?:\bof|%)[ ](?:the[ ])?total\b", re.IGNORECASE)
 _TOTALS = "total sum altogether overall combined average"
@@ -159,9 +160,9 @@ def _of_table(question: Words, rows: Mapping[int, _Row], entries: Sequence[Entry
 
 
 def _cells_of(entry: Entry) -> tuple[Range, list[tuple[Range, Range]]] | None:
-    """Return the first cell of a row, and the name and the value of each cell; ``None`` if it is none, or holds prose.
+    """Return what names a row, and the name and the value of each cell; ``None`` if it is none, or holds prose.
 
-    The first cell is one of the others if its column has a name.
+    Its first cell names it, which is one of the others if its column has a name; the second, if the first is a number.
     """
     text, start, end = entry.passage.text, entry.candidate.start, entry.candidate.end
     names = list(_NAME.finditer(text, start, end))
@@ -172,8 +173,13 @@ def _cells_of(entry: Entry) -> tuple[Range, list[tuple[Range, Range]]] | None:
     ends = [*(name.start() for name in names[1:]), end]
     if end - start > _LONGEST and max(b - a.end() for a, b in zip(names, ends)) > _LONGEST_CELL:
         return None
-    key = (start, names[0].start()) if names[0].start() > start else (names[0].end(), ends[0])
-    return key, [(name.span(1), (name.end(), b)) for name, b in zip(names, ends)]
+    cells = [(name.span(1), (name.end(), b)) for name, b in zip(names, ends)]
+    key = (start, names[0].start()) if names[0].start() > start else cells[0][1]
+    if not _LETTERS.search(text, *key):
+        after = next((value for _, value in cells if value != key), key)
+        key = after if _LETTERS.search(text, *after) else key
+    number = _ORDINAL.match(text, *key)
+    return (number.end() if number else key[0], key[1]), cells
 
 
 def _row_of(entry: Entry, question: Words, code: re.Pattern[str] | None) -> _Row | None:
@@ -224,7 +230,7 @@ def _is_cell_asked(asked: Asked, entry: Entry) -> bool:
     filled = [
         (is_in(name), value)
         for name, value in cells
-        if value != key and not _EMPTY.fullmatch(text[slice(*value)].strip())
+        if value[1] != key[1] and not _EMPTY.fullmatch(text[slice(*value)].strip())
     ]
     named = [(held & ~of_row, value) for held, value in filled]
     best = find_fullest({i: held for i, (held, _) in enumerate(named)})

@@ -1,0 +1,85 @@
+"""Questions for a reason: a sentence that only says that it is so does not answer them."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared_core.reading.reasons import asks_reason, gives_reason
+from shared_core.types import Passage
+from tests.reading.asking import chance, quotes
+
+FIELDS = Passage(
+    "fields",
+    "Each mooring has custom fields. Once the data type of a field is set, it cannot be changed. "
+    "Fields are listed in the order in which they were made.",
+    "Moorings",
+)
+REASONED = Passage(
+    "fields",
+    "Each mooring has custom fields. Once the data type of a field is set, it cannot be changed, because the values "
+    "that are stored already would not fit. Fields are listed in the order in which they were made.",
+    "Moorings",
+)
+
+
+@pytest.mark.parametrize("question", ["Why can't I change the data type of a field?", "How come the type is fixed?"])
+def test_what_only_repeats_the_question_is_much_less_sure_than_a_reason(question: str) -> None:
+    assert asks_reason(question)
+    assert chance(question, FIELDS) < 0.4
+    assert chance(question, REASONED) > chance(question, FIELDS) + 0.3
+
+
+def test_other_questions_are_as_sure_without_a_reason() -> None:
+    assert chance("Can the data type of a field be changed?", FIELDS) > 0.6
+
+
+def test_the_sentence_with_the_reason_comes_before_the_one_that_repeats_the_question() -> None:
+    text = (
+        "The ferry does not sail in fog. It carries cars and horses. In fog the keeper rings a bell every minute. "
+        "Sailing in fog was forbidden because of the wreck of 1902."
+    )
+    assert "1902" in quotes("Why does the ferry not sail in fog?", text)[0]
+
+
+def test_a_heading_that_asks_why_makes_its_text_the_reason() -> None:
+    section = {"section": "Questions > Why is the bridge closed on Sundays?", "source": "faq.md"}
+    faq = Passage("faq", "The keeper is in church. Bring your own lamp.", "Bridge", section)
+    plain = Passage("faq", "The keeper is in church. Bring your own lamp.", "Bridge", {**section, "section": "Sundays"})
+    question = "Why is the bridge closed on Sundays?"
+    assert chance(question, faq) > chance(question, plain)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It is closed because of the flood.",
+        "Keep both apart to avoid confusion.",
+        "As the frame had been weakened, it was cut in two.",
+        "They walked out in protest against the toll.",
+        "The log is kept for compliance reasons.",
+        "It uses /var/tmp, which makes jobs faster.",
+        "Trying to save coal, he sailed at night.",
+        "The key is optional, so it may be left out.",
+    ],
+)
+def test_words_that_give_a_reason(text: str) -> None:
+    assert gives_reason(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Defaults to 8000.",
+        "The module is not yet able to handle expiry.",
+        "The range has a maximum of 10,000.",
+        "Such files need to keep their name.",
+        "This method is not recommended.",
+    ],
+)
+def test_words_that_give_none(text: str) -> None:
+    assert not gives_reason(text)
+
+
+@pytest.mark.parametrize("question", ["Who asked for it?", "Is it reasonable to wait?", "What does it cost?"])
+def test_questions_for_something_else(question: str) -> None:
+    assert not asks_reason(question)
