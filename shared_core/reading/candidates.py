@@ -65,7 +65,7 @@ class Candidate:
             setting, for what says that someone did it where who is asked, and for what has no number where how many is
             asked; 0 for everything else.
         joined: it is a whole list, not a sentence (``lists``).
-        unreasoned: it gives no reason, and the question asks for one (``reasons``).
+        untold: it does not tell what the question's form asks for (``told``).
     """
 
     passage: int
@@ -87,7 +87,7 @@ class Candidate:
     conflicts: frozenset[str] = frozenset()
     defines: int = 0
     joined: bool = False
-    unreasoned: bool = False
+    untold: bool = False
 
 
 def log_sum(values: NDArray[np.float64]) -> float:

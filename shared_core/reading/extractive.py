@@ -47,9 +47,9 @@ from shared_core.reading.questions import (
     words,
 )
 from shared_core.reading.quotable import is_heading, is_record, quotable
-from shared_core.reading.reasons import NO_REASON, asks_reason, gives_reason
 from shared_core.reading.rewording import reword
 from shared_core.reading.rows import Entry, above, innermost
+from shared_core.reading.told import UNTOLD, tells_what_is_asked
 from shared_core.reading.values import Value, absent_values, gives_another, gives_date, of_another_year, values_of
 from shared_core.reading.weights import WEIGHTS, Weights, load_weights, version_of
 from shared_core.retrieval.graphs import each
@@ -202,7 +202,7 @@ class ExtractiveReader(Remade):
             return None, [None] * len(rows)
 
         def moved(p: float, terms: Mapping[str, float], c: Candidate) -> float:
-            added = DEFINES * c.defines + NO_REASON * c.unreasoned
+            added = DEFINES * c.defines + UNTOLD * c.untold
             return add_log_odds(p, weights.conflicts.total(terms, c.conflicts) + added)
 
         any_answer = moved(any_answer, weights.conflicts.answerable, max(candidates, key=lambda c: c.defines > 0))
@@ -306,7 +306,6 @@ class ExtractiveReader(Remade):
         others = find_others(question, passages)
         others |= {i for i, place in enumerate(places) if any(gives_another(v, place) for v in coded)}
         lost = self.loaded().conflicts.score
-        reason = asks_reason(question)
         out = []
         for c in candidates:
             passage = passages[c.passage]
@@ -317,9 +316,9 @@ class ExtractiveReader(Remade):
                 found |= {VALUE}
             if of_another_year(values, text, places[c.passage]):
                 found |= {ABSENT}
-            unreasoned = reason and not (gives_reason(text) or asks_reason(f"{places[c.passage]}\n{text}"))
-            lower = bool({VALUE, OPPOSITE} & found) or only_refers(text, question, innermost(passage)) or unreasoned
-            out.append(replace(c, conflicts=found | absent, unreasoned=unreasoned, score=c.score + lost * lower))
+            untold = not tells_what_is_asked(question, text, places[c.passage])
+            lower = bool({VALUE, OPPOSITE} & found) or only_refers(text, question, innermost(passage)) or untold
+            out.append(replace(c, conflicts=found | absent, untold=untold, score=c.score + lost * lower))
         return out
 
     def _beside(self, asked: Asked, number: int, prepared: Prepared, window: Window) -> Placed:

@@ -1,10 +1,10 @@
-"""Questions for a reason: a sentence that only says that it is so does not answer them."""
+"""Questions for a reason, a purpose, a difference: a sentence that only names the thing does not answer them."""
 
 from __future__ import annotations
 
 import pytest
 
-from shared_core.reading.reasons import asks_reason, gives_reason
+from shared_core.reading.told import asks_reason, gives_reason, tells_what_is_asked
 from shared_core.types import Passage
 from tests.reading.asking import chance, quotes
 
@@ -83,3 +83,47 @@ def test_words_that_give_none(text: str) -> None:
 @pytest.mark.parametrize("question", ["Who asked for it?", "Is it reasonable to wait?", "What does it cost?"])
 def test_questions_for_something_else(question: str) -> None:
     assert not asks_reason(question)
+
+
+@pytest.mark.parametrize(
+    ("question", "tells", "does_not"),
+    [
+        (
+            "What is the reel key used for?",
+            "The reel key keeps the line from running out.",
+            "Hooks can be bought at the harbour office.",
+        ),
+        ("What is the purpose of the reel key?", "It keeps the line from running out.", "Keys are kept by the porter."),
+        (
+            "What is the difference between brass lamps and tin lamps?",
+            "Brass lamps are lit at dusk, tin ones only in fog.",
+            "Lamps such as brass and tin lamps are kept in the shed.",
+        ),
+        (
+            "What's the difference between G codes and P codes?",
+            "A G code is of the guild and ends in a digit, a P code of the port.",
+            "You are not limited to G and P codes.",
+        ),
+        (
+            "What is the difference between a pilot and a mate?",
+            "Unlike the mate, a pilot leaves the ship outside the harbour.",
+            "The mate signs the log.",
+        ),
+    ],
+)
+def test_a_purpose_or_a_difference_is_told_of_what_is_asked_about(question: str, tells: str, does_not: str) -> None:
+    assert tells_what_is_asked(question, tells, "Lamps")
+    assert not tells_what_is_asked(question, does_not, "Lamps")
+
+
+def test_the_heading_may_name_what_a_sentence_tells_of() -> None:
+    question = "What is reel_key for?"
+    assert tells_what_is_asked(question, "Keeps the line from running out.", "Settings > reel_key")
+    assert not tells_what_is_asked(question, "Keeps the line from running out.", "Settings > hook_key")
+
+
+@pytest.mark.parametrize(
+    "question", ["What is the fee for a mooring?", "What is there for children?", "Who is it for?"]
+)
+def test_other_forms_are_not_judged(question: str) -> None:
+    assert tells_what_is_asked(question, "Nothing.", "")
