@@ -77,8 +77,8 @@ _BESIDE = 3
 def tells_what_is_asked(question: str, text: str, above: str) -> bool:
     """Return whether a sentence may answer a question of its form; True for forms that are not judged.
 
-    A reason needs words that give one. The sentence with a purpose names the thing, or refers to what its heading names.
-    The one with a difference has both names, not only side by side, or compares.
+    A reason needs words that give one. A sentence with a purpose names the thing, or refers to what its heading names.
+    One with a difference has both names, not only side by side, or compares.
 
     Args:
         question: in English.

@@ -88,6 +88,13 @@ def test_what_stands_above_the_labels_and_fits_no_column_is_a_caption() -> None:
     assert found[1].startswith("Lamp: Norrhaven; No.: 1; 1998 Miles: 14; ")
 
 
+def test_the_fields_of_a_form_above_a_table_name_none_of_its_columns() -> None:
+    form: list[At] = [(60.0, 715, 10, "Keeper: Ida Holm"), (220.0, 715, 10, "Mole: old")]
+    rows = [("Lamp", "Miles", "Litres"), ("Norrhaven", "14", "1,140"), ("Ostrand", "9", "620"), ("Pier", "11", "505")]
+    found = text_of([*form, *placed(rows)]).split("\n")
+    assert found[:2] == ["Keeper: Ida Holm\tMole: old", "Lamp: Norrhaven; Miles: 14; Litres: 1,140"]
+
+
 def test_lines_of_names_that_are_alike_are_those_of_their_columns() -> None:
     xs = (60.0, 160.0, 240.0, 320.0, 400.0)
     rows = [

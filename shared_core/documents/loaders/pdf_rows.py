@@ -26,6 +26,7 @@ _CENTRED = 0.12  # of the width of the columns that a name stands in the middle 
 _MOST_HEADS = 5  # lines of names
 _LINES_ABOVE = 5  # of a page, above a table that goes on from the page before: its running head
 _SAME_COLUMNS = 8.0  # points that a table on the next page may be shifted
+_FIELD = re.compile(r"\w ?[:：] ?[^\W\d]")  # "Sex: male"
 _COLUMN_NUMBER = re.compile(r"\(?(\d{1,2})\)?(?:\s*=.*)?")
 _PLAIN = 0.8  # of the rows, and of their cells
 
@@ -197,6 +198,8 @@ def _heads(table: Table) -> _Heads:
             spans = _drawn_spans(row)
         else:
             spans = _spans(row, bounds, alone=alone, repeated=repeated, above=i < full)
+        if i < full and any(_FIELD.search(cell.text) for cell in row):  # a form above the table
+            spans = None
         if spans is None and (i >= full or row[0].column):
             return _Heads([])
         if spans is None:  # it begins above the labels
