@@ -23,6 +23,7 @@ from shared_core.documents.loaders.pdf_tables import find_tables
 
 _NAME_LETTERS = 90
 _CENTRED = 0.12  # of the width of the columns that a name stands in the middle of
+_MOST_ALONE = 6  # columns with names of their own beside groups
 _MOST_HEADS = 5  # lines of names
 _LINES_ABOVE = 5  # of a page, above a table that goes on from the page before: its running head
 _SAME_COLUMNS = 8.0  # points that a table on the next page may be shifted
@@ -251,9 +252,10 @@ def _spans(
     distinct = above and len({cell.text for cell in row}) == len(row)
     groups = _centred(edges, bounds, 1) or (_centred(edges, bounds, 0) if not first else None) if distinct else None
     if groups is None and repeated and distinct:  # columns with a name of their own may stand before and behind them
-        ends = [(a, b) for b in range(len(bounds), len(edges), -1) for a in range(1, b - len(edges))]
-        free = [(a, b) for a, b in ends if alone.issuperset([*range(1, a), *range(b, len(bounds))])]
-        ways = (_centred(edges, bounds[:b], a) for a, b in sorted(free, key=lambda end: end[0] - end[1]))
+        outside = [(a, b) for a in range(_MOST_ALONE + 1) for b in range(_MOST_ALONE + 1 - a)]
+        free = [(1 + a, len(bounds) - b) for a, b in sorted(outside, key=sum)]
+        free = [(a, b) for a, b in free if alone.issuperset([*range(1, a), *range(b, len(bounds))])]
+        ways = (_centred(edges, bounds[:b], a) for a, b in free)
         groups = next((way for way in ways if way and max(map(len, way)) > 1), None)
     if groups is not None and None not in aligned and not repeated:
         return None if any(len(group) > 1 for group in groups) else first + groups
