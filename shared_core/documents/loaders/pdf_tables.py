@@ -132,18 +132,23 @@ def _runs_up(line: Line, turned: int) -> int:
 
 
 def _labels_before(rows: Sequence[Sequence[Cell]], free: Iterable[Part], left: float) -> list[Part | None]:
-    """Return the label of each row that stands before the rules; none if not most rows with values have one."""
+    """Return the label of each row that stands before the rules.
+
+    None if not most rows with values have one, or if they have labels of their own: then it is a text beside them.
+    """
     before = visual_rows([part for part in free if part.line.x1 <= left and len(part.line.text) <= _LABEL_LETTERS])
     alone = [row[0] for row in before if len(row) == 1 and any(map(str.isalpha, row[0].line.text))]
     labels: list[Part | None] = []
-    rows_with_values = 0
+    rows_with_values = bare = 0
     for row in rows:
         valued = has_values([replace(cell, column=1) for cell in row])
         rows_with_values += valued
+        bare += valued and is_amount(row[0].text)
         height = max(part.line.y for part in row[0].parts)
         near = (one for one in alone if abs(one.line.y - height) <= _ONE_LINE * one.line.size) if valued else ()
         labels.append(next((one for one in near if left - one.line.x1 < _LABEL_GAP * one.line.size), None))
-    return labels if sum(map(bool, labels)) >= max(LEAST_ROWS, _LABELLED * rows_with_values) else []
+    least = max(LEAST_ROWS, _LABELLED * rows_with_values)
+    return labels if min(bare, sum(map(bool, labels))) >= least else []
 
 
 def _with_label(row: Sequence[Cell], label: Part | None) -> list[Cell]:
