@@ -28,7 +28,7 @@ _COLUMN_NUMBER = re.compile(r"\(?(\d{1,2})\)?(?:\s*=.*)?")
 
 
 class Heads(NamedTuple):
-    """What stands above the values of a table.
+    """The names above the values of a table.
 
     Attributes:
         names: of its columns; none if they are not plain.
@@ -99,7 +99,7 @@ def _drawn_spans(row: Sequence[Cell]) -> list[range]:
 
 
 def _joined_names(names: Sequence[str]) -> str:
-    """Join the lines of a column's name, from the top; one that the next begins with is said once."""
+    """Join the lines of a column's name, from the top; one that the next begins with is left out."""
     kept = [name for name, below in itertools.zip_longest(names, names[1:], fillvalue="") if not _begins(below, name)]
     return " ".join(dict.fromkeys(kept)).rstrip(" :")
 
