@@ -49,7 +49,7 @@ from shared_core.reading.questions import (
 from shared_core.reading.quotable import is_heading, is_record, quotable
 from shared_core.reading.rewording import reword
 from shared_core.reading.rows import Entry, above, innermost
-from shared_core.reading.told import UNTOLD, tells_what_is_asked
+from shared_core.reading.told import LATER, UNTOLD, tells_what_is_asked
 from shared_core.reading.values import Value, absent_values, gives_another, gives_date, of_another_year, values_of
 from shared_core.reading.weights import WEIGHTS, Weights, load_weights, version_of
 from shared_core.retrieval.graphs import each
@@ -317,8 +317,9 @@ class ExtractiveReader(Remade):
             if of_another_year(values, text, places[c.passage]):
                 found |= {ABSENT}
             untold = not tells_what_is_asked(question, text, places[c.passage])
-            lower = bool({VALUE, OPPOSITE} & found) or only_refers(text, question, innermost(passage)) or untold
-            out.append(replace(c, conflicts=found | absent, untold=untold, score=c.score + lost * lower))
+            lower = bool({VALUE, OPPOSITE} & found) or only_refers(text, question, innermost(passage))
+            score = c.score + lost * lower + LATER * untold
+            out.append(replace(c, conflicts=found | absent, untold=untold, score=score))
         return out
 
     def _beside(self, asked: Asked, number: int, prepared: Prepared, window: Window) -> Placed:

@@ -18,7 +18,7 @@ from shared_core.documents.loaders.named_rows import is_year
 from shared_core.documents.loaders.pdf_cells import CLOSE, Cell, Table, distance, is_amount, visual_rows
 
 _NAME_LETTERS = 90
-_CENTRED = 0.12  # of the width of the columns that a name stands in the middle of
+_CENTRED = 0.12  # of the width of the columns that a name is in the middle of
 _PLAINLY = 0.5  # of another distance
 _NEAR = 0.3  # of the distance to the next column that a name above one may be out of its middle
 _MOST_ALONE = 6  # columns with names of their own beside groups
@@ -230,7 +230,7 @@ def _centred(
 def _are_centred(
     edges: Sequence[tuple[float, float]], bounds: Sequence[tuple[float, float]], groups: Sequence[range]
 ) -> bool:
-    """Return whether each name stands in the middle of its columns, or near enough to the only one."""
+    """Return whether each name is in the middle of its columns, or near enough to the only one."""
     middles = [(x0 + x1) / 2 for x0, x1 in bounds]
     for (x0, x1), group in zip(edges, groups, strict=True):
         if not group:
