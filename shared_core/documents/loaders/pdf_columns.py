@@ -40,6 +40,7 @@ _OVER = 0.2  # font sizes that a cell may stand over the next column
 _CROSSING = 0.4  # of the rows with a cell that spans columns, at most
 _VALUE_ROWS = 0.6
 _MIDDLE = 0.05  # of the width that a title may be out of the middle
+_TITLES = 2  # times that rows are parted by titles within titles
 _NUMBERED = re.compile(r"\(?(?:\d{1,3}|[A-Za-z]|[ivx]{1,4})[.)]")
 
 
@@ -58,7 +59,7 @@ def find_aligned(free: Sequence[Part], rules: Sequence[float]) -> Iterator[Table
         yield from _tables(stretch)
 
 
-def _tables(stretch: Sequence[_Row]) -> Iterator[Table]:
+def _tables(stretch: Sequence[_Row], depth: int = _TITLES) -> Iterator[Table]:
     """Yield the tables of rows that follow one another; several if they are parted by titles in the middle."""
     ways = [stretch, [[half for piece in row for half in _at_gaps(piece)] for row in stretch]]
     ways += [[_with_numbers(row) for row in rows] for rows in ways]
@@ -66,8 +67,8 @@ def _tables(stretch: Sequence[_Row]) -> Iterator[Table]:
         if tables := [table for rows in some if (table := _table(rows, by_values=by_values)) is not None]:
             yield max(tables, key=lambda table: len(table.bounds))
             return
-    for own in _between_titles(stretch):
-        yield from _tables(own)
+    for own in _between_titles(stretch) if depth else ():
+        yield from _tables(own, depth - 1)
 
 
 def _with_numbers(row: _Row) -> _Row:
