@@ -22,8 +22,8 @@ MARK = (
 )
 """Pattern of what models put behind a statement: marks of citations."""
 _ITEM = r"(?:[-*+•‣◦▪●○–—·]|\(?(?:\d{1,3}|[A-Za-z]|[ivx]{1,5})[.)])[ \t\u00a0]++"
-_LINE_START = re.compile(rf"(?:[ \t\u00a0]|>|#{{1,6}}[ \t]|{_ITEM}|\[[ xX]\][ \t]|\|)*+")
-_MARKS_BEFORE = re.compile(rf"(?:\s*{MARK})*+\s*+")
+_LINE_START = re.compile(rf"(?>(?:[ \t\u00a0]|>|#{{1,6}}[ \t]|{_ITEM}|\[[ xX]\][ \t]|\|)*)")
+_MARKS_BEFORE = re.compile(rf"(?>(?:\s*{MARK})*)\s*+")
 _MARKS_AFTER = re.compile(rf"\s*{MARK}")
 _LONGEST_MARK = 600
 _LISTED = re.compile(rf"[ \t\u00a0>]*+{_ITEM}")

@@ -32,7 +32,7 @@ _MARKS = (
     "\ufe20-\ufe2f\U0001f3fb-\U0001f3ff"
 )
 _WORD = re.compile(
-    rf"[{_UNSPACED_SCRIPTS}][{_MARKS}]*+|(?:[^\W{_UNSPACED_SCRIPTS}]|[{_MARKS}])++(?:['’][^\W{_UNSPACED_SCRIPTS}]++)*+"
+    rf"[{_UNSPACED_SCRIPTS}][{_MARKS}]*+|(?>(?:[^\W{_UNSPACED_SCRIPTS}]|[{_MARKS}])+)(?>(?:['’][^\W{_UNSPACED_SCRIPTS}]++)*)"
     rf"|\s++|[\s\S][{_MARKS}]*+"
 )
 

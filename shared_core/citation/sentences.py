@@ -207,8 +207,8 @@ def _terminator_pattern(unspaced: frozenset[str]) -> re.Pattern[str]:
     Only the rare terminators that the text holds are in the class: small classes are scanned several times faster.
     """
     return re.compile(
-        rf"([{_SPACED}{''.join(sorted(unspaced))}]++(?:[ \u00a0]\.)*+)"
-        rf"((?:[{re.escape(_CLOSERS)}]++|\[(?:\d{{1,4}}|[a-z]|note \d{{1,3}}|citation needed)\])*+)"
+        rf"([{_SPACED}{''.join(sorted(unspaced))}]++(?>(?:[ \u00a0]\.)*))"
+        rf"((?>(?:[{re.escape(_CLOSERS)}]++|\[(?:\d{{1,4}}|[a-z]|note \d{{1,3}}|citation needed)\])*))"
         r"(\s*+)"
     )
 

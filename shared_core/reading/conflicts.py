@@ -20,7 +20,7 @@ ABSENT, VALUE, OPPOSITE, NEGATION = CONFLICTS = ("absent", "value", "opposite", 
 """The question's value is in no passage; the sentence gives another one; the opposite; lacks the negation."""
 
 _LONG_WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
-_PREFIXED = re.compile(r"(?:(?!un(?:less|like)\Z)(?P<prefix>un-?|non-?))?+(?P<word>[^\W\d_]{4,})(?:-\w+)*")
+_PREFIXED = re.compile(r"(?>(?:(?!un(?:less|like)\Z)(?P<prefix>un-?|non-?))?)(?P<word>[^\W\d_]{4,})(?:-\w+)*")
 _WORD = re.compile(r"[^\W\d_]+(?:-time)?")  # "part-time" has an opposite, "part" has none
 _RANK = re.compile(r"\b(vice|deputy|assistant|associate|acting|interim|honorary)[- ]([a-z]{4,})", re.IGNORECASE)
 _NOW = re.compile(r"\b(?:current|present) ([a-z]{4,})", re.IGNORECASE)

@@ -22,7 +22,7 @@ _ALIKE = 0.6
 _FEW, _BEGINNING = 3, 5  # words of an item or label; letters of words of one family
 _STATES = re.compile(r"[.!;,:=\d](?:\s|\Z)|[=<>]")
 _ASKING = re.compile(
-    r"[\W_]*(?:(?:and|but|so|or|also|ok|okay|oh|hey|hi|sorry|please|well|then)\b[\s,]*)*+"
+    r"[\W_]*(?>(?:(?:and|but|so|or|also|ok|okay|oh|hey|hi|sorry|please|well|then)\b[\s,]*)*)"
     r"(?:who|whom|whose|what|which|when|where|why|how|is|are|am|was|were|do|does|can|could|shall|should|will|would"
     r"|has|have|may|might|must|anyone|anybody|any|did(?! you know\b))\b",
     re.IGNORECASE,

@@ -36,7 +36,7 @@ _LEADS_IN = re.compile(r"[^:]{1,300}:[ \t*_`\"”)]*|(?:(?:or|then|and) )?(?:use
 _FENCE = re.compile(r"(?:`{3,}|~{3,})[^\n`]*(?:\n\s*|\Z)")
 _UNDERLINE = re.compile(r"(?<=\S)[ \t]*\r?\n[ \t]*([=~^\"'`+*#-])\1{2,}$")
 _ELSEWHERE = re.compile(  # "os: ${{ matrix.os }}": the value of a setting is given in another place
-    r"(?:[^\n:]*:\s*\n\s*)*+[^\n:]+:\s*[\"']?(?:\$\{\{\s*(?:matrix|inputs|env|vars|needs|steps)\.|\{\{-?\s*\.Values\.)[^{}\n]*\}\}[\"']?"
+    r"(?>(?:[^\n:]*:\s*\n\s*)*)[^\n:]+:\s*[\"']?(?:\$\{\{\s*(?:matrix|inputs|env|vars|needs|steps)\.|\{\{-?\s*\.Values\.)[^{}\n]*\}\}[\"']?"
 )
 _RECORD = re.compile(r"(?:[^\n:]{1,80}+:(?:[ \t][^\n]*)?(?:\n|\Z)){3,}")
 _LONGEST_RECORD = 900

@@ -133,7 +133,7 @@ _CONTROL_SHARE = 0.02
 _LATIN = re.compile(
     r"mac_(?:roman|latin2|iceland|turkish)|cp(?:125[0247]|1006|437|775|85\d)$|hp_roman8|latin_1|iso8859_\d+"
 )
-_WESTERN = re.compile(r"(?i:[\x00-\x7fàáâãäåæçèéêëìíîïñòóôõöøùúûüœß\xa0“”„‘’‚–—…•€£§°©®™«»¿¡²½·])*+")
+_WESTERN = re.compile(r"(?>(?i:[\x00-\x7fàáâãäåæçèéêëìíîïñòóôõöøùúûüœß\xa0“”„‘’‚–—…•€£§°©®™«»¿¡²½·])*)")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SENTENCE_ENDS = tuple(".?!;:,。？！؟")
 _TITLE_CHARACTERS = 120

@@ -19,7 +19,7 @@ _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})")
 _ATX = re.compile(r" {0,3}(#{1,6})(?=[ \t\r\n]|$)")
 _SETEXT = re.compile(r" {0,3}(=+|-{2,})[ \t]*\r?$")
 # Header fields, as in mail and package metadata: a name and a value, which may go on in indented lines.
-_FIELDS = re.compile(r"(?:[A-Za-z][\w-]*+:[ \t][^\n]*+\n(?:[ \t]++[^\n]*+\n)*+){3,}+(?=\r?\n)")
+_FIELDS = re.compile(r"(?>(?:[A-Za-z][\w-]*+:[ \t][^\n]*+\n(?>(?:[ \t]++[^\n]*+\n)*)){3,})(?=\r?\n)")
 _FIELD_TITLE = re.compile(r"^(?:title|subject|name)[ \t]*:[ \t]*(.+)$", re.MULTILINE | re.IGNORECASE)
 # An id of Pandoc, Hugo or Docusaurus behind a heading: {#specs}, {/* #specs */}.
 _ID = re.compile(r"\{:?[ \t]*(?:#|\.[A-Za-z]|/\*)[^{}\n]*\}\Z")
@@ -28,8 +28,8 @@ _FENCED = r"^[ ]{0,3}(?P<fence>`{3,}(?=[^`\n]*$)|~{3,}).*?(?:^[ ]{0,3}(?P=fence)
 _TABLE_OR_CODE = re.compile(
     rf"""{_FENCED}
     | ^(?P<header>[^\n|]*+\|[^\n]*+)\n
-      (?=[^\n|]*+\|)[ \t]*+\|?(?P<rule>(?:[ \t]*+:?-++:?[ \t]*+\|)*+(?:[ \t]*+:?-++:?)?+)[ \t]*+\r?(?:\n|\Z)
-      (?P<rows>(?:[^\n|]*+\|[^\n]*+(?:\n|\Z))++)""",
+      (?=[^\n|]*+\|)[ \t]*+\|?(?P<rule>(?>(?:[ \t]*+:?-++:?[ \t]*+\|)*)(?>(?:[ \t]*+:?-++:?)?))[ \t]*+\r?(?:\n|\Z)
+      (?P<rows>(?>(?:[^\n|]*+\|[^\n]*+(?:\n|\Z))+))""",
     re.MULTILINE | re.DOTALL | re.VERBOSE,
 )
 _MARK = re.compile(  # code that is fenced, indented or within a line; else struck-out text, a comment or a tag
@@ -42,10 +42,11 @@ _MARK = re.compile(  # code that is fenced, indented or within a line; else stru
 _PANDOC_TITLE = re.compile(r"%[ \t]+(\S[^\n]*)\r?\n[ \t]*\r?(?:\n|\Z)")
 _RELEASE = re.compile(r"(?<![\d.])v?\d+\.\d+")
 _MDX = re.compile(  # code; else a comment, the end of a component, or a statement: no reader of the page sees them
-    rf"""(?P<code>{_FENCED} | `[^`\n]*`) | \{{/\*(?:(?!\{{/\*|\*/\}}).)*+\*/\}} | ^[ \t]*</(?:[A-Z][\w.]*+)?>[ \t]*+\r?$
+    rf"""(?P<code>{_FENCED} | `[^`\n]*`) | \{{/\*(?>(?:(?!\{{/\*|\*/\}}).)*)\*/\}}
+    | ^[ \t]*</(?:[A-Z][\w.]*+)?>[ \t]*+\r?$
     | (?:\A|(?<=\n\n)|(?<=\n\r\n)|(?<=---\n)|(?<=---\r\n))
       (?:import[ \t]+(?:[{{*'"]|\w+(?:,[^\n]*)?[ \t]+from\b)|export[ \t]+(?:default|const|let|var|function|async)\b)
-      [^\n]*+(?:\n[^\n]*\S[^\n]*+)*+""",
+      [^\n]*+(?>(?:\n[^\n]*\S[^\n]*+)*)""",
     re.MULTILINE | re.DOTALL | re.VERBOSE,
 )
 _MOSTLY_TAGS = 0.3

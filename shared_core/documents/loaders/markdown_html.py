@@ -21,7 +21,7 @@ _BLOCKS = frozenset(
 )
 _PLAIN = frozenset("br hr wbr".split())  # without attributes or end; "<source>" is a placeholder
 _ITEMS = LISTS | {"li"}
-_INDENTED = r"(?:\A|(?<=\n\n)|(?<=\n\r\n))(?:[ ]{4}|\t)[^\n]*+(?:\n(?:[ ]{4}|\t)[^\n]*+)*+"
+_INDENTED = r"(?:\A|(?<=\n\n)|(?<=\n\r\n))(?:[ ]{4}|\t)[^\n]*+(?>(?:\n(?:[ ]{4}|\t)[^\n]*+)*)"
 
 
 def _pieces(indented: str) -> re.Pattern[str]:
@@ -29,11 +29,11 @@ def _pieces(indented: str) -> re.Pattern[str]:
         rf"""(?P<kept>^[ \t]*(?P<fence>`{{3,}}(?=[^`\n]*$)|~{{3,}}).*?(?:^[ \t]*(?P=fence)[`~]*[ \t]*\r?$|\Z)
         | (?<!`)(?P<ticks>`+)(?!`)[^\n]{{0,1000}}?(?<!`)(?P=ticks)(?!`) | <!--.*?(?:-->|\Z))
         | (?P<indented>{indented})
-        | (?:^[ \t]++)?(?P<table><table\b[^<>]*>(?:(?!</?table\b).)*+</table\s*>)
-        | <%(?P<template>(?:(?!%>).)*+)%>
+        | (?:^[ \t]++)?(?P<table><table\b[^<>]*>(?>(?:(?!</?table\b).)*)</table\s*>)
+        | <%(?P<template>(?>(?:(?!%>).)*))%>
         | (?:^[ \t]++)?
-          <(?P<unseen>script|style|iframe|video|del|s|strike)\b[^<>]*>(?:(?!</?(?P=unseen)\b).)*+</(?P=unseen)\s*>
-        | [ \t]*<h(?P<level>[1-6])\b[^<>]*>(?P<heading>(?:(?!</?h[1-6]\b).)*+)</h(?P=level)\s*>
+          <(?P<unseen>script|style|iframe|video|del|s|strike)\b[^<>]*>(?>(?:(?!</?(?P=unseen)\b).)*)</(?P=unseen)\s*>
+        | [ \t]*<h(?P<level>[1-6])\b[^<>]*>(?P<heading>(?>(?:(?!</?h[1-6]\b).)*))</h(?P=level)\s*>
         | <su(?P<raised>[bp])>(?P<digits>[\d+−–-]{{1,6}})</su[bp]>
         | (?P<indent>^[ \t]++)?<(?P<end>/?)(?P<name>[A-Za-z][A-Za-z0-9]*+)(?P<rest>(?:[\s/][^<>]*+)?)>""",
         re.MULTILINE | re.DOTALL | re.VERBOSE | re.IGNORECASE,
@@ -44,8 +44,8 @@ _PIECE, _WITHIN_LIST = _pieces(_INDENTED), _pieces("(?!)")
 _ITEM = re.compile(r"[ \t]*(?:[-*+]|\w{1,4}[.)])[ \t]")
 _OF_PICTURE = re.compile(r"\[\s*\]\([^()\s]+\)")
 _ENDS = re.compile(r"</([A-Za-z][A-Za-z0-9]*)")
-_ROW = re.compile(r"<tr\b[^<>]*>((?:(?!</?tr\b).)*+)", re.DOTALL | re.IGNORECASE)
-_CELL = re.compile(r"<(t[hd])\b([^<>]*)>((?:(?!</?t[hdr]\b).)*+)", re.DOTALL | re.IGNORECASE)
+_ROW = re.compile(r"<tr\b[^<>]*>((?>(?:(?!</?tr\b).)*))", re.DOTALL | re.IGNORECASE)
+_CELL = re.compile(r"<(t[hd])\b([^<>]*)>((?>(?:(?!</?t[hdr]\b).)*))", re.DOTALL | re.IGNORECASE)
 _BOLD = re.compile(r"\s*(?:<(strong|b)>[^<>]*</\1>|\*\*[^*\n]+\*\*)\s*", re.IGNORECASE)
 _SPAN = re.compile(r"\b((?:col|row)span)\s*=\s*[\"']?(\d+)", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"\b(href|start|type)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+))", re.IGNORECASE)

@@ -24,7 +24,7 @@ from shared_core.documents.loaders.text import load_text
 
 _DIRECTIVE = re.compile(r"\.\.[ \t]+(?:\|[^|\n]+\|[ \t]+)?([\w:+.-]+?)[ \t]?::(?=\s|\Z)")
 _ROLE = re.compile(r":([A-Za-z][\w:+.-]*):`|`:([A-Za-z][\w:+.-]*):")
-_HEADER = re.compile(r"(?:[A-Z][\w-]*+:[ \t][^\n]*+\n(?:[ \t]++[^\n]*+\n)*+){3,}+\n")
+_HEADER = re.compile(r"(?>(?:[A-Z][\w-]*+:[ \t][^\n]*+\n(?>(?:[ \t]++[^\n]*+\n)*)){3,})\n")
 """Fields at the beginning, as those of a PEP."""
 _SETTINGS = {
     "_disable_config": True,  # a docutils.conf in the folder this runs in

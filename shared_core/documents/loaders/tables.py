@@ -51,7 +51,7 @@ _BEGINS_NUMBER = re.compile(r"[<>~≈±+−-]?[ ]?[.,]?\d")
 _LONGEST_UNIT = 12  # characters
 _SHORT = 80  # characters: if the median value of a column is shorter, its values are cells rather than texts
 _JSON_BREAK = re.compile(  # strings and lists of numbers stay whole
-    r'"(?:[^"\\]|\\.)*+"|\[[^\[\]{}"]*+\]|\{\s*+\}|(?P<at>(?P<open>[{\[,])[ \t]*|(?P<close>[}\]]))'
+    r'"(?>(?:[^"\\]|\\.)*)"|\[[^\[\]{}"]*+\]|\{\s*+\}|(?P<at>(?P<open>[{\[,])[ \t]*|(?P<close>[}\]]))'
 )
 _DEEPEST = 40  # spaces before a value
 _STORE_PREFIXES = ("chroma:", "selfreflect:")  # reserved by vector stores

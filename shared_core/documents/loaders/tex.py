@@ -20,7 +20,7 @@ _LITERAL = re.compile(  # within a line; the target of a link may hold a percent
 )
 _HIDDEN = re.compile(
     r"\\begin\{(?P<block>comment\w*)\}(?:.*?\\end\{(?P=block)\}|.*+)|^[ \t]*%[^\n]*(?:\n|\Z)"
-    r"|(?<!\\)(?P<kept>(?:\\\\)*+)%[^\n]*|\\(?:(?:re)?new|provide)command\*?\{?\\\w+\}?(?:\[[^]\n]{0,200}\])*"
+    r"|(?<!\\)(?P<kept>(?>(?:\\\\)*))%[^\n]*|\\(?:(?:re)?new|provide)command\*?\{?\\\w+\}?(?:\[[^]\n]{0,200}\])*"
     r"\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}"
     r"|\\(?:label|index\w*|[vh]space|(?:this)?pagestyle|pagenumbering|input|include|includegraphics|bibliography\w*"
     r"|addto(?:counter|length)|addcontentsline|set(?:counter|length)|mark(?:both|right)|usepackage)"
@@ -61,8 +61,8 @@ _ESCAPED = str.maketrans("%&$#_{}\\~`-", "\ue000\ue001\ue002\ue003\ue004\ue005\u
 _PLAIN = {value: key for key, value in _ESCAPED.items()}
 _SMALL = {"textsuperscript": RAISED, "textsubscript": LOWERED}
 _FORMULA = re.compile(
-    r"""(?P<dollars>\$\$?)(?:[^$\n]|\n(?![ \t]*\n)){1,1000}+(?P=dollars)
-    | (?<!\\)\\\((?:[^\\]|\\(?![()]))*+\\\) | (?<!\\)\\\[(?:[^\\]|\\(?![][]))*+\\\]
+    r"""(?P<dollars>\$\$?)(?>(?:[^$\n]|\n(?![ \t]*\n)){1,1000})(?P=dollars)
+    | (?<!\\)\\\((?>(?:[^\\]|\\(?![()]))*)\\\) | (?<!\\)\\\[(?>(?:[^\\]|\\(?![][]))*)\\\]
     | \\begin\{(?P<block>(?:equation|align|gather|multline|eqnarray|displaymath|math)\*?)\}
       (?:.*?\\end\{(?P=block)\}|.*+)""",
     re.DOTALL | re.VERBOSE,

@@ -132,7 +132,7 @@ _PAIR = re.compile(
 )
 # Possessive: a reply of many blanks is matched, or not, in time linear in its length.
 _ONE = r"\[?+\s*+S?+\s*+\d++\s*+\]?+"
-_NUMBERS = re.compile(rf"\s*+{_ONE}(?:\s*+(?:,|;|and|-|–)?+\s*+{_ONE})*+\s*+\.?+\s*+", re.IGNORECASE)
+_NUMBERS = re.compile(rf"\s*+{_ONE}(?>(?:\s*+(?>(?:,|;|and|-|–)?)\s*+{_ONE})*)\s*+\.?+\s*+", re.IGNORECASE)
 # The second group is the end of a range: "S2-S4".
 _NUMBER = re.compile(r"S?\s*(\d+)(?:\s*[-–]\s*S?\s*(\d+))?", re.IGNORECASE)
 _NO_ANSWER = re.compile(r"\bno[ _]answer\b", re.IGNORECASE)
