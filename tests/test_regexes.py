@@ -13,7 +13,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 _POSSESSIVE_GROUP = re.compile(r"\)(?:[*+?]|\{\{?\d+,?\d*\}\}?)\+")
-FILES = [p for place in ("shared_core", "llamaindex_selfreflect", "langchain_selfreflect") for p in (ROOT / place).rglob("*.py")]  # fmt: skip # noqa: E501
+PACKAGES = "shared_core", "llamaindex_selfreflect", "langchain_selfreflect"
+FILES = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
 
 
 @pytest.mark.parametrize("place", sorted({p.parent.relative_to(ROOT).as_posix() for p in FILES}))
