@@ -1,7 +1,7 @@
 """Regular expressions that all Pythons of 3.11 read alike.
 
-Before 3.11.5 a possessive quantifier behind a group with a lookahead within ("(?:(?!x).)*+") never matches; an atomic group
-("(?>(?:(?!x).)*)") does. Debian 12 has Python 3.11.2.
+Before 3.11.5 a possessive quantifier behind a group with a lookahead within ("(?:(?!x).)*+") never matches; an atomic
+group ("(?>(?:(?!x).)*)") does. Debian 12 has Python 3.11.2.
 """
 
 from __future__ import annotations
