@@ -160,6 +160,18 @@ def test_labels_repeated_at_the_end_of_rows_are_written_once() -> None:
     assert found[0] == "Norrhaven; 1998: 14.1; 2004: 15.5; Both: 29.6"
 
 
+def test_a_row_with_nothing_but_the_label_at_its_end_is_kept() -> None:
+    rows = [
+        ("", "1998", "2004", "Both", ""),
+        ("", "", "", "", "Lamps"),
+        ("Norrhaven", "14.1", "15.5", "29.6", "Norrhaven"),
+        ("Ostrand", "9.2", "9.3", "18.5", "Ostrand"),
+        ("Saltmere", "11.4", "10.2", "21.6", "Saltmere"),
+    ]
+    text = text_of(placed(rows, (60.0, 180.0, 260.0, 340.0, 420.0)))
+    assert all(word in text for word in ("Lamps", "Norrhaven", "14.1", "21.6"))
+
+
 def test_a_line_that_goes_back_to_the_left_is_another_one() -> None:
     cells: list[At] = [(420, 700, 9, "Both years"), (60, 697.5, 9, "Lamp"), (200, 697.5, 9, "Miles")]
     assert "Both years Lamp" not in text_of(cells)

@@ -196,6 +196,8 @@ def _table(stretch: Sequence[_Row], *, by_values: bool = False) -> Table | None:
 
 def _has_labels_at_both_sides(rows: Sequence[Sequence[Cell]], columns: int) -> bool:
     last = [row for row in rows if row[-1].column == columns - 1 > 1]
+    if any(len(row) == 1 for row in last):  # a cell by itself is no label
+        return False
     return len(last) >= LEAST_ROWS and all(row[0].text == row[-1].text for row in last)
 
 
