@@ -28,6 +28,7 @@ from shared_core.pipelines.decision.reasons import (
 from shared_core.pipelines.decision.wording import abstention_text, is_abstention
 from shared_core.reading.conflicts import gives_other_dimension
 from shared_core.reading.features import stem
+from shared_core.reading.told import gives_reason
 from shared_core.runtime.flow import Flow
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer, Claim, Decision, Passage
@@ -270,12 +271,6 @@ _ALIKE = {"tall": "high", "deep": "high", "wide": "high", "thick": "high", "low"
           "short": "long"}  # fmt: skip
 _HOW = re.compile(rf"\bhow (?:very )?({'|'.join((*_MEASURES, *_ALIKE))})\b", re.I)
 _WHY = re.compile(r"(?:^|\b(?:and|but|so|or)\s+)(?:why|for what reason|what (?:was|is) the reason|how come)\b", re.I)
-_REASON = re.compile(
-    r"\b(?:because|since(?!\W+(?:\w+\W+)?\d{4}\b)|as|so|for|due|owing|thanks|reasons?|caus\w+|why|after|when|"
-    r"in order|led|thus|therefore|hence|result\w*|mean\w*|allow\w*|ensur\w*|help\w*|avoid\w*|prevent\w*|if|"
-    r"unless|to [a-z]+)\b",
-    re.I,
-)
 _WHERE = re.compile(r"^\W*(?:(?:and|but|so|or)\s+)?where\b", re.I)
 _PAST = re.compile(r"\bwhen (?:did|was|were)\b", re.I)
 _ONLY_TIME = re.compile(
@@ -369,7 +364,7 @@ def _missing(claim: Claim, question: str, topics: Sequence[frozenset[str]], user
             return f"how {word}"
     if gives_other_dimension(question, text):
         return "that size"
-    if _WHY.search(question) and not _REASON.search(text):
+    if _WHY.search(question) and not gives_reason(text):
         return "a reason"
     if _WHERE.search(question) and (not _PLACED.search(text) or (short and _ONLY_TIME.fullmatch(short))):
         return "a place"

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from shared_core.citation.sentences import split_sentences
 from shared_core.conversation.phrases import (
     WORD,
     WORDS,
@@ -83,6 +84,8 @@ _NOUN_PHRASE = re.compile(
 )
 _NUMBER = re.compile(r"\b\d[\d,.]*\b")
 _STOP = WORDS["stop"]
+_MARKS = re.compile(r" ?\[\d+\]")
+_STATED = 40  # words of a reply whose reason may be asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,16 +242,17 @@ def _put(question: str, found: FollowUp, name: Phrase) -> Rewriting:
 
 
 def _complete(question: str, found: FollowUp, exchanges: Sequence[Exchange]) -> list[Rewriting]:
-    last = _LEAD.sub("", next((e.question for e in reversed(exchanges) if e.question), ""))
+    exchange = next((e for e in reversed(exchanges) if e.question), Exchange(""))
+    last = _LEAD.sub("", exchange.question)
     topics = [p.words for p in phrases_of(last) if not p.place]
-    said = found.word
+    said = re.sub(r"\s+(?:exactly|precisely|though)\Z", "", found.word)
     opener = _QUESTION_WORD.match(said)
     if opener and opener.end() == len(said):
         rest = _QUESTION_WORD.sub("", last, count=1)
         if said.lower() == "who" and not _ASKS_WHO.match(last):
             said = "by whom"
         if said.lower().startswith("why") and not _ASKS_YES_NO.match(rest):
-            return []  # "What happens to it?", "why?"
+            return _why_so(said, exchange.reply, topics)  # "What happens to it?", "why?"
         if (done := _WHO_DID.match(last)) and not said.lower().endswith(("who", "whom")):
             rest = f"was {done[2]} {done[1]}"
         return [_finish(f"{said} {rest}", topics)] if rest != last else []
@@ -260,6 +264,18 @@ def _complete(question: str, found: FollowUp, exchanges: Sequence[Exchange]) -> 
         names = candidates("person" if said.lower().startswith(("his", "her")) else "any", exchanges)
         return [_made(f"What is {n.with_article}{_genitive(n.text)} {said[pronoun.end() :]}", n) for n in names]
     return _instead(said, last)
+
+
+def _why_so(said: str, reply: str, topics: Sequence[frozenset[str]]) -> list[Rewriting]:
+    """Ask for the reason of what was replied: "It is kept dry." → "Why is it that it is kept dry?"."""
+    text = _MARKS.sub("", reply)
+    start, end = next(iter(split_sentences(text)), (0, 0))
+    stated = text[start:end].strip().rstrip(".!")
+    if said.lower().startswith("why not") or not 3 <= len(words_of(stated)) <= _STATED or stated.endswith("?"):
+        return []
+    first = stated.split()[0]
+    small = first.lower() in _STOP or first.lower() in WORDS["plain"]
+    return [_finish(f"Why is it that {stated[0].lower() if small else stated[0]}{stated[1:]}", topics)]
 
 
 def _instead(said: str, last: str) -> list[Rewriting]:

@@ -22,7 +22,8 @@ _REASON_ASKED = re.compile(
     r"\bwhy\b|\bhow come\b|\b(?:for )?what(?: is|'s|’s|s| was)?(?: the)? reasons?\b", re.IGNORECASE
 )
 _SIGNS = (
-    r"because|since|due to|owing to|thanks to|so (?:that|as to)|reasons?|therefore|thus|hence|consequently|otherwise"
+    r"because|since(?!\W+(?:\w+\W+)?\d{4}\b)"
+    r"|due to|owing to|thanks to|so (?:that|as to)|reasons?|therefore|thus|hence|consequently|otherwise"
     r"|given that|the fact that|in case|on account of|as a result|in view of|in the interest|if|until|likely|follow\w*"
     r"|result(?:s|ed|ing)? (?:of|from|in)|caus(?:e[sd]?|ing)|lea?d(?:s|ing)? to|stem(?:s|med)? from|depend\w* on"
     r"|motivat\w+|(?:that|this|which) is why|for (?:the sake|fear|its|their|his|her)|(?:intended|designed) to|based on"

@@ -112,6 +112,14 @@ def test_no_rule_guesses(question: str) -> None:
     assert read("When did she retire?") == []  # nothing was said before
 
 
+@pytest.mark.parametrize("said", ["Why?", "and why exactly?"])
+def test_a_reason_is_asked_of_the_reply_where_the_question_has_none(said: str) -> None:
+    before = Exchange("What happens to the pumps in winter?", "The pumps are drained. [1] They stand open.")
+    assert read(said, before) == ["Why is it that the pumps are drained?"]
+    assert read(said, Exchange("What colour is it?", "Green.")) == []
+    assert read("why not?", before) == []
+
+
 def test_a_museum_is_no_she() -> None:
     founded = Exchange("When was the Tide Museum founded?", MUSEUM.reply)
     assert read("When did she retire?", founded) == ["When did Lavinia Hathe retire?"]
