@@ -5,7 +5,7 @@
 ``questions.jsonl.gz`` has the questions with their answers, and a hash of the passage that each was written on, but no
 passages: those belong to others. ``--sources`` is a folder with a checkout of every repository of ``SOURCES`` (of
 what is behind a colon, only that folder) in a folder named like its key; ``man`` is a copy of a system's manual pages.
-``--out`` gets five folders:
+``--out`` gets seven folders:
 
 - ``files``: questions as users type them on handbooks, by-laws, minutes, terms, recipes and manuals, two in five of
   which their passage does not answer, though it has a plausible wrong answer;
@@ -18,7 +18,9 @@ what is behind a colon, only that folder) in a folder named like its key; ``man`
   has every question with the answer of the answerable one, which looks right for the other;
 - ``natural``: 6,654 questions of Natural Questions' train set with the paragraph that answers them, as chosen for QED
   (Lamm et al., TACL 2021), and some of them with a name, number or word changed, so that it does not; beside SQuAD
-  1.1's paragraphs, which may look as if they answered.
+  1.1's paragraphs, which may look as if they answered;
+- ``presupposed``: questions whose passage says only what they presuppose, made of all these (see ``presupposed.py``);
+- ``tables``: questions on the cells of tables made up at random (see ``tables.py``).
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.reader import presupposed, tables
 from benchmarks.reader.data import read_lines, replaced, rows_of, swapped
 from shared_core.documents import DocumentIndex
 from shared_core.errors import InputError
@@ -71,6 +74,7 @@ _NOT_PASSAGES = ("shifts", "pairs", "natural")
 _QED = tuple(f"nq-train-{part:02}-qed.jsonlines" for part in range(6))
 _MOST = 4000  # characters of a paragraph; longer ones are tables
 _LONGEST = 120  # characters of an answer
+_TABLES = 2500
 _SWAPS, _REPLACEMENTS = 2000, 2500  # of Natural Questions' at most
 _WORD = re.compile(r"[^\W\d_]+")
 _JOINED = (  # undo the tokenization of public questions and paragraphs
@@ -227,18 +231,29 @@ def make(data: Path, sources: Path, out: Path) -> dict[str, tuple[int, int]]:
         ids = {r["passage_id"] for r in rows[name]}
         return [p for some in (squad, of_shifts) for p in some.values() if p["id"] in ids]
 
-    passages = {
+    passages: dict[str, list[dict[str, str]]] = {
         "files": [p for name, some in known.items() if name not in _ADVERSARIAL for p in some.values()],
         "adversarial": used("adversarial"),
         "shifts": list(of_shifts.values()),
         "pairs": used("pairs"),
         "natural": [*of_natural.values(), *squad.values()],
     }
+    people = [*read_lines(data / "reading/squad1_train.jsonl.gz"), *(row for some in rows.values() for row in some)]
+    people = list({(row["question"], row["passage_id"]): row for row in people if row["answerable"]}.values())
+    every = {p["id"]: Passage(p["id"], p["text"], p["title"]) for some in passages.values() for p in some}
+    for name, made in {
+        "presupposed": presupposed.make(every, rows_of(people, every), random.Random(5)),
+        "tables": tables.make(every, _TABLES, random.Random(4)),
+    }.items():
+        passages[name] = [{"id": p.id, "title": p.title, "text": p.text} for p in made.passages]
+        rows[name] = [
+            _row(q.question, q.passage, [(a, at) for a, (at, _) in zip(q.answers, q.spans)]) for q in made.questions
+        ]
     for name, questions in rows.items():
         _write(out / name / "passages.jsonl.gz", passages[name])
         _write(out / name / "questions.jsonl.gz", questions)
     _write(out / "pairs/claims.jsonl.gz", _claims(pairs))
-    return {name: (len(questions), lost[name]) for name, questions in rows.items()}
+    return {name: (len(questions), lost.get(name, 0)) for name, questions in rows.items()}
 
 
 def _shifts_file(folder: Path, name: str) -> Path:
