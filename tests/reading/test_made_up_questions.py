@@ -61,7 +61,7 @@ def test_what_was_taken_out_is_nowhere_in_the_paragraph() -> None:
         for row in made.questions:
             if row.question == "When was the lamp lit?" and not row.spans:
                 assert "1890" not in made.passages[0].text
-            assert (row.question, row.spans) != ("When was the pier built?", ())  # the year is told once more
+            assert (row.question, row.spans) != ("When was the pier built?", ())  # the year occurs twice
 
 
 def test_a_statement_without_a_reason_is_asked_for_it() -> None:
