@@ -72,7 +72,8 @@ _ASKED = re.compile(
     r"^(?P<wh>(?:In|On|At|During|By)\s+(?:what|which)\s+\w+|When|Where|Why|Who(?=\s+(?:was|were)\b.+\bby\?$)|How)\s+"
     r"(?P<verb>did|was|were|is|are|does|do|can|must|should)\s+(?P<rest>.{8,160})\?$"
 )
-_TIME_OR_PLACE = re.compile(r"\b(?:year|month|day|date|century|decade|city|country|place|state|town)\b", re.IGNORECASE)
+_TIME = re.compile(r"\b(?:when|year|month|day|date|century|decade)\b", re.IGNORECASE)
+_PLACE = re.compile(r"\b(?:where|city|country|place|state|town)\b", re.IGNORECASE)
 _AT_MOST = 16  # words of a statement that become a question
 _WHY = re.compile(r"why\b", re.IGNORECASE)
 _ALONE = 0.25  # share of the paragraphs without an answered question that get an open one
@@ -152,7 +153,7 @@ def _otherwise(passage: Passage, rows: Sequence[QuestionRow], rng: random.Random
             continue
         start, end = row.spans[0]
         near = passage.text[max(0, start - 250) : end + 250]
-        has = "when" if _TIME_OR_PLACE.search(match["wh"]) or match["wh"] == "When" else match["wh"].lower()
+        has = "when" if _TIME.search(match["wh"]) else "where" if _PLACE.search(match["wh"]) else match["wh"].lower()
         fitting = [kind for kind in ("why", "when", "where") if kind != has and not _may_tell(kind, near)]
         if fitting:
             question = f"{rng.choice(fitting).capitalize()} {match['verb']} {match['rest']}?"

@@ -72,6 +72,14 @@ def test_a_statement_without_a_reason_is_asked_for_it() -> None:
     assert any(row.question == asked for made in _make_often(plain, []) for row in made.questions if not row.spans)
 
 
+def test_what_is_asked_in_other_words_is_not_asked_for_as_missing() -> None:
+    passage = _passage("p", "The choir met Ada Byng: Ellisk. She sang.")
+    rows = [_asked("In which town did the choir meet Ada Byng?", passage, "Ellisk")]
+    asked = {row.question for made in _make_often(passage, rows) for row in made.questions if not row.spans}
+    assert "Why did the choir meet Ada Byng?" in asked
+    assert "Where did the choir meet Ada Byng?" not in asked
+
+
 def test_cells_are_where_the_rows_say_and_what_is_missing_is_missing() -> None:
     made = tables.make({"n": _passage("n", NAMES)}, 200, random.Random(0))
     texts = {p.id: p.text for p in made.passages}
