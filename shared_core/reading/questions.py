@@ -234,6 +234,11 @@ def names_nobody(sentence: str, question: str) -> bool:
     return bool(_ASKS_WHO.search(question) and _NOBODY.match(sentence))
 
 
+def has_number(text: str) -> bool:
+    """Whether a text has a number, in digits or words, or a word for a quantity: "few", "all", "twice"."""
+    return _COUNTS.search(text) is not None
+
+
 def counts_nothing(sentence: str, question: str) -> bool:
     """Whether a question asks for a number of things, a share or a price, and a sentence has none.
 
@@ -246,7 +251,7 @@ def counts_nothing(sentence: str, question: str) -> bool:
     >>> counts_nothing("There are several.", "How many are there?"), counts_nothing("By bus.", "How does she go there?")
     (False, False)
     """
-    if _COUNTS.search(sentence):
+    if has_number(sentence):
         return False
     priced = _ASKS_AMOUNT.search(question) is not None and not _PRICED.search(sentence)
     return priced or _ASKS_NUMBER.search(question) is not None

@@ -1,4 +1,4 @@
-"""Find whether a sentence tells what the form of a question asks for: a reason, a purpose, a difference.
+"""Find whether a sentence tells what the form of a question asks for: a reason, a purpose, a difference, a time.
 
 Such questions presuppose what documents do say, and a sentence that says it matches their words without an answer:
 "Once the data type is set, it cannot be changed" is none to "Why can the data type not be changed?".
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from shared_core.reading.features import STOP_WORDS, stem
-from shared_core.reading.questions import words
+from shared_core.reading.questions import has_number, words
 
 UNTOLD = -1.25
 """Added to both log-odds of a sentence that does not tell what is asked for.
@@ -75,6 +75,46 @@ _CONTRASTS = re.compile(
     r"|additional\w*|former|latter)\b",
     re.IGNORECASE,
 )
+_VERB = r"(?=\W*$| (?:is|are|was|were|does|do|did|has|have|had|can|could|should|must|will|would|may|to|i|you|we)\b)"
+_MONTHS = r"(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)\w*"
+_DAYS = (
+    r"(?:(?:mon|tues?|wed(?:nes)?|thurs?|fri|sat(?:ur)?|sun)(?:days?)?|\w*days?|weekends?|daily|eve|easter|christmas)"
+)
+_TIMED: tuple[tuple[str, str], ...] = (
+    (
+        r"how long\b(?! (?:ago|before|since))",
+        r"until|till|forever|indefinite\w*|permanent\w*|as long as|(?:milli)?seconds?|minutes?|hours?|days?|nights?"
+        r"|weeks?|months?|years?|decades?|centur\w+|millenni\w+|lifetime|life|overnight|brief\w*|temporar\w*|immediate\w*"
+        r"|short\w*|long\w*|length|generations?|while|periods?|term|between|from|through|since|throughout|duration"
+        r"|entire|whole|rest|remainder|time",
+    ),
+    (
+        r"how (?:often|frequently)\b",
+        r"every\w*|hourly|nightly|weekly|fortnightly|monthly|yearly|quarterly|(?:bi-?)?annual\w*|times|per"
+        r"|an? (?:day|week|month|year)|always|rarely|seldom|often|frequent\w*|regular\w*|occasion\w*|periodic\w*|daily"
+        r"|constant\w*|continu\w*|sometimes|usual\w*|whenever|when|as|intervals?|routine\w*|common\w*|perennial|years?"
+        r"|perpetual\w*|needed|time",
+    ),
+    (r"(?:what|which) (?:week ?)?days?\b", f"{_DAYS}|{_MONTHS}"),
+    (r"(?:what|which) years?\b" + _VERB, r"centur\w+|decade|era|period|dynasty|year"),
+    (
+        r"(?:what|which) months?\b" + _VERB,
+        rf"{_MONTHS}|spring|summer|autumn|fall|winter|years?|season|quarter|month\w*",
+    ),
+    (r"(?:what|which) dates?\b" + _VERB, f"{_DAYS}|{_MONTHS}"),
+    (
+        r"what time(?: of (?:the )?day| (?:is|are|does|do|should|must|can|will))\b",
+        rf"{_DAYS}|noon|midnight|(?:mid)?day\w*|mornings?|afternoons?|evenings?|nights?|dawn|dusk|sun(?:rise|set)|hours?"
+        r"|[ap]\.?m\b|time",
+    ),
+    (r"how old\b", r"ages?|aged|years?|young\w*|old\w*|adults?|minors?"),
+    (r"(?:what|which) (?:[\w'’-]+ ){0,3}(?:number|percentage|zip code|postcode)\b" + _VERB, r"(?-i:[A-Z]{2,})"),
+)
+"""Forms of questions for times and numbers, and the words of sentences without a number that tell them."""
+_OPENS = r"(?:^|[,;:.?] ?)\W*(?:[\w'’]+ ){0,2}"
+_TIMES = tuple(
+    (re.compile(_OPENS + asked, re.IGNORECASE), re.compile(rf"\b(?:{told})\b", re.IGNORECASE)) for asked, told in _TIMED
+)
 _BESIDE = 3
 """Words between two names that are only listed together, at most."""
 
@@ -83,7 +123,8 @@ def tells_what_is_asked(question: str, text: str, above: str) -> bool:
     """Return whether a sentence may answer a question of its form; True for forms that are not judged.
 
     A reason needs words that give one. A sentence with a purpose names the thing, or refers to what its heading names.
-    One with a difference has both names, not only side by side, or compares.
+    One with a difference has both names, not only side by side, or compares. A time, an age or a number needs a
+    number, or words such as "until" and "weekly", there or in a heading, unless the sentence leads something in.
 
     Args:
         question: in English.
@@ -97,7 +138,10 @@ def tells_what_is_asked(question: str, text: str, above: str) -> bool:
         return bool(_REFERS_BACK.match(text)) or _names_of(purpose[1]) <= _names_of(f"{above}\n{text}")
     if two := _DIFFERENCE_ASKED.search(question):
         return _tells_apart(two[1], two[2], text)
-    return True
+    told = [told for asked, told in _TIMES if asked.search(question)]
+    if not told or text.rstrip().endswith(":"):
+        return True
+    return any(has_number(t) or any(words_of.search(t) for words_of in told) for t in (text, above))
 
 
 def _names_of(text: str) -> set[str]:

@@ -127,3 +127,38 @@ def test_the_heading_may_name_what_a_sentence_tells_of() -> None:
 )
 def test_other_forms_are_not_judged(question: str) -> None:
     assert tells_what_is_asked(question, "Nothing.", "")
+
+
+@pytest.mark.parametrize(
+    ("question", "tells", "does_not"),
+    [
+        ("How long are the backups kept?", "They stay until they are replaced.", "The backups are kept in the vault."),
+        ("How often is the pump oiled?", "It is oiled weekly.", "The pump is oiled by the mate."),
+        ("At what time does the crew meet?", "The crew meets at noon.", "The crew meets in the chart room."),
+        ("On which day is the yard shut?", "It is shut on Fridays.", "The yard is shut to visitors."),
+        ("What date does the lease end?", "It ends in May.", "The lease ends when either side gives notice."),
+        ("In what year did the pier burn down?", "It burnt down in 1887.", "The pier burnt down after a storm."),
+        ("How old is the ferry?", "It was built in 1904.", "The ferry belongs to the town."),
+        ("What is the hull number?", "It is HX.", "The hull is painted with its letters."),
+    ],
+)
+def test_a_time_or_a_number_is_told_by_numbers_or_words_for_times(question: str, tells: str, does_not: str) -> None:
+    assert tells_what_is_asked(question, tells, "Harbour")
+    assert not tells_what_is_asked(question, does_not, "Harbour")
+
+
+def test_a_heading_may_tell_the_time_and_a_list_may_follow() -> None:
+    assert tells_what_is_asked("On what date did the board choose?", "The board chose a seal.", "Minutes > 4 May 1990")
+    assert tells_what_is_asked("How often is it oiled?", "The pump is oiled by this table:", "Pump")
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("Which option limits how long a request may run?", "The option is named --timeout."),
+        ("What year group is she in?", "She is in the upper school."),
+        ("Which number plate holders are there?", "There is a frame of brass."),
+    ],
+)
+def test_times_and_numbers_that_are_not_asked_for(question: str, text: str) -> None:
+    assert tells_what_is_asked(question, text, "")
