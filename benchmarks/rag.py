@@ -43,9 +43,8 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports from `benchmarks`
 
-from cached_embedder import CachedEmbedder
-
 from benchmarks import ROOT, command_line, write_figures
+from benchmarks.cached_embedder import CachedEmbedder
 from benchmarks.reader import sets
 from benchmarks.reader.mixture import SETS, World
 from benchmarks.reader.sets import Case

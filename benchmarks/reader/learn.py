@@ -17,6 +17,7 @@ from shared_core.reading.network import SUPPORTED
 from shared_core.training.trainer import is_first_process
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
 KEEP_EVERY = 100
@@ -41,7 +42,12 @@ def loss(p: Mapping[str, Tensor], words: Tensor, batch: Batch, dropout: float) -
     for part in batch.parts:
         window = read_apart(p, words, part.window_ids, part.inputs.window_mask)
         question = read_apart(p, words, part.question_ids, part.inputs.question_mask)
-        x = part.inputs._replace(window=window, question=question)
+        x = part.inputs._replace(
+            window=window,
+            question=question,
+            token_features=part.inputs.token_features.to(words.dtype),
+            question_features=part.inputs.question_features.to(words.dtype),
+        )
         out = forward(p, x, dropout=dropout)
         for i, logits in enumerate(out[:3]):
             every[i].append(logits.logsumexp(1))
@@ -75,6 +81,14 @@ def loss(p: Mapping[str, Tensor], words: Tensor, batch: Batch, dropout: float) -
         chosen = log_p.gather(1, batch.labels.clamp(min=0)[:, None])[:, 0]
         losses["support"] = -torch.where(known, chosen, against).mean()
     return losses
+
+
+def fast_dtype(device: torch.device) -> torch.dtype:
+    """Return what a device computes matrix products fastest in: CPUs without AMX are slower in bfloat16."""
+    import torch
+
+    able = device.type != "cpu" or torch.cpu.get_capabilities().get("amx_bf16")
+    return torch.bfloat16 if able else torch.float32
 
 
 def rate_at(step: int, recipe: Recipe, gone: float | None = None) -> float:
@@ -125,7 +139,8 @@ def train(
         [{"params": matrices, "weight_decay": 0.01}, {"params": others, "weight_decay": 0.0}], betas=(0.9, 0.98)
     )
     done = _resume(kept, parameters, mean, optimizer) if kept.exists() else 0
-    began, words = time.monotonic(), words.bfloat16()
+    began, width = time.monotonic(), fast_dtype(device)
+    words = words.to(width)
     if not seconds and done >= recipe.steps:
         return mean
     sums: dict[str, float] = {}
@@ -136,9 +151,9 @@ def train(
         for group in optimizer.param_groups:
             group["lr"] = rate_at(step, recipe, gone)
         optimizer.zero_grad()
-        # Compute in bfloat16, but keep and update float32 parameters: small updates would be rounded away.
-        halves = {name: value.bfloat16() for name, value in parameters.items()}
-        losses = loss(halves, words, batch, recipe.dropout)
+        # Compute in bfloat16 where it is fast, but update float32 parameters: small updates would be rounded away.
+        computed = {name: value.to(width) for name, value in parameters.items()}
+        losses = loss(computed, words, batch, recipe.dropout)
         total = torch.stack(list(losses.values())).sum()
         torch.autograd.backward(total)
         if not torch.isfinite(total):
