@@ -11,7 +11,9 @@ _OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
 _CODE = re.compile(r"(?<![\w-])[A-Za-z][A-Za-z-]{0,11}\d[\w.-]{0,11}(?<![.-])(?![\w-])")
 _KEY = re.compile(rf"[^\w\n]*({_CODE.pattern})[ \t*_`)\]]*(?:[:\t]|[-–—] |$)", re.MULTILINE)
 _SIGNED = re.compile(r"(?<![^\s\"'`])(?:[*#!@^+<>{}\[|~\\=][^\s\"'`]*|\([?*#!@^+<>{}\[|~\\=][^\s\"'`]*\))")
-_VARIABLE = re.compile(r"(?<![\w-])[A-Za-z]\w*_\w+")
+_VARIABLE = re.compile(  # max_size, maxSize, MaxQueueSize, but not what may be a product: PayPal, iPhone, macOS
+    r"(?<![\w-])(?:[A-Za-z]\w*_\w+|(?:[a-z]{2,}(?:[A-Z][a-z]+)|[A-Z]?[a-z]+(?:[A-Z]+[a-z]+\d*){2})\w*)"
+)
 _HEAD = re.compile(
     r"^(?![ \t]*`{3})[ \t|*+`'\"$#]*+(?:- +)?(?:[^\W\d_][^:;|\n]{0,39}: )?[`*'\"$]*+"
     r"((?:--?[A-Za-z]|[A-Za-z]\w*_)(?:(?! {2}| [—–-] |: )[^;|\t\n])*)",
@@ -42,10 +44,10 @@ def find_options(text: str) -> list[str]:
 
 
 def find_variables(text: str) -> list[str]:
-    """Return the names with underscores in a text, as programs and configuration files have them, in order.
+    """Return the names with underscores or humps in a text, as programs and configuration files have them, in order.
 
-    >>> find_variables("Is $MAX_SIZE what max_size sets?")
-    ['MAX_SIZE', 'max_size']
+    >>> find_variables("Is $MAX_SIZE what max_size, maxSize and MaxQueueSize set for PayPal on an iPhone?")
+    ['MAX_SIZE', 'max_size', 'maxSize', 'MaxQueueSize']
     """
     return _VARIABLE.findall(text)
 

@@ -98,3 +98,14 @@ def test_what_is_described_before_its_default_is_found() -> None:
 def test_a_default_of_something_else_is_not_taken_for_it() -> None:
     assert chance("What are the default permissions of the log file?", SOCKET) < 0.5
     assert chance("What is the default owner of the UNIX socket?", SOCKET) < 0.5
+
+
+def test_names_with_humps_are_told_apart_by_their_headings() -> None:
+    settings = (
+        entry("DrumRopeLimit", "Compatibility: In Winch 2.4 and earlier, the default value was 0 (unlimited)."),
+        entry("DrumWetRopeLimit", "Default: 1000\n\nThe longest wet rope."),
+    )
+    about = "What was the default {} in Winch 2.4 and earlier?"
+    assert "unlimited" in quotes(about.format("DrumRopeLimit"), *settings)[0]
+    assert all("unlimited" not in quote for quote in quotes(about.format("DrumWetRopeLimit"), *settings))
+    assert chance(about.format("DrumWetRopeLimit"), *settings) < 0.5 < chance(about.format("DrumRopeLimit"), *settings)
