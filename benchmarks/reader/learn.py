@@ -84,7 +84,7 @@ def loss(p: Mapping[str, Tensor], words: Tensor, batch: Batch, dropout: float) -
 
 
 def fast_dtype(device: torch.device) -> torch.dtype:
-    """Return what a device computes matrix products fastest in: CPUs without AMX are slower in bfloat16."""
+    """Return what to compute in: float32 on CPUs without AMX, of which an Intel one is slower in bfloat16."""
     import torch
 
     able = device.type != "cpu" or torch.cpu.get_capabilities().get("amx_bf16")
