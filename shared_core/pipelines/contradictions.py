@@ -21,6 +21,7 @@ from shared_core.reading.disagreements import (
     tells_change,
     tells_of_two_times,
 )
+from shared_core.reading.features import STOP_WORDS
 from shared_core.types import Claim, Passage
 
 _SHARE, _LEAST = 0.1, 0.1
@@ -28,7 +29,7 @@ _SHARE, _LEAST = 0.1, 0.1
 differ in anything."""
 _LIKELY = 0.2  # of the surer one's probability: what a quote in other words needs to contradict it
 
-_WORD = re.compile(r"\b(?!(?:wh(?:at|en|ere|ich|ose)|does|have|were|with|from|th(?:at|is|ere)|many|much)\b)\w{4,}")
+_WORD = re.compile(rf"\b(?!(?:many|much|{'|'.join(sorted(STOP_WORDS))})\b)\w{{3,}}")
 _NAMES = re.compile(r"(?<=\s)\w{3,}")  # where they have a capital; a question's first word has one anyway
 _OLDER_MAIL = re.compile(
     r"On\b.*\bwrote:|-{3,} ?(?:Original|Forwarded) message ?-{3,}|From:.*\b(?:Sent|Date):.*", re.IGNORECASE

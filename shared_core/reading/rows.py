@@ -79,6 +79,7 @@ class _Row(NamedTuple):
         coded: whether the first cell has a word of the question with a hyphen or a dot within, such as "login-ai".
         cells: the names of those that are filled.
         values: of each word of the question whether it is in the values; ``all``: or in the names.
+        heading: or in the innermost heading, such as the name of the row's group.
     """
 
     named: bool
@@ -86,6 +87,7 @@ class _Row(NamedTuple):
     cells: frozenset[str]
     values: NDArray[np.bool_]
     all: NDArray[np.bool_]
+    heading: NDArray[np.bool_]
 
 
 def above(passage: Passage) -> str:
@@ -132,7 +134,7 @@ def of_named_rows(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -
     for i in kept:
         passage = entries[i].passage
         if (row := _row_of(entries[i], asked.words, code)) is not None:
-            found = tables[passage.metadata.get("source", passage.id), passage.metadata.get("section")]
+            found = tables[source_of(passage), place_of(passage)[1].rpartition(" > ")[0]]
             alike = [rows for rows in found if any(not row.cells.isdisjoint(other.cells) for other in rows.values())]
             if not alike:
                 found.append({})
@@ -146,8 +148,12 @@ def of_named_rows(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -
     return [i for i in kept if i not in poorer], empty
 
 
-def _of_table(question: Words, rows: Mapping[int, _Row], entries: Sequence[Entry]) -> tuple[list[int], list[int]]:
+def _of_table(question: Words, rows: dict[int, _Row], entries: Sequence[Entry]) -> tuple[list[int], list[int]]:
     """Return the rows of one table that may be asked about, and those of them that have no answer."""
+    everywhere = np.logical_and.reduce([row.heading for row in rows.values()])
+    for i, row in rows.items():
+        apart = row.heading & ~everywhere
+        rows[i] = row._replace(values=row.values | apart, all=row.all | apart)
     fullest = [i for i, row in rows.items() if row.named] or [i for i, row in rows.items() if row.coded] or [*rows]
     fullest = find_fullest({i: rows[i].values for i in fullest})
     fullest = find_fullest({i: rows[i].all for i in fullest})
@@ -195,7 +201,10 @@ def _row_of(entry: Entry, question: Words, code: re.Pattern[str] | None) -> _Row
     named = words.within(start, end) & np.logical_or.reduce([words.within(*name) for name, _ in named_cells])
     held = is_among(question.content, words.stem[words.within(start, end) & ~named])
     coded = code is not None and code.search(first) is not None
-    return _Row(_holds(question, first), coded, cells, held, held | is_among(question.content, words.stem[named]))
+    heading = is_among(question.content, stems_of(innermost(entry.passage)))
+    return _Row(
+        _holds(question, first), coded, cells, held, held | is_among(question.content, words.stem[named]), heading
+    )
 
 
 def _holds(question: Words, name: str) -> bool:

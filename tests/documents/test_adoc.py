@@ -122,7 +122,7 @@ def test_a_definition_is_found_under_its_term() -> None:
     ("source", "text"),
     [
         ("NAME\n----\ngit-add - Add files\n", "NAME\n\ngit-add - Add files"),
-        ("|===\n|A |B\n\n2+|both\n.2+|x |1\n|2\n|===", "A\tB\nboth\nA: x; B: 1\nA: x; B: 2"),
+        ("|===\n|A |B\n\n2+|both\n.2+|x |1\n|2\n|===", "both\nA: x; B: 1\nA: x; B: 2"),
         (',===\nName,Value\n\n"a, b",1\n,===', "Name: a, b; Value: 1"),
         ("a:: b\nc:: d", "a\nb\n\nc\nd"),
         ("* one\n** two\n\n* three\n+\nfour", "- one\n\n  - two\n\n- three\n\nfour"),

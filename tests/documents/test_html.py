@@ -101,10 +101,6 @@ def table(rows: str, header: str = HEADER) -> str:
     ("rows", "read_as"),
     [
         ("<tr><th>-v</th><th>loud</th></tr><tr><td>1</td><td>2</td></tr>", "-v\tloud\n1\t2"),  # two rows of names
-        (
-            "<tr><td colspan=2>Options</td></tr><tr><td>-v</td><td>loud</td></tr>",
-            "Options\nFlag: -v; Its meaning: loud",
-        ),
         ("<tr><td>-v</td><td>loud</td><td>!</td></tr>", "-v\tloud\t!"),
         ("<tr><td>-v</td><td><table><tr><td>x</td></tr></table></td></tr>", "-v\tx"),
     ],

@@ -329,7 +329,7 @@ class _PageReader:
             self._preformatted += 1
         elif tag == "table":
             if self._tables:
-                self._tables[-1].holds_tables = True
+                self._tables[-1].nest()
             self._tables.append(Table(len(self.runs)))
         elif tag == "tr":
             self._row_cells = 0

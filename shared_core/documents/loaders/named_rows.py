@@ -22,6 +22,7 @@ from shared_core.documents.loaders.extracted import (
     join_runs,
     one_line,
 )
+from shared_core.documents.loaders.table_groups import first_of_group, group_names
 
 CELLS = frozenset(("td", "th"))
 _CELL_LETTERS = 600  # a longer cell belongs to the page's layout rather than to a table
@@ -32,6 +33,7 @@ _MOST_HEADS, _MOST_COLUMNS = 3, 100  # rows of names; columns that they name
 _LEAST_UNMARKED = 3  # columns, and rows, of a table whose header row is not marked
 _SENTENCE = re.compile(r"[.!?](?:\s|$)")
 _DIGIT = re.compile(r"\d")
+_BOLD = re.compile(r"(\*\*|__)[^*_]+\1")
 _VALUE = re.compile(
     r"(?=.*\d)[-+–−<>≤≥~±]?[^\w\s]{0,2}\s?[\d.,:/’' \-–−+()%‰°$€£¥]+\s?[^\w\s]{0,2}|TRUE|FALSE|-+|#[\w/?!]+"
 )
@@ -79,7 +81,10 @@ def _is_plain(runs: Sequence[TextRun], first: int, end: int) -> bool:
 
 @dataclass(slots=True)
 class _Cell:
-    """A cell with the runs ``runs[first:end]``; ``repeated`` if it began in a row above and spans this one, too."""
+    """A cell with the runs ``runs[first:end]``; ``repeated`` if it began in a row above and spans this one, too.
+
+    ``nested`` if a table is in it.
+    """
 
     first: int
     end: int
@@ -87,6 +92,7 @@ class _Cell:
     columns: int
     rows: int
     repeated: bool = False
+    nested: bool = False
 
     @property
     def wide(self) -> bool:
@@ -102,7 +108,6 @@ class Table:
     """
 
     first: int
-    holds_tables: bool = False
     inner: int = -1
     rows: list[list[_Cell]] = field(default_factory=list)
 
@@ -117,19 +122,30 @@ class Table:
         if self.rows and self.rows[-1]:
             self.rows[-1][-1].end = at
 
+    def nest(self) -> None:
+        """Note that a table begins in the last cell."""
+        if self.rows and self.rows[-1]:
+            self.rows[-1][-1].nested = True
+
     def named(self, runs: Sequence[TextRun], level: int, number: int) -> list[TextRun]:
         """Return the table's runs with the names of the columns in its rows; none if nothing is to change.
 
-        If the rows hold prose, the first cell of each heads a section of this level, as a term does; headings are
-        numbered from ``number`` on. Of two columns of which only the first has a name, the rows are labels and values.
+        If the rows hold prose, the first cell of each heads a section of this level, as a term does, and so does a
+        name alone in a row above others ("Pool"); headings are numbered from ``number`` on. Of two columns of which
+        only the first has a name, the rows are labels and values.
         """
-        rows = [] if self.holds_tables else _with_spanning(self.rows, runs)
+        rows = _with_spanning(self.rows, runs)
         rows = [row for row in rows if any(cell.end > cell.first and not cell.repeated for cell in row)]
         rows = rows[_is_caption(rows) :]
         names, heads = _column_names(rows, runs)
         head, body = rows[:heads], rows[heads:]
-        fits = [_can_name(row, len(names), runs) for row in body] if names else []
-        if not any(fits):
+        groups = _groups(body, len(names), runs) if names else set()
+        fits = [i not in groups and _can_name(row, len(names), runs) for i, row in enumerate(body)] if names else []
+        fitting = [i for i, fit in enumerate(fits) if fit]
+        whole = all(fit or i in groups or _fills(body[i], len(names)) for i, fit in enumerate(fits))
+        # Tables with tables in them are most often a page's layout, but not if those fill rows between named ones.
+        nested = any(cell.nested for row in rows for cell in row)
+        if not fitting or (nested and not (whole and all(cell.header for row in head for cell in row))):
             return []
         prefixes: dict[int, str] = {}
         blank: set[int] = set()  # runs of cells with nothing but spaces that do not break
@@ -137,12 +153,19 @@ class Table:
         # "Info" above labels, and nothing above their values, is the table's title.
         labels = not prose and len(names) == _LEAST_COLUMNS and not names[1]
         names, joint = (["", ""], ": ") if labels else (names, "; ")
-        for row in (row for row, fit in zip(body, fits) if fit):
+        for count, i in enumerate(sorted(groups), 1):
+            for run in runs[body[i][0].first : body[i][0].end]:
+                run.level, run.heading = level, number + count
+            blank.update(place for cell in body[i][1:] for place in range(cell.first, cell.end))
+        sharing = first_of_group([_texts(body[i], runs) for i in fitting])
+        for row, first in zip((body[i] for i in fitting), (body[fitting[i]][0] for i in sharing)):
             texts = _texts(row, runs)
             filled = [(f"{name}: " * bool(name), cell) for name, cell, text in zip(names, row, texts) if text]
             blank.update(*(range(cell.first, cell.end) for cell, text in zip(row, texts) if not text))
             for _, cell in filled:
                 _strip_end(runs[cell.first : cell.end])
+            if first is not row[0] and first.end > first.first:
+                filled.insert(0, (f"{names[0]}: " * bool(names[0]), replace(first, repeated=True)))
             above = "".join(f"{name}{_texts([cell], runs)[0]}; " for name, cell in filled if cell.repeated)
             own = [(name, cell.first) for name, cell in filled if not cell.repeated]
             prefixes |= {at: (joint if i else above) + name for i, (name, at) in enumerate(own)}
@@ -150,7 +173,7 @@ class Table:
                 run.level, run.heading = level, number + len(prefixes)
         start, stop = head[0][0].first, max(cell.end for row in head for cell in row)
         # If some row could not take the names, the rows of names stay, so that nothing is lost.
-        dropped = range(start, stop) if all(fits) and not labels else range(0)
+        dropped = range(start, stop) if whole and not labels else range(0)
         if dropped and stop < len(runs):
             runs[stop].gap = max(runs[stop].gap, runs[start].gap)
         out = []
@@ -222,6 +245,8 @@ def _column_names(rows: Sequence[Sequence[_Cell]], runs: Sequence[TextRun]) -> t
     it, from the top: "Return window Guests".
     """
     body = next((i for i, row in enumerate(rows) if not all(cell.header for cell in row)), len(rows))
+    while body > 1 and len(rows[body - 1]) == 1 and len(rows[body - 2]) > 1:
+        body -= 1  # the name of the first group of rows
     heads = max(1, body)
     if len(rows) <= heads or heads > _MOST_HEADS or len(rows[0]) < _LEAST_COLUMNS:
         return [], 0
@@ -231,8 +256,10 @@ def _column_names(rows: Sequence[Sequence[_Cell]], runs: Sequence[TextRun]) -> t
         return [], 0
     columns = zip(*(_by_column(row, runs) for row in rows[:heads]))
     names = [" ".join(dict.fromkeys(filter(None, column))) for column in columns]
-    if not (body or _names_columns(names, rows[1:], runs)):
-        return [], 0
+    if not body:
+        groups = _groups(rows[1:], len(names), runs)
+        if not _names_columns(names, [row for i, row in enumerate(rows[1:]) if i not in groups], runs):
+            return [], 0
     given = [name for name in names if name]
     fit = given and len(set(given)) == len(given) and max(map(len, given)) <= heads * _LONGEST_NAME
     return (names, heads) if fit else ([], 0)
@@ -260,7 +287,38 @@ def _texts(row: Sequence[_Cell], runs: Sequence[TextRun]) -> list[str]:
 
 def _can_name(row: Sequence[_Cell], columns: int, runs: Sequence[TextRun]) -> bool:
     """Return whether a row has one plain cell for each column."""
-    return len(row) == columns and all(not c.wide and _is_plain(runs, c.first, c.end) for c in row)
+    return len(row) == columns and all(not (c.wide or c.nested) and _is_plain(runs, c.first, c.end) for c in row)
+
+
+def _fills(row: Sequence[_Cell], columns: int) -> bool:
+    """Return whether one cell spans all columns."""
+    return len(row) == 1 and _width(row) >= columns > 1
+
+
+def _groups(body: Sequence[Sequence[_Cell]], columns: int, runs: Sequence[TextRun]) -> set[int]:
+    """Return which rows below a head name the rows below them: a cell across all columns, or the only filled one."""
+    texts = [_texts(row, runs) for row in body]
+    lone = [
+        _can_head(row[0], runs) and (_fills(row, columns) or _is_bold(some, texts)) for row, some in zip(body, texts)
+    ]
+    found = {i for i, (one, below) in enumerate(zip(lone, [*lone[1:], True])) if one and not below}
+    if found or any(len(row) != columns for row in body):
+        return found
+    return {i for i in group_names(texts) if _can_head(body[i][0], runs)}
+
+
+def _is_bold(row: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether a row's only filled cell is bold in Markdown, as no first cell of a row of several is."""
+    if any(row[1:]) or not _BOLD.fullmatch(row[0]):
+        return False
+    return not any(_BOLD.fullmatch(other[0]) for other in rows if any(other[1:]))
+
+
+def _can_head(cell: _Cell, runs: Sequence[TextRun]) -> bool:
+    """Return whether a cell can name the rows below."""
+    (text,) = _texts([cell], runs)
+    named = 0 < len(text) <= _LONGEST_NAME and not _SENTENCE.search(text) and (is_year(text) or not is_value(text))
+    return named and not cell.nested and _is_plain(runs, cell.first, cell.end)
 
 
 def replace_tables(
@@ -285,7 +343,7 @@ def replace_tables(
         title = match.groupdict().get("title")
         before += f"{title.strip()}\n\n" if title and title.strip() else ""
         length += len(before)
-        terms += [heading.moved(length) for heading in headings]
+        terms += [h.moved(length)._replace(label=h.label.strip("*_ ")) for h in headings]
         named += "\n" * match[0].endswith("\n")
         length, last = length + len(named), match.end()
         terms += [Heading(length, length, TERM_LEVEL, "")] if headings else []
@@ -301,10 +359,11 @@ def _name_rows(rows: Sequence[Sequence[str]]) -> tuple[str, list[Heading]]:
     table = Table(0)
     for number, row in enumerate(rows):
         table.rows.append([])
-        for place, cell in enumerate([*row, *[""] * (len(rows[0]) - len(row))]):
+        begins = len(runs)
+        for cell in [*row, *[""] * (len(rows[0]) - len(row))]:
             table.start_cell("td" if number else "th", {}, len(runs))
             if cell:
-                runs.append(TextRun(CELL_GAP if place else LINE_GAP, cell))
+                runs.append(TextRun(LINE_GAP if len(runs) == begins else CELL_GAP, cell))
             table.end_cell(len(runs))
     named = table.named(runs, TERM_LEVEL, 0)
     return join_runs(named, [True] * len(named))

@@ -19,8 +19,17 @@ from dataclasses import replace
 from typing import Any
 
 from shared_core.documents.loaders.config import block_headings
-from shared_core.documents.loaders.extracted import Extracted, Problem, Segment, one_line, without_surrogates
+from shared_core.documents.loaders.extracted import (
+    TERM_LEVEL,
+    Extracted,
+    Heading,
+    Problem,
+    Segment,
+    one_line,
+    without_surrogates,
+)
 from shared_core.documents.loaders.limits import Budget, too_much
+from shared_core.documents.loaders.table_groups import split_groups
 from shared_core.errors import DocumentError
 from shared_core.types import MetadataValue
 
@@ -109,11 +118,12 @@ def load_csv(text: str, text_column: str | None, budget: Budget, *, delimiter: s
                 what = f"row {number} has {len(record)} fields, the header {len(header)}; the extra ones were left out"
                 problems.append(Problem(what, "Quote fields that hold the delimiter."))
     header, records = _named_columns(header or [], records)
+    records, groups = split_groups([i for i, name in enumerate(header) if name], records)
     columns = _typed_columns(header, [record for _, record in records])
     rows = [
         (n, {name: columns[name][i] for name in columns if i < len(columns[name])}) for i, (n, _) in enumerate(records)
     ]
-    table = _as_text(rows, header, text_column, problems, "row", dict(records))
+    table = _as_text(rows, header, text_column, problems, "row", dict(records), groups)
     return _below("\n".join(filter(None, preface)), table)
 
 
@@ -123,7 +133,9 @@ def _below(text: str, table: Extracted) -> Extracted:
         return table
     length = len(text) + len(_ROW_BREAK)
     moved = (replace(row, start=row.start + length, end=row.end + length) for row in table.segments)
-    return replace(table, text=text + _ROW_BREAK + table.text, segments=(Segment(0, len(text)), *moved))
+    headings = tuple(heading.moved(length) for heading in table.headings)
+    whole = text + _ROW_BREAK + table.text
+    return replace(table, text=whole, headings=headings, segments=(Segment(0, len(text)), *moved))
 
 
 def _records(text: str, delimiter: str, budget: Budget) -> Iterator[tuple[int, list[str] | None]]:
@@ -390,6 +402,7 @@ def _as_text(
     problems: list[Problem],
     unit: str,
     written: Mapping[int, Sequence[str]] | None = None,
+    groups: Mapping[int, str] | None = None,
 ) -> Extracted:
     """Return the text of a table's text column, row by row; whole rows if it has no such column.
 
@@ -400,6 +413,7 @@ def _as_text(
         problems: found so far.
         unit: what a row's number counts (``row``, ``line``, ``entry``).
         written: the cells of each row as the file has them, by the row's number, in the order of ``columns``.
+        groups: names of groups of rows, by the number of the first row.
 
     Raises:
         DocumentError: no rows, neither a text column nor words anywhere, or no text in the column.
@@ -410,10 +424,15 @@ def _as_text(
     column = None if whole_rows else _find_text_column(columns, text_column)
     title_column = _first_named([c for c in columns if c != column], TITLE_COLUMNS)
     pieces: list[str] = []
+    headings: list[Heading] = []
     segments: list[Segment] = []
     without: list[int] = []
     length = 0
     for number, values in rows:
+        if group := (groups or {}).get(number):
+            headings.append(Heading(length, length + len(group), TERM_LEVEL, group))
+            pieces.append(group)
+            length += len(group) + len(_ROW_BREAK)
         if column is None:
             cells = dict(zip(columns, written[number])) if written and number in written else values
             text = _row_text(cells)
@@ -433,7 +452,10 @@ def _as_text(
     if column is not None and without:
         what = f"{len(without)} rows have no text in column {column!r} (the first: {unit} {without[0]})"
         problems.append(Problem(what, "Fill it."))
-    return Extracted(_ROW_BREAK.join(pieces), segments=tuple(segments), problems=_shortened(problems))
+    text = _ROW_BREAK.join(pieces)
+    if headings:
+        headings.append(Heading(len(text), len(text), TERM_LEVEL, ""))
+    return Extracted(text, "", tuple(headings), tuple(segments), _shortened(problems))
 
 
 def _has_no_texts(rows: Sequence[Row], columns: Sequence[str]) -> bool:

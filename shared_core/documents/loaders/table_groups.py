@@ -1,0 +1,85 @@
+"""Find the groups of a table's rows: names in rows of their own, and names given only in a group's first row.
+
+"Day: Monday; Opens: 8:15" is told twice in a table of a pool's and a gym's hours, so each must be read below, or with,
+the name of its group. Both are recognised where they are needed: where rows of different groups begin alike, and those
+of one group do not. Otherwise cells are more likely to be empty because something is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain, pairwise
+
+from shared_core.documents.loaders.extracted import one_line
+
+_LEAST_GROUPS = 2
+
+
+def group_names(rows: Sequence[Sequence[str]]) -> set[int]:
+    """Return which rows name the group of the rows below: only the first cell is filled.
+
+    Args:
+        rows: those below the names of the columns.
+
+    >>> sorted(group_names([("Pool", ""), ("Monday", "9:00"), ("Gym", ""), ("Monday", "8:15")]))
+    [0, 2]
+    >>> group_names([("Anna", ""), ("Ben", "555 0123"), ("Carl", ""), ("Dora", "555 0199")])
+    set()
+    """
+    alone = [bool(row) and bool(row[0]) and not any(row[1:]) for row in rows]
+    found = [i for i, lone in enumerate(alone) if lone]
+    if len(found) < _LEAST_GROUPS or found[0] != 0 or not all(row and row[0] for row in rows):
+        return set()
+    bounds = [*found, len(rows)]
+    groups = [[row[0] for row in rows[start + 1 : end]] for start, end in pairwise(bounds)]
+    names = {rows[i][0] for i in found}
+    return set(found) if all(groups) and names.isdisjoint(chain(*groups)) and _recur(groups) else set()
+
+
+def first_of_group(rows: Sequence[Sequence[str]]) -> list[int]:
+    """Return for each row the one whose first cell it shares: its own, or one above if its cell is left empty.
+
+    >>> first_of_group([("Pool", "Monday"), ("", "Tuesday"), ("Gym", "Monday"), ("", "Tuesday")])
+    [0, 0, 2, 2]
+    >>> first_of_group([("Pool", "Monday"), ("", "Holidays"), ("Gym", "Sundays")])
+    [0, 1, 2]
+    """
+    own = list(range(len(rows)))
+    if not rows or not all(len(row) > 1 and row[1] for row in rows) or not rows[0][0]:
+        return own
+    found = [i for i, row in enumerate(rows) if row[0]]
+    bounds = [*found, len(rows)]
+    groups = [[row[1] for row in rows[start:end]] for start, end in pairwise(bounds)]
+    if len(found) in (1, len(rows)) or not _recur(groups):
+        return own
+    return [start for start, end in pairwise(bounds) for _ in range(start, end)]
+
+
+def split_groups(
+    columns: Sequence[int], records: Sequence[tuple[int, list[str]]]
+) -> tuple[list[tuple[int, list[str]]], dict[int, str]]:
+    """Take the names of groups out of a table's rows, and write a group's first cell into each of its rows.
+
+    Args:
+        columns: places of those with names.
+        records: number and cells of each row below the names.
+
+    Returns:
+        The other rows, and the groups' names by the number of the first row below.
+    """
+    rows = [[one_line(record[i]) if i < len(record) else "" for i in columns] for _, record in records]
+    names = group_names(rows)
+    kept = [i for i in range(len(records)) if i not in names]
+    out = []
+    for i, first in zip(kept, first_of_group([rows[i] for i in kept])):
+        number, record = records[i]
+        if rows[i] and rows[i][0] != (shared := rows[kept[first]][0]):
+            record = [shared if place == columns[0] else cell for place, cell in enumerate(record)]
+        out.append((number, record))
+    return out, {records[i + 1][0]: rows[i][0] for i in names}
+
+
+def _recur(groups: Sequence[Sequence[str]]) -> bool:
+    """Return whether some value is in several groups, and none twice in one."""
+    every = sum(len(set(group)) for group in groups)
+    return every == sum(map(len, groups)) and every > len(set().union(*groups))
