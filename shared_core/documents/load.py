@@ -48,9 +48,10 @@ from shared_core.documents.loaders.formats import (
     way_out,
 )
 from shared_core.documents.loaders.limits import MAX_SECONDS, Budget, read_unpacked
+from shared_core.documents.loaders.line_groups import with_groups
 from shared_core.errors import DocumentError, InputError
 
-LOADER_VERSION = 31
+LOADER_VERSION = 32
 """Increased whenever the same bytes may give another text; an index then reads its files again."""
 
 _OPEN: dict[str, Callable[[IO[bytes]], IO[bytes]]] = {
@@ -255,6 +256,8 @@ def parse_document(data: bytes, source: str, options: LoadOptions, *, file_name:
         kind, extracted = _extract(found.kind, content, options, budget)
     except MemoryError as error:
         raise DocumentError("It does not fit into memory.", hint="Split the file.") from error
+    if kind not in TABLES and kind not in _NAMELESS and not extracted.segments:
+        extracted = with_groups(extracted)
     if not extracted.text.strip():
         why = f"; {extracted.problems[0].message}" if extracted.problems else ""
         raise DocumentError(f"It contains no text{why}.", hint="Leave it out, or check that it is the right file.")

@@ -180,7 +180,8 @@ def _lacks_names(claim: Claim, other: Passage, question: str) -> bool:
 def _about_another(one: Passage, other: Passage, question: str) -> bool:
     """Return whether a heading of either names something of the question that the other does not speak of.
 
-    The oven of another recipe may be hotter.
+    The oven of another recipe may be hotter. Of two sections beside each other, such as records of two people, what
+    the text of either names counts, too.
     """
     asked = {stem(w) for w in _WORD.findall(question.casefold())}
     headings = [f"{p.title} {p.metadata.get('section', '')}".casefold() for p in (one, other)]
@@ -188,7 +189,16 @@ def _about_another(one: Passage, other: Passage, question: str) -> bool:
     spoken = [
         {stem(w) for w in _WORD.findall(f"{heading} {p.text.casefold()}")} for heading, p in zip(headings, (one, other))
     ]
+    if _are_siblings(one, other):
+        named = [words & asked for words in spoken]
     return bool(named[0] - spoken[1] or named[1] - spoken[0]) or kinds_apart(question, *headings)
+
+
+def _are_siblings(one: Passage, other: Passage) -> bool:
+    """Return whether two passages are of different sections of one document, below the same heading."""
+    sections = [str(p.metadata.get("section", "")).rpartition(" > ") for p in (one, other)]
+    same = one.metadata.get("source") == other.metadata.get("source") and sections[0][0] == sections[1][0]
+    return same and "" != sections[0][2] != sections[1][2] != ""
 
 
 def _disagree(one: Claim, other: Claim, question: str, titles: dict[str, str]) -> bool:

@@ -40,6 +40,7 @@ from shared_core.reading.questions import (
     counts_nothing,
     defines_links,
     names_nobody,
+    names_person,
     only_asks,
     only_refers,
     opens_in_english,
@@ -48,7 +49,7 @@ from shared_core.reading.questions import (
 )
 from shared_core.reading.quotable import is_heading, is_record, quotable
 from shared_core.reading.rewording import reword
-from shared_core.reading.rows import Entry, above, innermost
+from shared_core.reading.rows import Entry, above, answer_in_row, innermost
 from shared_core.reading.told import LATER, UNTOLD, tells_what_is_asked
 from shared_core.reading.values import Value, absent_values, gives_another, gives_date, of_another_year, values_of
 from shared_core.reading.weights import WEIGHTS, Weights, load_weights, version_of
@@ -264,9 +265,14 @@ class ExtractiveReader(Remade):
             i
             for i, text in enumerate(texts)
             if not (repeats(text, asked.text) or defines_links(text, asked.text) or only_asks(text, asked.text))
-            and (not is_heading(out[i], text, passages[out[i].passage]) or gives_date(asked.text, text))
+            and (
+                not is_heading(out[i], text, passages[out[i].passage])
+                or gives_date(asked.text, text)
+                or names_person(text, asked.text)
+            )
         ]
         entries = [Entry(passages[out[i].passage], close[out[i].place].prepared, out[i]) for i in said]
+        answers = {i: answer_in_row(asked.words, entry) for i, entry in zip(said, entries)}
         kept, marks = of_entries_asked(asked, entries)
         marked = {said[i]: mark for i, mark in marks.items()}
         marked |= {i: 1 for i in said if gives_date(asked.text, texts[i])}
@@ -276,7 +282,12 @@ class ExtractiveReader(Remade):
         named = not any(map(str.strip, headings)) or not absent_names(asked.text, told)
         absent = [frozenset() if named or marked.get(i, 0) > 0 else frozenset({ABSENT}) for i in range(len(out))]
         out = [
-            replace(c, defines=marked.get(i, 0) - unsaid[i], conflicts=c.conflicts | absent[i])
+            replace(
+                c,
+                defines=marked.get(i, 0) - unsaid[i],
+                conflicts=c.conflicts | absent[i],
+                answer=answers.get(i) or c.answer,
+            )
             for i, c in enumerate(out)
         ]
         ranked = distinct([out[i] for i in said], [texts[i] for i in said])

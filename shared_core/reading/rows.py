@@ -250,6 +250,26 @@ def _is_cell_asked(asked: Asked, entry: Entry) -> bool:
     return bool(told.all()) and is_of_kind(asked.kind, words, text, *value) > 0
 
 
+def answer_in_row(question: Words, entry: Entry) -> Range | None:
+    """Return the cell of a row whose column's name a question has, as its short answer; ``None`` if it is not told.
+
+    Empty where the short answer that was found is a column's name.
+    """
+    found = _cells_of(entry)
+    if found is None:
+        return None
+    text, (start, end) = entry.passage.text, entry.candidate.answer
+    key, cells = found
+    values = {text[slice(*name)]: value for name, value in cells if value != key}
+    asked = [values[name] for name in _names_asked(question, values)]
+    if len(asked) == 1:
+        first, last = asked[0]
+        value = text[first:last].rstrip("; \n")
+        first += len(value) - len(value.lstrip())
+        return (first, first + len(value.strip())) if not _EMPTY.fullmatch(value.strip()) else None
+    return (start, start) if any(name[0] <= start and end <= name[1] for name, _ in cells) else None
+
+
 def _names_asked(question: Words, names: Collection[str]) -> set[str]:
     """Return the names that a question holds as a whole, but for units in brackets, and not as a part of another."""
     stems = {name: frozenset(stems_of(_BRACKETS.sub("", name)).tolist()) for name in names}
