@@ -21,7 +21,10 @@ _DAY = (
 _RANGE = re.compile(
     rf"(?<![\w-])({_DAY})\.?(?: ?[-–—/] ?| (?:to|thru|through|until|till) )({_DAY})(?:\.(?=[ ,:]))?(?![\w-])"
 )
-_ALONE = re.compile(r"(?<![\w-])((?:Mon|Tues?|Weds?|Thu(?:rs?)?|Fri|Sat|Sun)\.?)(?=\t| ?[:,;|&/–—-]| {1,3}[\d(])")
+_ALONE = re.compile(
+    r"(?<![\w-])((?:Mon|Tues?|Weds?|Thu(?:rs?)?|Fri|Sat|Sun)\.?)"
+    rf"(?=\t| ?[:|–—-]| {{1,3}}[\d(]|(?:, ?| ?[&/+] ?| and ){_DAY}(?![\w-]))"
+)
 _WEEKDAYS = re.compile(r"(?<![\w-])weekdays?(?![\w-])", re.IGNORECASE)
 _WEEKEND = re.compile(
     r"(?<![\w-])weekends?(?![\w-])|Saturdays? (?:and|&) Sundays?|Sat\.? ?(?:and|&|[-–—/+]) ?Sun", re.I

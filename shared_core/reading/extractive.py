@@ -35,12 +35,12 @@ from shared_core.reading.lists import count_parts, find_lists_asked, join_lists,
 from shared_core.reading.lookups import from_name
 from shared_core.reading.names import absent_names, find_others
 from shared_core.reading.network import log_odds
+from shared_core.reading.people import has_office, names_person
 from shared_core.reading.prepared import Asked, Placed, Prepared, Window, overlaps, whole_words
 from shared_core.reading.questions import (
     counts_nothing,
     defines_links,
     names_nobody,
-    names_person,
     only_asks,
     only_refers,
     opens_in_english,
@@ -261,6 +261,12 @@ class ExtractiveReader(Remade):
         unknown = absent_values(values_of(asked.text), told)
         out = self._note_conflicts(asked.text, passages, out, headings, unknown, lost)
         texts = [passages[c.passage].text[c.start : c.end] for c in out]
+
+        def of_person(i: int) -> bool:
+            passage = passages[out[i].passage]
+            headed = words(texts[i]) == words(innermost(passage)) and names_person(texts[i], asked.text)
+            return headed and has_office(asked.text, passage.text, above(passage))
+
         said = [
             i
             for i, text in enumerate(texts)
@@ -272,10 +278,10 @@ class ExtractiveReader(Remade):
             )
         ]
         entries = [Entry(passages[out[i].passage], close[out[i].place].prepared, out[i]) for i in said]
-        answers = {i: answer_in_row(asked.words, entry) for i, entry in zip(said, entries)}
+        answers = {i: answer_in_row(asked, entry) for i, entry in zip(said, entries)}
         kept, marks = of_entries_asked(asked, entries)
         marked = {said[i]: mark for i, mark in marks.items()}
-        marked |= {i: 1 for i in said if gives_date(asked.text, texts[i])}
+        marked |= {i: 1 for i in said if gives_date(asked.text, texts[i]) or of_person(i)}
         said = [said[i] for i in kept]
         unsaid = [lost or names_nobody(t, asked.text) or counts_nothing(t, asked.text) for t in texts]
         # the entry of a setting need not name the product whose it is

@@ -80,10 +80,6 @@ _PRICED = re.compile(  # also as reviews say it: "the price was perfect"
     r"|fair|perfect|good|great|wonderful|high|low|steep|worth)\b",
     re.IGNORECASE,
 )
-_PERSON = re.compile(
-    r"(?:(?:(?:[Ff]ull|[Ss]ur) ?)?[Nn]ames?[*_]*:[*_ \t]+)?"
-    r"(?:[^\W\d_a-zß-ÿ][\w.'’-]*[ \t]+(?:(?:v[ao]n|de[rl]?|di|la|bin|al)[ \t]+){0,2}){1,3}[^\W\d_a-zß-ÿ][\w'’-]*"
-)
 _ASKS_WHO = re.compile(r"\bwho(?:m|se)?\b", re.IGNORECASE)
 _NOBODY = re.compile(
     r"\W*(?:[Ss]ome(?:one|body))(?: else)?(?:['’]s| (?:has|had|is|was|will|must|may|might|seems?|\w+ed))\b"
@@ -236,17 +232,6 @@ def names_nobody(sentence: str, question: str) -> bool:
     False
     """
     return bool(_ASKS_WHO.search(question) and _NOBODY.match(sentence))
-
-
-def names_person(heading: str, question: str) -> bool:
-    """Whether a question asks who somebody is, and a heading is a name, as above a record or what is said of a person.
-
-    >>> names_person("Anna Smith", "Who is the treasurer?"), names_person("**Name:** Jo Wu", "Who keeps the keys?")
-    (True, True)
-    >>> names_person("Opening hours", "Who is the treasurer?"), names_person("Anna Smith", "When did she join?")
-    (False, False)
-    """
-    return bool(_ASKS_WHO.search(question) and _PERSON.fullmatch(heading.strip("#*_= \t")))
 
 
 def has_number(text: str) -> bool:

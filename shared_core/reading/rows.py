@@ -26,6 +26,9 @@ _ORDINAL = re.compile(r"\(?\d{1,3}[.)]\s+(?=[^\W\d])")
 _COMPOUND = re.compile(r"[^\W_]+(?:[-_.][^\W_]+)+")
 _OF_TOTAL = re.compile(r"(?:\bof|%)[ ](?:the[ ])?total\b", re.IGNORECASE)
 _TOTALS = "total sum altogether overall combined average"
+_YES = frozenset(("yes", "y", "x", "✓", "✔", "✔️", "✅", "●", "•", "true", "included", "available"))
+_NO = frozenset(("", "no", "n", "–", "-", "—", "✗", "✘", "✕", "×", "❌", "○", "false", "none", "not included"))
+_CHOOSES = re.compile(r"\W*(?:which|what)\b", re.IGNORECASE)
 _EMPTY = re.compile(r"[-–—?]*|n/?a", re.IGNORECASE)
 _ITEM = re.compile(r"[ \t]*(?:([-*•+])[ \t]+|(?=[^\W_]))([^\n:|]{2,60}):[ \t]+([^\n:|]{1,60})$", re.MULTILINE)
 _NUMBER = re.compile(r"\d|\bfree\b", re.IGNORECASE)
@@ -250,24 +253,29 @@ def _is_cell_asked(asked: Asked, entry: Entry) -> bool:
     return bool(told.all()) and is_of_kind(asked.kind, words, text, *value) > 0
 
 
-def answer_in_row(question: Words, entry: Entry) -> Range | None:
+def answer_in_row(asked: Asked, entry: Entry) -> Range | None:
     """Return the cell of a row whose column's name a question has, as its short answer; ``None`` if it is not told.
 
-    Empty where the short answer that was found is a column's name.
+    In a row of nothing but yes and no it is the name of the only column with yes. Empty where the short answer that was
+    found has a column's name in it.
     """
     found = _cells_of(entry)
     if found is None:
         return None
-    text, (start, end) = entry.passage.text, entry.candidate.answer
+    text, start = entry.passage.text, entry.candidate.answer[0]
     key, cells = found
+    marks = {name: text[slice(*value)].strip("; \n").casefold() for name, value in cells if value != key}
+    if len(marks) > 1 and all(m in _YES or m in _NO for m in marks.values()) and _CHOOSES.match(asked.text):
+        ticked = [name for name, mark in marks.items() if mark in _YES]
+        return ticked[0] if len(ticked) == 1 else (start, start)
     values = {text[slice(*name)]: value for name, value in cells if value != key}
-    asked = [values[name] for name in _names_asked(question, values)]
-    if len(asked) == 1:
-        first, last = asked[0]
+    wanted = [values[name] for name in _names_asked(asked.words, values)]
+    if len(wanted) == 1:
+        first, last = wanted[0]
         value = text[first:last].rstrip("; \n")
         first += len(value) - len(value.lstrip())
         return (first, first + len(value.strip())) if not _EMPTY.fullmatch(value.strip()) else None
-    return (start, start) if any(name[0] <= start and end <= name[1] for name, _ in cells) else None
+    return (start, start) if any(name[0] <= start < name[1] for name, _ in cells) else None
 
 
 def _names_asked(question: Words, names: Collection[str]) -> set[str]:

@@ -39,6 +39,24 @@ def test_a_sentence_about_another_thing_is_no_contradiction() -> None:
     )
 
 
+def test_rows_of_records_beside_each_other_do_not_contradict_each_other() -> None:
+    """Each is of its own person, pool or plan, of which the question names one by what only its record has."""
+
+    def row(number: str, name: str, *lines: str) -> Passage:
+        return Passage(number, "\n".join((name, *lines)), "Hall", {"source": "a", "section": f"Committee > {name}"})
+
+    anna = row("1", "Anna Smith", "Role: Treasurer", "Phone: 555 0123")
+    ben = row("2", "Ben Jones", "Role: Secretary", "Phone: 555 0177")
+    claims = [
+        Claim(p.text[-15:], sure, (Citation((p.span(len(p.text) - 15, len(p.text)),)),), short_answer=p.text[-8:])
+        for p, sure in ((ben, 0.7), (anna, 0.3))
+    ]
+    assert find_contradiction(claims, [anna, ben], "What is the phone number of the secretary?") is None
+    gym, pool = row("3", "Gym", "Monday: 8:15 – 18:30"), row("4", "Pool", "Monday: 9:00 – 17:00")
+    hours = [quote(gym, 0.8, "8:15"), quote(pool, 0.3, "9:00")]
+    assert find_contradiction(hours, [gym, pool], "When does the gym open on Monday?") is None
+
+
 class Said:
     """A reader with given probabilities for each passage."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shared_core.types import Passage
-from tests.reading.asking import chance, quotes
+from tests.reading.asking import chance, quotes, read
 
 LAMPS = (
     "Lamp: Norrhaven; Range in miles: 14; Oil 2011: 1,140; Oil 2012: 1,210; Keeper: Ida Holm\n"
@@ -78,3 +78,33 @@ def test_a_name_with_a_hyphen_chooses_its_row() -> None:
 def test_a_cell_that_looks_like_the_beginning_of_something_is_an_answer(grade: str) -> None:
     rows = f"Lamp: Norrhaven; Grade: none\nLamp: Ostrand; Grade: {grade}"
     assert quotes("What is the grade of Ostrand?", rows)[0] == f"Lamp: Ostrand; Grade: {grade}"
+
+
+PLANS = (
+    "Feature: Price per month; Basic: €4; Pro: €9; Team: €15 per user\n"
+    "Feature: Maximum file size; Basic: 2 GB; Pro: 10 GB; Team: 50 GB\n"
+    "Feature: Single sign-on; Basic: no; Pro: no; Team: yes"
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "short"),
+    [
+        ("What is the maximum file size in Pro?", "10 GB"),
+        ("What is the maximum file size in the team plan?", "50 GB"),
+        ("How much is the Team plan per month?", "€15 per user"),
+        ("Which plan has single sign-on?", "Team"),
+        ("Does the Pro plan have single sign-on?", "no"),
+    ],
+)
+def test_the_short_answer_is_in_the_column_asked_for(question: str, short: str | None) -> None:
+    first = read(question, PLANS).readings[0]
+    assert (first.short_answer.text if first.short_answer else None) == short
+
+
+def test_a_heading_tells_rows_that_begin_alike_apart() -> None:
+    rows = "{}\nDay: Monday; Opens: {}\nDay: Tuesday; Opens: {}"
+    pool = Passage("1", rows.format("Pool", "9:00", "9:30"), "Centre", {"source": "a", "section": "Hours > Pool"})
+    gym = Passage("2", rows.format("Gym", "8:15", "7:45"), "Centre", {"source": "a", "section": "Hours > Gym"})
+    assert quotes("When does the gym open on Monday?", pool, gym)[0] == "Day: Monday; Opens: 8:15"
+    assert quotes("When does the pool open on Monday?", pool, gym)[0] == "Day: Monday; Opens: 9:00"

@@ -69,7 +69,7 @@ class _Group:
 
     @property
     def end(self) -> int:
-        """Where its last line ends."""
+        """The end of its last line."""
         return self.rows[-1].end if self.rows else self.head.end
 
     @property

@@ -1,7 +1,7 @@
 """Find the groups of a table's rows: names in rows of their own, and names given only in a group's first row.
 
-"Day: Monday; Opens: 8:15" is told twice in a table of a pool's and a gym's hours, so each must be read below, or with,
-the name of its group. Both are recognised where they are needed: where rows of different groups begin alike, and those
+"Day: Monday; Opens: 8:15" is no answer in a table of a pool's and a gym's hours, unless it is read below, or with, the
+name of its group. Both are recognised where they are needed: where rows of different groups begin alike, and those
 of one group do not. Otherwise cells are more likely to be empty because something is not known.
 """
 

@@ -1,0 +1,51 @@
+"""Find who somebody is in names above records: "Anna Smith", and below "Role: Treasurer"."""
+
+from __future__ import annotations
+
+import re
+
+from shared_core.reading.features import STOP_WORDS, stem
+from shared_core.reading.questions import words
+
+_PERSON = re.compile(
+    r"(?:(?:(?:[Ff]ull|[Ss]ur) ?)?[Nn]ames?[*_]*:[*_ \t]+)?"
+    r"(?:[^\W\d_a-zß-ÿ][\w.'’-]*[ \t]+(?:(?:v[ao]n|de[rl]?|di|la|bin|al)[ \t]+){0,2}){1,3}[^\W\d_a-zß-ÿ][\w'’-]*"
+)
+_ASKS_WHO = re.compile(r"\bwho(?:m|se)?\b", re.IGNORECASE)
+_WHO_IS = re.compile(r"\W*who(?:['’]s| is| are)\b(.{2,200})", re.IGNORECASE)
+_LINE = re.compile(r"^[ \t>*+•-]*(?:[^:\n]{1,40}:)?[ \t*_]*([^:\n]{2,80}?)[ \t.*_]*$", re.MULTILINE)
+
+
+def names_person(heading: str, question: str) -> bool:
+    """Return whether a question asks who somebody is, and a heading is a name, such as heads the text on a person.
+
+    >>> names_person("Anna Smith", "Who is the treasurer?"), names_person("**Name:** Jo Wu", "Who keeps the keys?")
+    (True, True)
+    >>> names_person("Opening hours", "Who is the treasurer?"), names_person("Anna Smith", "When did she join?")
+    (False, False)
+    """
+    return bool(_ASKS_WHO.search(question) and _PERSON.fullmatch(heading.strip("#*_= \t")))
+
+
+def has_office(question: str, text: str, above: str) -> bool:
+    """Return whether a line of a record is just what a question asks for the holder of: "Role: Treasurer".
+
+    Args:
+        question: in English.
+        text: of the record.
+        above: the title and headings of its section, which may hold other words of the question.
+
+    >>> has_office("Who is the club's treasurer?", "Anna Smith\\nRole: Treasurer", "Chess club")
+    True
+    >>> has_office("Who is the deputy treasurer?", "Anna Smith\\nRole: Treasurer", "Chess club")
+    False
+    """
+    asked = _WHO_IS.match(question)
+    wanted = _stems(asked[1]) if asked else set()
+    known = _stems(above)
+    offices = (_stems(line) for line in _LINE.findall(text))
+    return any(office and office <= wanted <= office | known for office in offices)
+
+
+def _stems(text: str) -> set[str]:
+    return {stem(word) for word in words(text) if word not in STOP_WORDS}

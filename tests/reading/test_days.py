@@ -1,0 +1,94 @@
+"""Weekdays and opening hours in the passages' words."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared_core import SelfReflectEngine
+from shared_core.reading.days import ask_closed, read_days
+from shared_core.retrieval import BM25Retriever
+from shared_core.types import Passage
+
+LIBRARY = "The library is open Mon–Fri: 9am–6pm, Sat: 10am–4pm."
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "read"),
+    [
+        ("When does the library open on Wednesday?", LIBRARY, "Mon–Fri"),
+        ("When does the library open on Wednesdays?", LIBRARY, "Mon–Fri"),
+        ("When does the library close on Saturday?", LIBRARY, "Sat"),
+        ("When does the library open on weekdays?", LIBRARY, "Mon–Fri"),
+        ("When does it open on Tuesday?", "Open Monday to Friday 9 to 6.", "Monday to Friday"),
+        ("When does it open on Tuesday?", "Open Mondays through Fridays, 9 to 6.", "Mondays through Fridays"),
+        ("When does it open on Tuesday?", "Weekdays 9-5, weekends 10-4", "Weekdays"),
+        ("When does it open on Sunday?", "Weekdays 9-5, weekends 10-4", "weekends"),
+        ("When does it open on Sunday?", "Fri-Mon: 9-5", "Fri-Mon"),
+        ("When does it open on Thursday?", "Mo-Fr 9-17", "Mo-Fr"),
+        ("When does it open at the weekend?", "Saturdays and Sundays: 10 to 4", "Saturdays and Sundays"),
+    ],
+)
+def test_a_weekday_is_read_as_the_passage_writes_it(question: str, text: str, read: str) -> None:
+    assert read in read_days(question, [text])
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("When does the library open on Sunday?", LIBRARY),
+        ("When does the library open on Wednesday?", f"{LIBRARY} Wednesday: closed."),
+        ("Who spoke on Wednesday, 5 May?", LIBRARY),
+        ("Who spoke on Wednesday 5 May?", LIBRARY),
+        ("Until when is it open on the first Thursday of the month?", LIBRARY),
+        ("Is it open from Tuesday to Wednesday?", LIBRARY),
+        ("Who sat in the sun on Sunday?", "They sat in the Sun, and it was warm."),
+        ("When is Sunday's service?", "Sat-Sun: 9am"),
+        ("What is Ash Wednesday?", "Nothing is said of it."),
+    ],
+)
+def test_other_days_stay(question: str, text: str) -> None:
+    assert read_days(question, [text]) == question
+
+
+def test_the_passage_that_speaks_of_the_question_decides() -> None:
+    texts = ["The council met on Wednesday. The mayor spoke.", LIBRARY]
+    assert "Mon–Fri" in read_days("When does the library open on Wednesday?", texts)
+
+
+@given(st.text(max_size=60), st.lists(st.text(max_size=60), max_size=3))
+def test_any_text_is_read(question: str, texts: list[str]) -> None:
+    assert read_days(question, texts) is not None
+    assert ask_closed(question, texts) is not None
+
+
+@pytest.mark.parametrize(
+    ("question", "told"),
+    [
+        ("Is the shop open on Sundays?", True),
+        ("Are you open on Sunday?", True),
+        ("Is the shop open on Monday?", False),
+        ("Is the shop open?", False),
+        ("When is the shop open on Sunday?", False),
+    ],
+)
+def test_open_or_closed_is_asked_where_a_sentence_says_closed(question: str, told: bool) -> None:
+    assert ("or closed" in ask_closed(question, ["Open Monday to Friday. Closed on Sundays."])) is told
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("When does the library open on Wednesday?", "9am"),
+        ("When does the library open on Saturday?", "10am"),
+        ("Is the library open on Sunday?", "closed"),
+        ("When does the library open at Easter?", ""),
+    ],
+)
+def test_hours_are_answered(question: str, answer: str) -> None:
+    text = "Millbrook Library\n\nOpening hours:\n\n- Mon–Fri: 9am–6pm\n- Sat: 10am–4pm\n- Sunday: closed\n"
+    found = SelfReflectEngine(BM25Retriever([Passage("1", text, "Millbrook Library")])).answer(question)
+    shown = "\n".join(claim.text for claim in found.claims if claim.status == "kept")
+    assert answer in shown
+    assert bool(shown) is bool(answer)
