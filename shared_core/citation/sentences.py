@@ -67,7 +67,9 @@ _NEXT = re.compile(rf"[{_OPENERS}]{{0,12}}+(\w{{0,20}})")
 _WORD_BEFORE = re.compile(r"[^\s\"'“”‘’«»(\[{（「『<>/|–—]*\Z")
 _DAY = re.compile(r"0?[1-9]|[12]\d|3[01]")
 _DOTTED = re.compile(r"(?:[^\W\d_]{1,2}\.-?)+[^\W\d_]{1,2}\Z")  # U.S, e.g, Ph.D, a.m, J.-P
-_LABEL = re.compile(r"(?:\d{1,3}(?:\.\d{1,3})*|[A-Za-z]|[ivxlcIVXLC]{1,6})\Z")  # of a list item or a section
+_LABEL = re.compile(
+    r"(?:\d{1,3}(?:\.\d{1,3})*|[A-Z]{0,2}\d{1,3}|[A-Za-z]|[ivxlcIVXLC]{1,6})\Z"
+)  # of a list item or a section
 _BLOCK_START = re.compile(
     r"[-*+•‣◦▪●○–—·][ \t\u00a0]|\(?(?:\d{1,3}|[A-Za-z]|[ivx]{1,5})[.)][ \t\u00a0]|#{1,6}[ \t]|\||>"
     r"|={3}|-{3}|:{3}|\*{3}|_{3}"

@@ -22,7 +22,7 @@ _RANGE = re.compile(
     rf"(?<![\w-])({_DAY})\.?(?: ?[-–—/] ?| (?:to|thru|through|until|till) )({_DAY})(?:\.(?=[ ,:]))?(?![\w-])"
 )
 _ALONE = re.compile(
-    r"(?<![\w-])((?:Mon|Tues?|Weds?|Thu(?:rs?)?|Fri|Sat|Sun)\.?)"
+    r"(?<![\w-])((?:Mon|Tues?|Weds?|Thu(?:rs?)?|Fri|Sat|Sun|MON|TUES?|WED|THU(?:RS?)?|FRI|SAT|SUN)\.?)"
     rf"(?=\t| ?[:|–—-]| {{1,3}}[\d(]|(?:, ?| ?[&/+] ?| and ){_DAY}(?![\w-]))"
 )
 _WEEKDAYS = re.compile(r"(?<![\w-])weekdays?(?![\w-])", re.IGNORECASE)

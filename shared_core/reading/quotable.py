@@ -31,6 +31,8 @@ _REASONED = re.compile(
 )
 """What begins a sentence whose reason is the one before it."""
 _LONGEST_REASON = 400
+_NAMED = re.compile(r"(?=[^\n]*[^\W\d_])[^\n.!?;]{2,40}(?<=[\w:)])[*_]*")
+_VALUE_ALONE = re.compile(r"(?=.{0,30}\d)(?:[\W\d_]|[ap]\.?m\b\.?|noon\b|midnight\b|to\b){1,40}", re.IGNORECASE)
 _GOES_ON = re.compile(r"(?!\(\w{1,3}\))\(?[a-z]")
 _LEADS_IN = re.compile(r"[^:]{1,300}:[ \t*_`\"”)]*|(?:(?:or|then|and) )?(?:use|run|type|enter|try)[.,]?", re.IGNORECASE)
 _FENCE = re.compile(r"(?:`{3,}|~{3,})[^\n`]*(?:\n\s*|\Z)")
@@ -48,7 +50,8 @@ _TABLE_RULE = re.compile(rf"[ \t]*\n{_RULE}$", re.MULTILINE)
 def quotable(text: str, sentences: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """Join what needs another sentence with it; leave out rules and fences.
 
-    A bare yes or no, and what breaks off ("The keeper must"), need the next; "For this reason, …" needs the one before.
+    A bare yes or no, and what breaks off ("The keeper must"), need the next; "For this reason, …" needs the one before,
+    and so does a value on a line of its own below a name ("Saturday", "9:00–12:15").
     """
     out: list[tuple[int, int]] = []
     for start, end in sentences:
@@ -56,7 +59,9 @@ def quotable(text: str, sentences: Sequence[tuple[int, int]]) -> list[tuple[int,
         near = bool(out) and "\n\n" not in text[out[-1][1] : start]
         reasoned = near and len(before) <= _LONGEST_REASON and _REASONED.match(text, start)
         bare = near and _BARE.fullmatch(before)
-        if bare or reasoned or (_BREAKS_OFF.search(before) and _GOES_ON.match(text, start)):
+        named = bool(out) and text[out[-1][1] : start].strip(" \t\r*_") == "\n" and _NAMED.fullmatch(before)
+        valued = named and _VALUE_ALONE.fullmatch(text, start, end)
+        if bare or reasoned or valued or (_BREAKS_OFF.search(before) and _GOES_ON.match(text, start)):
             start = out.pop()[0]
         fence = _FENCE.match(text, start, end)
         start = fence.end() if fence else start

@@ -32,6 +32,11 @@ _CHOOSES = re.compile(r"\W*(?:which|what)\b", re.IGNORECASE)
 _EMPTY = re.compile(r"[-–—?]*|n/?a", re.IGNORECASE)
 _ITEM = re.compile(r"[ \t]*(?:([-*•+])[ \t]+|(?=[^\W_]))([^\n:|]{2,60}):[ \t]+([^\n:|]{1,60})$", re.MULTILINE)
 _NUMBER = re.compile(r"\d|\bfree\b", re.IGNORECASE)
+_TIMED = re.compile(
+    r"[ \t]*(?:[-*+•][ \t]+)?[*_]{0,3}(?:\d{1,2}[:.h]\d{2}\b|\d{1,2} ?[ap]\.?m\b|\d{1,4}[-./]\d{1,2}[-./]\d{1,4}\b"
+    r"|(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?\b,? (?:\d|[a-z]{3,9} \d))[^\n]*",
+    re.IGNORECASE,
+)
 _CELLS = re.compile(r"[^\t\n]*?\S(?:\t+| {3,})(?=\S)([^\n]*)")
 _GAP = re.compile(r"\S(?:\t| {3,})\S")
 _COMPARES = re.compile(
@@ -303,7 +308,8 @@ def of_rows(question: Words, entries: Sequence[Entry], kept: Sequence[int]) -> l
     """Leave out a row that holds only some of the question's words that another row of the table holds.
 
     Of a list of labels with their values ("- Adults: 5 crowns"), the labels count, where they hold such words; among
-    values in numbers, also where they hold none. A line with cells is a row as well, but not the head above them.
+    values in numbers, also where they hold none. A line with cells is a row as well, but not the head above them, and
+    so is one that begins with a time or date ("- 13:00–13:30: Opening").
     """
     tables: dict[tuple[object, ...], dict[int, NDArray[np.bool_]]] = defaultdict(dict)
     for i in kept:
@@ -311,8 +317,11 @@ def of_rows(question: Words, entries: Sequence[Entry], kept: Sequence[int]) -> l
         start = passage.text.rfind("\n", 0, entries[i].candidate.start) + 1
         place = passage.metadata.get("source", passage.id), passage.metadata.get("section")
         row, item = _ROW.match(passage.text, start), _item_at(passage.text, start)
+        timed = _TIMED.match(passage.text, start)
         if row is not None and row.end() - start <= _LONGEST:
             tables[(*place, "a row")][i] = is_among(question.content, words.stem[words.within(start, row.end())])
+        elif timed is not None and timed.end() - start <= _LONGEST:
+            tables[(*place, "a time")][i] = is_among(question.content, words.stem[words.within(start, timed.end())])
         elif (cells := _cells_at(passage.text, start)) is not None:
             tables[(*place, "cells")][i] = is_among(question.content, words.stem[words.within(*cells)])
         elif item is not None and entries[i].candidate.end <= item.end():

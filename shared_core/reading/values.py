@@ -40,6 +40,8 @@ _CLASS = re.compile(  # "level AA" is not "level AAA"
     r"|exhibit|section|part|zone|band|series|size|vitamin|hepatitis|building|block|hall|wing|terminal|gate|team|form"
     r"|division|unit|article|mode|route|ward|sector))\s+([A-Z]{1,3})\b(?![.'’-]?\w)"
 )
+_GRADE = re.compile(r"(?<![\w+-])[A-F](?:\+|[-−–](?=[\s?.,;:)]|\Z))(?!\w)")
+_ANY_GRADE = re.compile(r"(?<![\w+-])[A-F](?![\w'’./])(?! [a-z])[+−–-]?")
 _METHODS = "GET|POST|PUT|PATCH|DELETE|HEAD"
 _CALL = re.compile(rf"\b({_METHODS})\W{{1,5}}?(/[\w{{}}/-]*[\w}}])")
 _ASKS_WHEN = re.compile(r"\b(?:when|date|day|month|year)\b", re.IGNORECASE)
@@ -54,8 +56,8 @@ class Value:
         text: as written.
         near: codes of the stems of the content words right before and right after a number; 0 for none.
         number, date, weekday (0 for Monday), code: one of them is set; a code is folded, without hyphens or plural.
-            Paths (``/cards``), calls (``PUT /cards``), names of files and variables, series of releases (``20.x``) and
-            classes (``level AA``) are codes too.
+            Paths (``/cards``), calls (``PUT /cards``), names of files and variables, series of releases (``20.x``),
+            classes (``level AA``) and grades (``B+``) are codes too.
     """
 
     text: str
@@ -101,6 +103,8 @@ def holds(value: Value, text: str) -> bool:
         return value.weekday in weekdays_of(text) or is_every_day(text)
     if call := _CALL.fullmatch(value.text):
         return call.groups() in _CALL.findall(text)
+    if _GRADE.fullmatch(value.text):
+        return value.text in _GRADE.findall(text)
     if series := _SERIES.fullmatch(value.text):
         return re.search(rf"(?:(?<![\w.])|(?<=\bv)){re.escape(series[1])}(?![\d-])", text) is not None
     if of_class := _CLASS.fullmatch(value.text):
@@ -138,6 +142,8 @@ def gives_another(value: Value, text: str) -> bool:
         return bool(weekdays_of(text))
     if call := _CALL.fullmatch(value.text):
         return any(path == call[2] for _, path in _CALL.findall(text))
+    if _GRADE.fullmatch(value.text):
+        return _ANY_GRADE.search(text) is not None
     if _SERIES.fullmatch(value.text):
         return _SERIES.search(text) is not None
     if of_class := _CLASS.fullmatch(value.text):
@@ -197,7 +203,7 @@ def gives_date(question: str, heading: str) -> bool:
 
 def _names_of(text: str) -> list[str]:
     """Return the calls, classes and paths, and the names of files and variables, of a text."""
-    calls = [m.group() for m in (*_CALL.finditer(text), *_CLASS.finditer(text))]
+    calls = [m.group() for m in (*_CALL.finditer(text), *_CLASS.finditer(text), *_GRADE.finditer(text))]
     return [*calls, *_PATH.findall(text), *(m.group() for m in _FILE.finditer(text)), *find_variables(text)]
 
 

@@ -27,6 +27,7 @@ from shared_core.documents.loaders.limits import Budget
 from shared_core.documents.loaders.named_rows import is_value, is_year
 from shared_core.documents.loaders.office import Archive
 from shared_core.documents.loaders.office97 import check_office97
+from shared_core.documents.loaders.table_groups import NAMED
 from shared_core.documents.loaders.tables import above_header, load_csv
 from shared_core.errors import DocumentError
 
@@ -39,6 +40,7 @@ _LONGEST_HEADING = 100  # characters
 _LONGEST_NAME = 80
 _SHORTEST_NOTE = 50
 _DIGIT = re.compile(r"\d")
+_SENTENCE = re.compile(r"\s.*\.\Z")  # not "Sno."
 _MINUTE, _DAY = 60, 24 * 60 * 60  # seconds
 _DIGITS = 15  # that spreadsheets keep and show
 _COMPOUND = b"\xd0\xcf\x11\xe0"
@@ -104,7 +106,7 @@ def read_csv(text: str, text_column: str | None, budget: Budget, *, delimiter: s
 
 def _sheet(section: Mapping[str, Any]) -> Sheet:
     unknown: list[str] = []
-    rows = ([_value(cell, unknown) for cell in row] for row in _rows(section))
+    rows = _with_group_names([(row, [_value(cell, unknown) for cell in row]) for row in _rows(section)])
     return Sheet(section.get("title") or "", bool(section.get("hidden")), rows, unknown)
 
 
@@ -241,7 +243,7 @@ def _spans(row: Sequence[str]) -> bool:
 
 def _are_names(cells: Sequence[str]) -> bool:
     years = [is_year(cell) for cell in cells]
-    if any(len(cell) > _LONGEST_NAME or cell.endswith((":", ".")) for cell in cells):  # a label, a sentence
+    if any(len(cell) > _LONGEST_NAME or cell.endswith(":") or _SENTENCE.search(cell) for cell in cells):
         return False
     return not all(years) and all(year or not is_value(cell) for cell, year in zip(cells, years))
 
@@ -280,7 +282,10 @@ def _read_table(rows: Sequence[Sequence[str]], budget: Budget) -> Extracted:
     filled = [any(cells) for cells in itertools.zip_longest(*rows, fillvalue="")]
     written = io.StringIO(newline="")
     width = len(filled)
-    csv.writer(written).writerows(itertools.compress([*row, *[""] * (width - len(row))], filled) for row in rows)
+    firsts = {row[0] for row in rows if _filled(row) > 1}  # what begins a row with other cells names no group
+    for row in rows:
+        marked = [f"{NAMED}{cell}" if isinstance(cell, _GroupName) and cell not in firsts else cell for cell in row]
+        csv.writer(written).writerow(itertools.compress([*marked, *[""] * (width - len(row))], filled))
     try:
         return load_csv(written.getvalue(), None, budget, delimiter=",")
     except DocumentError:  # figures without words
@@ -300,6 +305,29 @@ def _rows(sheet: Mapping[str, Any]) -> Iterator[list[Mapping[str, Any]]]:
             continue
         for row in element["rows"]:
             yield [cell for given in row["cells"] for cell in (given, *[{}] * (given.get("col_span", 1) - 1))]
+
+
+class _GroupName(str):
+    """The text of a cell that is alone in its row, and bold or across several columns."""
+
+
+def _with_group_names(rows: Sequence[tuple[Sequence[Mapping[str, Any]], list[str]]]) -> list[list[str]]:
+    """Return the texts of rows; those of a single cell are marked if it is wide, or bold and other rows are not."""
+    found = [(row, texts, [i for i, text in enumerate(texts) if text]) for row, texts in rows if any(texts)]
+    bold = [_is_bold(row[filled[0]]) for row, _, filled in found]
+    others = [is_bold for is_bold, (_, _, filled) in zip(bold, found) if len(filled) > 1]
+    usual = 2 * sum(others) >= len(others)
+    for is_bold, (row, texts, filled) in zip(bold, found):
+        at = filled[0]
+        if len(filled) == 1 and (row[at].get("col_span", 1) > 1 or (is_bold and not usual)):
+            texts[at] = _GroupName(texts[at])
+    return [texts for _, texts in rows]
+
+
+def _is_bold(part: Mapping[str, Any]) -> bool:
+    """Return whether some text of a cell is bold."""
+    content = part.get("content")
+    return bool(part.get("bold")) or (isinstance(content, list) and any(map(_is_bold, content)))
 
 
 def _value(cell: Mapping[str, Any], unknown: list[str]) -> str:

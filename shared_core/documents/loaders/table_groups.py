@@ -13,6 +13,8 @@ from itertools import chain, pairwise
 from shared_core.documents.loaders.extracted import one_line
 
 _LEAST_GROUPS = 2
+NAMED = "\ue000"
+"""Put before a cell of a sheet that is set as the name of a group: bold, or across columns."""
 
 
 def group_names(rows: Sequence[Sequence[str]]) -> set[int]:
@@ -62,21 +64,29 @@ def split_groups(
 
     Args:
         columns: places of those with names.
-        records: number and cells of each row below the names.
+        records: number and cells of each row below the names; names of groups may have ``NAMED`` before them.
 
     Returns:
         The other rows, and the groups' names by the number of the first row below.
     """
     rows = [[one_line(record[i]) if i < len(record) else "" for i in columns] for _, record in records]
-    names = group_names(rows)
+    marked = {i for i, row in enumerate(rows) if row and row[0].startswith(NAMED) and not any(row[1:])}
+    rows = [[cell.removeprefix(NAMED) for cell in row] for row in rows]
+    last = max((i for i in range(len(rows)) if i not in marked), default=0)
+    names = {i for i in marked if i < last} or group_names(rows)
     kept = [i for i in range(len(records)) if i not in names]
     out = []
     for i, first in zip(kept, first_of_group([rows[i] for i in kept])):
         number, record = records[i]
+        record = [cell.removeprefix(NAMED) for cell in record]
         if rows[i] and rows[i][0] != (shared := rows[kept[first]][0]):
             record = [shared if place == columns[0] else cell for place, cell in enumerate(record)]
         out.append((number, record))
-    return out, {records[i + 1][0]: rows[i][0] for i in names}
+    groups: dict[int, str] = {}
+    for i in sorted(names):
+        below = next(k for k in kept if k > i)  # behind a name within another one
+        groups[records[below][0]] = ": ".join(filter(None, (groups.get(records[below][0]), rows[i][0])))
+    return out, groups
 
 
 def _recur(groups: Sequence[Sequence[str]]) -> bool:
