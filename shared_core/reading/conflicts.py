@@ -83,6 +83,17 @@ _SIZE_GIVEN = re.compile(
 )
 
 
+_ASKS_TIME = r"\b(?:what time|when|at what (?:hour|time))\b.*\b"
+_END_ASKED = re.compile(_ASKS_TIME + r"(?:ends?|finish(?:es)?|closes?|stops?|over)\b", re.IGNORECASE)
+_START_ASKED = re.compile(_ASKS_TIME + r"(?:starts?|begins?|opens?)\b", re.IGNORECASE)
+_END_GIVEN = re.compile(
+    r"\b(?:end|finish|clos|shut|stop|last|until|till|over\b|(?:by|to|through) (?:\d|noon|midnight)|out\b|leav|depart"
+    r"|late)|\d\s?[ap]?m?\s?[-–—]\s?\d",
+    re.IGNORECASE,
+)
+_START_GIVEN = re.compile(r"\b(?:start|beg[iau]n|open|from\b|since\b|resum|commenc)", re.IGNORECASE)
+
+
 def can_conflict(question: str) -> bool:
     """Return whether a question asks for something exact: a value, a word that has an opposite, a negation."""
     asked = (_NEGATED, _SIZE_ASKED, _RANK, _NOW, _DECISION_ASKED)
@@ -106,6 +117,7 @@ def find_conflicts(question: str, quote: str, above: str) -> frozenset[str]:
         or gives_other_dimension(question, quote)
         or prefixes_otherwise(question, quote, above)
         or dates_opposite(question, quote)
+        or times_other_end(question, quote)
         or tells_wish(question, quote)
         or lacks_rank(question, f"{above}\n{quote}"),
         NEGATION: lacks_negation(question, quote),
@@ -175,6 +187,22 @@ def dates_opposite(question: str, quote: str) -> bool:
     told = (value for _, value in fields if _is_time(value) or len(value.split()) > _STATE)
     named = " ".join([*(label for label, _ in fields), *told])
     return _turns(question, " ".join(label for label, value in fields if _is_time(value)), named)
+
+
+def times_other_end(question: str, quote: str) -> bool:
+    """Return whether a question asks when something ends, and a quote times only its beginning; or the reverse.
+
+    >>> [times_other_end("What time does it finish?", text) for text in ("We start at 8am.", "From 8am to 9am.")]
+    [True, False]
+    >>> [times_other_end("When does it open?", text) for text in ("The café closes at 5 pm.", "At 5 pm")]
+    [True, False]
+    """
+    end, start = _END_ASKED.search(question), _START_ASKED.search(question)
+    if bool(end) == bool(start):
+        return False
+    if len([q for q in quantities_of(quote) if q.dimension == "clock"]) != 1:
+        return False
+    return not _END_GIVEN.search(quote) if end else bool(_END_GIVEN.search(quote) and not _START_GIVEN.search(quote))
 
 
 def _turns(question: str, given: str, named: str) -> bool:

@@ -35,7 +35,7 @@ from shared_core.reading.lists import count_parts, find_lists_asked, join_lists,
 from shared_core.reading.lookups import from_name
 from shared_core.reading.names import absent_names, find_others
 from shared_core.reading.network import log_odds
-from shared_core.reading.people import has_office, names_person
+from shared_core.reading.people import has_office, names_holder, names_person
 from shared_core.reading.prepared import Asked, Placed, Prepared, Window, overlaps, whole_words
 from shared_core.reading.questions import (
     counts_nothing,
@@ -49,7 +49,7 @@ from shared_core.reading.questions import (
 )
 from shared_core.reading.quotable import is_heading, is_record, quotable
 from shared_core.reading.rewording import reword
-from shared_core.reading.rows import Entry, above, answer_in_row, innermost
+from shared_core.reading.rows import Entry, above, answer_in_row, innermost, source_of
 from shared_core.reading.told import LATER, UNTOLD, tells_what_is_asked
 from shared_core.reading.values import Value, absent_values, gives_another, gives_date, of_another_year, values_of
 from shared_core.reading.weights import WEIGHTS, Weights, load_weights, version_of
@@ -241,6 +241,8 @@ class ExtractiveReader(Remade):
         faq = find_faq(asked.text, passages)
         listed = find_lists_asked(asked.text, passages) | {*faq}
         listed |= find_definitions(asked.text, passages) | find_headed(asked.text, passages)
+        if passages and "row" in passages[0].metadata:
+            listed |= {0}  # rows are told apart by names, which retrieval knows better than the cheap score
         wanted = [
             w
             for w in order[weights.together :]
@@ -264,8 +266,11 @@ class ExtractiveReader(Remade):
 
         def of_person(i: int) -> bool:
             passage = passages[out[i].passage]
+            around = f"{above(passage)} {source_of(passage)}"
+            if names_holder(asked.text, texts[i], around):
+                return True
             headed = words(texts[i]) == words(innermost(passage)) and names_person(texts[i], asked.text)
-            return headed and has_office(asked.text, passage.text, above(passage))
+            return headed and has_office(asked.text, passage.text, around)
 
         said = [
             i

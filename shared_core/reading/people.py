@@ -13,6 +13,7 @@ _PERSON = re.compile(
 )
 _ASKS_WHO = re.compile(r"\bwho(?:m|se)?\b", re.IGNORECASE)
 _WHO_IS = re.compile(r"\W*who(?:['’]s| is| are)\b(.{2,200})", re.IGNORECASE)
+_OFFICE = re.compile(r"[\s>*+•_-]*([^:\t\n]{2,60}?)[*_ ]*(?::[*_ \t]+|\t+|\s[–—-]\s)[*_]*(\S[^\n\t]{2,80})")
 _LINE = re.compile(r"^[ \t>*+•-]*(?:[^:\n]{1,40}:)?[ \t*_]*([^:\n]{2,80}?)[ \t.*_]*$", re.MULTILINE)
 
 
@@ -45,6 +46,21 @@ def has_office(question: str, text: str, above: str) -> bool:
     known = _stems(above)
     offices = (_stems(line) for line in _LINE.findall(text))
     return any(office and office <= wanted <= office | known for office in offices)
+
+
+def names_holder(question: str, line: str, above: str) -> bool:
+    """Return whether a line has the name of an office that a question asks for the holder of, and a name behind it.
+
+    >>> [names_holder("Who is our councillor?", line, "") for line in ("Councillor: Jo Wu", "MP: Ann Lee")]
+    [True, False]
+    >>> names_holder("Who is our councillor?", "Councillor: vacant", "")
+    False
+    """
+    asked, found = _WHO_IS.match(question), _OFFICE.fullmatch(line)
+    if asked is None or found is None:
+        return False
+    wanted, office = _stems(asked[1]), _stems(found[1])
+    return bool(office) and office <= wanted <= office | _stems(above) and _PERSON.match(found[2]) is not None
 
 
 def _stems(text: str) -> set[str]:

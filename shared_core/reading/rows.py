@@ -185,8 +185,9 @@ def _cells_of(entry: Entry) -> tuple[Range, list[tuple[Range, Range]]] | None:
     if not names or names[-1].start() == start:  # there is a name behind the first cell
         return None
     ends = [*(name.start() for name in names[1:]), end]
-    if end - start > _LONGEST and max(b - a.end() for a, b in zip(names, ends)) > _LONGEST_CELL:
-        return None
+    values = (text[a.end() : b].strip("; \n") for a, b in zip(names, ends))
+    if end - start > _LONGEST and any(len(value) > _LONGEST_CELL and " " in value for value in values):
+        return None  # but not because of a link
     cells = [(name.span(1), (name.end(), b)) for name, b in zip(names, ends)]
     key = (start, names[0].start()) if names[0].start() > start else cells[0][1]
     if not _LETTERS.search(text, *key):

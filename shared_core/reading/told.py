@@ -80,6 +80,12 @@ _MONTHS = r"(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)\w*"
 _DAYS = (
     r"(?:(?:mon|tues?|wed(?:nes)?|thurs?|fri|sat(?:ur)?|sun)(?:days?)?|\w*days?|weekends?|daily|eve|easter|christmas)"
 )
+_HOUR_ASKED = re.compile(r"\b(?:what time|at what (?:hour|time))\b", re.IGNORECASE)
+_DATE_PARTS = re.compile(  # which are no times of day
+    rf"\b(?:19|20)\d\d\b|\b\d{{1,2}}(?:st|nd|rd|th)\b|\b{_MONTHS}\.? \d{{1,2}}\b(?![:.]\d)|\b\d{{1,2}} {_MONTHS}\b"
+    r"|\b(?:first|second|third|fourth|fifth|last)\b",
+    re.IGNORECASE,
+)
 _TIMED: tuple[tuple[str, str], ...] = (
     (
         r"how long\b(?! (?:ago|before|since))",
@@ -104,14 +110,15 @@ _TIMED: tuple[tuple[str, str], ...] = (
     (r"(?:what|which) dates?\b" + _VERB, f"{_DAYS}|{_MONTHS}"),
     (
         r"what time(?: of (?:the )?day| (?:is|are|does|do|should|must|can|will))\b",
-        rf"{_DAYS}|noon|midnight|(?:mid)?day\w*|mornings?|afternoons?|evenings?|nights?|dawn|dusk|sun(?:rise|set)|hours?"
+        r"noon|midnight|midday|mornings?|afternoons?|evenings?|nights?|dawn|dusk|sun(?:rise|set)|hours?"
         r"|[ap]\.?m\b|time",
     ),
     (r"how old\b", r"ages?|aged|years?|young\w*|old\w*|adults?|minors?"),
     (r"(?:what|which) (?:[\w'’-]+ ){0,3}(?:number|percentage|zip code|postcode)\b" + _VERB, r"(?-i:[A-Z]{2,})"),
+    (r"(?:what|which) (?:bus|route|line|room|phone|flight|platform|gate|serial) number\b(?! of\b)", r"(?-i:[A-Z]{2,})"),
 )
 """Forms of questions for times and numbers, and the words of sentences without a number that tell them."""
-_OPENS = r"(?:^|[,;:.?] ?)\W*(?:[\w'’]+ ){0,2}"
+_OPENS = r"(?:^|[,;:.?] ?)\W*(?:(?:where|who|how|what) and )?(?:[\w'’]+ ){0,2}"
 _TIMES = tuple(
     (re.compile(_OPENS + asked, re.IGNORECASE), re.compile(rf"\b(?:{told})\b", re.IGNORECASE)) for asked, told in _TIMED
 )
@@ -141,6 +148,8 @@ def tells_what_is_asked(question: str, text: str, above: str) -> bool:
     told = [told for asked, told in _TIMES if asked.search(question)]
     if not told or text.rstrip().endswith(":"):
         return True
+    if _HOUR_ASKED.search(question):
+        text, above = (_DATE_PARTS.sub(" ", part) for part in (text, above))
     return any(has_number(t) or any(words_of.search(t) for words_of in told) for t in (text, above))
 
 

@@ -125,6 +125,8 @@ def gives_another(value: Value, text: str) -> bool:
     >>> [gives_another(values_of(asked)[0], "Under GPL V3.") for asked in ("Is version 2 fine?", "Is v3 fine?")]
     [True, False]
     """
+    if value.number is not None and _numbers_another(value, value.number, text):
+        return True
     if holds(value, text):
         return False
     if value.number is not None:
@@ -155,6 +157,14 @@ def gives_another(value: Value, text: str) -> bool:
         return _MAJOR.search(text) is not None
     shape = code_shape(value.text)
     return any(code_shape(c) == shape for c in find_codes(text))
+
+
+def _numbers_another(value: Value, number: Quantity, text: str) -> bool:
+    """Return whether a text has the word before a number with other numbers only: "Quiz 10, 12/1" for quiz 12."""
+    if not value.near[0] or number.unit or number.ordinal or number.is_year:
+        return False
+    beside = [q for q in quantities_of(text) if _neighbours(text, q)[0] == value.near[0]]
+    return bool(beside) and not any(same_quantity(number, q) for q in beside)
 
 
 def absent_values(values: Iterable[Value], texts: Sequence[str]) -> list[Value]:
