@@ -49,7 +49,7 @@ from shared_core.reading.questions import (
 )
 from shared_core.reading.quotable import is_heading, is_record, quotable
 from shared_core.reading.rewording import reword
-from shared_core.reading.rows import Entry, above, answer_in_row, innermost, source_of
+from shared_core.reading.rows import Entry, above, answer_in_row, innermost, is_named_row, source_of
 from shared_core.reading.told import LATER, UNTOLD, tells_what_is_asked
 from shared_core.reading.values import Value, absent_values, gives_another, gives_date, of_another_year, values_of
 from shared_core.reading.weights import WEIGHTS, Weights, load_weights, version_of
@@ -241,7 +241,7 @@ class ExtractiveReader(Remade):
         faq = find_faq(asked.text, passages)
         listed = find_lists_asked(asked.text, passages) | {*faq}
         listed |= find_definitions(asked.text, passages) | find_headed(asked.text, passages)
-        if passages and "row" in passages[0].metadata:
+        if passages and is_named_row(passages[0]):
             listed |= {0}  # rows are told apart by names, which retrieval knows better than the cheap score
         wanted = [
             w

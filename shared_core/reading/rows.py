@@ -108,6 +108,11 @@ def source_of(passage: Passage) -> str:
     return str(passage.metadata.get("source", passage.id))
 
 
+def is_named_row(passage: Passage) -> bool:
+    """Return whether a passage is a row of a table with the names of its columns, rather than the text of one."""
+    return "row" in passage.metadata and len(_NAME.findall(passage.text)) > 2
+
+
 def place_of(passage: Passage) -> tuple[str, str]:
     """Return the document and the section of a passage."""
     return source_of(passage), str(passage.metadata.get("section", ""))

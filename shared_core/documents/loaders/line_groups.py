@@ -22,7 +22,7 @@ _FENCES = ("```", "~~~")
 _LABELLED = re.compile(  # "Phone: 555 0123"; "Monday  9:00", "Monday – closed"; "Monday 9:00", "Adults €5"
     r"([^\W_][^:\t\n]{0,39}?)(?:\s?:\s(?=\s*\S)|\t|[ ]{2}|\s[–—-]\s(?=\S)|\.{3}|\s(?=[^\w\s]{0,2}\d))"
 )
-_NAME = re.compile(r"(?=.*[^\W\d_])[^\W_][^:;!?\t\n]{0,39}(?<![.,]):?")
+_NAME = re.compile(r"[^\W\d_][^:;!?\t\n]{0,39}(?<![.,]):?")  # not a street's, with its number
 _OF_CODE = re.compile(r"[a-z0-9_.\-]+:")
 _ENDS = (".", "!", "?", ":")
 _LONGEST = 120  # characters of a labelled line
