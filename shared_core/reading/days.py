@@ -29,6 +29,22 @@ _WEEKDAYS = re.compile(r"(?<![\w-])weekdays?(?![\w-])", re.IGNORECASE)
 _WEEKEND = re.compile(
     r"(?<![\w-])weekends?(?![\w-])|Saturdays? (?:and|&) Sundays?|Sat\.? ?(?:and|&|[-–—/+]) ?Sun", re.I
 )
+_NAMED_DAY = re.compile(rf"(?<![\w-])({_DAY})(?![\w-])")
+_DAY_WORD = re.compile(rf"{_DAY}|weekdays?|weekends?|to|through|thru|until|till|and", re.IGNORECASE)
+_HOURS_ASKED = re.compile(
+    r"\b(?:hours|opening times?|what time|when|until when|how (?:late|early|long))\b.*\b(?:open|clos|hours|times?)"
+    r"|\bhours\b",
+    re.IGNORECASE,
+)
+_OF_HOURS = re.compile(
+    r"open(?:ing|s)?|clos(?:e|es|ing)|hours?|times?|until|till|late|early|long|what|when|how|business"
+)
+_CLOCK = r"\d{1,2}(?:[:.]\d{2})? ?(?:[ap]\.?m\.?)?|noon|midnight"
+_HOURS = re.compile(
+    rf"[\W_]*((?:{_DAY}\b\.?|[Ww]eek(?:days?|ends?)|to|through|thru|and|[ \t,/&–—-]){{1,20}})[*_]*\s*[:–—-]?[\s*_]*"
+    rf"(?:closed|(?:{_CLOCK})(?:\s?(?:[-–—]|to|until|till|and|,|&)\s?(?:{_CLOCK})){{1,5}})[\W_]*",
+    re.IGNORECASE,
+)
 _OPEN_ASKED = re.compile(r"(\s*(?:is|are|will)\b.{1,200}?\bopen)(\b(?! or closed).{2,100})", re.IGNORECASE)
 _SENTENCE = re.compile(r"[.!?]\s|\n")
 _WORD = re.compile(r"[^\W_]{2,}")
@@ -77,6 +93,39 @@ def ask_closed(question: str, texts: Sequence[str]) -> str:
     said = (line for text in texts for line in _SENTENCE.split(text) if "closed" in line.casefold())
     told = bool(when) and any(when <= {stem(w) for w in _WORD.findall(line.casefold())} for line in said)
     return f"{asked[1]} or closed{asked[2]}" if told else question
+
+
+def gives_hours(question: str, line: str, around: str) -> bool:
+    """Return whether a line is the hours of the very day that a question asks them for: "Sunday: 1 pm - 5 pm".
+
+    Args:
+        question: in the passages' words.
+        line: a sentence of a passage.
+        around: title, headings, source and text of the passage, which have the question's other words.
+
+    >>> line = "- Sunday: 1:00 PM - 5:00 PM"
+    >>> gives_hours("What are the library's opening hours on Sunday?", line, "Town library")
+    True
+    >>> gives_hours("When does the pool open on Sunday?", line, "Town library")
+    False
+    >>> gives_hours("When does the library open on Monday?", line, "Town library")
+    False
+    """
+    asked, told = _HOURS_ASKED.search(question), _HOURS.fullmatch(line)
+    if asked is None or told is None:
+        return False
+    days = [_days_in(text) for text in (question, told[1])]
+    if not days[0] or not days[0] <= days[1]:
+        return False
+    words = {w for w in _WORD.findall(question.casefold()) if w not in STOP_WORDS and not _OF_HOURS.fullmatch(w)}
+    return {stem(w) for w in words if not _DAY_WORD.fullmatch(w)} <= {stem(w) for w in _WORD.findall(around.casefold())}
+
+
+def _days_in(text: str) -> set[int]:
+    """Return the days that a text names, those of ranges too."""
+    ranges = [covered for _, covered in _written(text) if len(covered) > 1]
+    named = {_number(m[1]) for m in _NAMED_DAY.finditer(text)}
+    return named.union(*ranges)
 
 
 def _way_of(asked: re.Match[str], days: set[int], text: str) -> str | None:

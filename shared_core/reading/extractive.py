@@ -16,6 +16,7 @@ from shared_core.reading.base import NO_WORDS, OTHER_QUESTION, OTHER_TEXT, Read,
 from shared_core.reading.candidates import FIGURES, Candidate, best_span, distinct, figures, log_sum
 from shared_core.reading.confidence import add_log_odds, shift
 from shared_core.reading.conflicts import ABSENT, OPPOSITE, VALUE, find_conflicts, is_said_by_another
+from shared_core.reading.days import gives_hours
 from shared_core.reading.definitions import LIKELY, find_definitions, find_headed, term_asked
 from shared_core.reading.entries import DEFINES, lacks_names, of_entries_asked
 from shared_core.reading.faq import find_faq, join_faq
@@ -264,10 +265,11 @@ class ExtractiveReader(Remade):
         out = self._note_conflicts(asked.text, passages, out, headings, unknown, lost)
         texts = [passages[c.passage].text[c.start : c.end] for c in out]
 
-        def of_person(i: int) -> bool:
+        def of_holder_or_day(i: int) -> bool:
             passage = passages[out[i].passage]
             around = f"{above(passage)} {source_of(passage)}"
-            if names_holder(asked.text, texts[i], around):
+            hours = f"{around}\n{passage.text}"
+            if names_holder(asked.text, texts[i], around) or gives_hours(asked.text, texts[i], hours):
                 return True
             headed = words(texts[i]) == words(innermost(passage)) and names_person(texts[i], asked.text)
             return headed and has_office(asked.text, passage.text, around)
@@ -286,7 +288,7 @@ class ExtractiveReader(Remade):
         answers = {i: answer_in_row(asked, entry) for i, entry in zip(said, entries)}
         kept, marks = of_entries_asked(asked, entries)
         marked = {said[i]: mark for i, mark in marks.items()}
-        marked |= {i: 1 for i in said if gives_date(asked.text, texts[i]) or of_person(i)}
+        marked |= {i: 1 for i in said if gives_date(asked.text, texts[i]) or of_holder_or_day(i)}
         said = [said[i] for i in kept]
         unsaid = [lost or names_nobody(t, asked.text) or counts_nothing(t, asked.text) for t in texts]
         # the entry of a setting need not name the product whose it is

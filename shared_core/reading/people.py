@@ -14,6 +14,8 @@ _PERSON = re.compile(
 _ASKS_WHO = re.compile(r"\bwho(?:m|se)?\b", re.IGNORECASE)
 _WHO_IS = re.compile(r"\W*who(?:['’]s| is| are)\b(.{2,200})", re.IGNORECASE)
 _OFFICE = re.compile(r"[\s>*+•_-]*([^:\t\n]{2,60}?)[*_ ]*(?::[*_ \t]+|\t+|\s[–—-]\s)[*_]*(\S[^\n\t]{2,80})")
+_CELL = re.compile(r"(?:^[ \t]*|; )[^:;|\n]{1,80}+: ([^;\n]{2,120})")
+_LINK = re.compile(r"\[([^\[\]]*)\]\([^()]*\)")
 _LINE = re.compile(r"^[ \t>*+•-]*(?:[^:\n]{1,40}:)?[ \t*_]*([^:\n]{2,80}?)[ \t.*_]*$", re.MULTILINE)
 
 
@@ -55,12 +57,23 @@ def names_holder(question: str, line: str, above: str) -> bool:
     [True, False]
     >>> names_holder("Who is our councillor?", "Councillor: vacant", "")
     False
+    >>> names_holder("Who is the caretaker?", "Member: Ann Lee; Role: Caretaker; Phone: 12", "")
+    True
     """
-    asked, found = _WHO_IS.match(question), _OFFICE.fullmatch(line)
-    if asked is None or found is None:
+    asked = _WHO_IS.match(question)
+    if asked is None:
         return False
-    wanted, office = _stems(asked[1]), _stems(found[1])
-    return bool(office) and office <= wanted <= office | _stems(above) and _PERSON.match(found[2]) is not None
+    wanted, known = _stems(asked[1]), _stems(above)
+    cells = [_LINK.sub(r"\1", cell) for cell in _CELL.findall(line)]
+    found = _OFFICE.fullmatch(line)
+    pairs = (
+        [(office, name) for office in cells for name in cells] if len(cells) > 1 else [found.groups()] if found else []
+    )
+    return any(
+        bool(held := _stems(office)) and held <= wanted <= held | known and _PERSON.match(name) is not None
+        for office, name in pairs
+        if office != name
+    )
 
 
 def _stems(text: str) -> set[str]:

@@ -29,7 +29,10 @@ _TOTALS = "total sum altogether overall combined average"
 _YES = frozenset(("yes", "y", "x", "✓", "✔", "✔️", "✅", "●", "•", "true", "included", "available"))
 _NO = frozenset(("", "no", "n", "–", "-", "—", "✗", "✘", "✕", "×", "❌", "○", "false", "none", "not included"))
 _CHOOSES = re.compile(r"\W*(?:which|what)\b", re.IGNORECASE)
-_EMPTY = re.compile(r"[-–—?]*|n/?a", re.IGNORECASE)
+_EMPTY = re.compile(
+    r"[-–—?]*|n/?a|tb[adc]|(?:to be|not yet) (?:decided|announced|confirmed|determined|known)|coming soon",
+    re.IGNORECASE,
+)
 _ITEM = re.compile(r"[ \t]*(?:([-*•+])[ \t]+|(?=[^\W_]))([^\n:|]{2,60}):[ \t]+([^\n:|]{1,60})$", re.MULTILINE)
 _NUMBER = re.compile(r"\d|\bfree\b", re.IGNORECASE)
 _TIMED = re.compile(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 from shared_core.documents.loaders.extracted import Extracted, Heading, Segment, blanked, front_matter, one_line
 from shared_core.documents.loaders.html import read_html
@@ -29,9 +30,12 @@ _TABLE_OR_CODE = re.compile(
     rf"""{_FENCED}
     | ^(?P<header>[^\n|]*+\|[^\n]*+)\n
       (?=[^\n|]*+\|)[ \t]*+\|?(?P<rule>(?>(?:[ \t]*+:?-++:?[ \t]*+\|)*)(?>(?:[ \t]*+:?-++:?)?))[ \t]*+\r?(?:\n|\Z)
-      (?P<rows>(?>(?:[^\n|]*+\|[^\n]*+(?:\n|\Z))+))""",
+      (?P<rows>(?>(?:[^\n|]*+\|[^\n]*+(?:\n|\Z))+))
+    | ^(?P<names>[ ]*+[^\s|][^\n|]*+)\n(?P<dashes>[ ]*+-{{3,}}+(?>(?:[ ]++-{{3,}}+)+))[ ]*+\r?\n
+      (?P<body>(?>(?:[ \t]*+[^\s][^\n]*+(?:\n|\Z))+))""",
     re.MULTILINE | re.DOTALL | re.VERBOSE,
 )
+_DASHES = re.compile("-+")
 _MARK = re.compile(  # code that is fenced, indented or within a line; else struck-out text, a comment or a tag
     rf"""(?P<code>{_FENCED} | ^(?:[ ]{{4}}|\t)[^\n]*+
       | (?<!`)(?P<ticks>`+)(?!`)[^\n]{{0,1000}}?(?<!`)(?P=ticks)(?!`))
@@ -119,10 +123,22 @@ def _is_mostly_html(text: str) -> bool:
 
 
 def _rows(table: re.Match[str]) -> list[list[str]]:
+    if table["dashes"]:
+        return _columns(table["dashes"], [table["names"], *table["body"].rstrip("\n").split("\n")])
     names = [] if table["fence"] else [name.strip("*_`") for name in _cells(table["header"])]
     if not names or len(names) != len(_cells(table["rule"])):
         return []
     return [names, *map(_cells, table["rows"].rstrip("\n").split("\n"))]
+
+
+def _columns(dashes: str, lines: Sequence[str]) -> list[list[str]]:
+    """Cut the lines of one of Pandoc's simple tables where its columns begin; none if that is within a word."""
+    starts = [run.start() for run in _DASHES.finditer(dashes)]
+    if lines and not lines[-1].strip("- "):
+        lines = lines[:-1]
+    if any(line[at - 1 : at].strip() and line[at : at + 1].strip() for line in lines for at in starts if at):
+        return []
+    return [[line[a:b].strip() for a, b in pairwise([*starts, None])] for line in lines]
 
 
 def _cells(line: str) -> list[str]:

@@ -112,10 +112,11 @@ class Table:
     rows: list[list[_Cell]] = field(default_factory=list)
 
     def start_cell(self, tag: str, attributes: Mapping[str, str], at: int) -> None:
-        """Begin a cell of the last row, before the run ``at``."""
-        if self.rows:
-            columns, rows = _spanned(attributes.get("colspan")), _spanned(attributes.get("rowspan"))
-            self.rows[-1].append(_Cell(at, at, tag == "th", columns, rows))
+        """Begin a cell of the last row, before the run ``at``; the first may lack one, as in ``<thead><th>``."""
+        if not self.rows:
+            self.rows.append([])
+        columns, rows = _spanned(attributes.get("colspan")), _spanned(attributes.get("rowspan"))
+        self.rows[-1].append(_Cell(at, at, tag == "th", columns, rows))
 
     def end_cell(self, at: int) -> None:
         """End the last cell."""
