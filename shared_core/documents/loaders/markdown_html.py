@@ -44,7 +44,7 @@ _PIECE, _WITHIN_LIST = _pieces(_INDENTED), _pieces("(?!)")
 _ITEM = re.compile(r"[ \t]*(?:[-*+]|\w{1,4}[.)])[ \t]")
 _OF_PICTURE = re.compile(r"\[\s*\]\([^()\s]+\)")
 _ENDS = re.compile(r"</([A-Za-z][A-Za-z0-9]*)")
-_ROW = re.compile(r"<tr\b[^<>]*>((?>(?:(?!</?tr\b).)*))", re.DOTALL | re.IGNORECASE)
+_ROW = re.compile(r"<(?:tr|thead)\b[^<>]*>((?>(?:(?!</?tr\b).)*))", re.DOTALL | re.IGNORECASE)
 _CELL = re.compile(r"<(t[hd])\b([^<>]*)>((?>(?:(?!</?t[hdr]\b).)*))", re.DOTALL | re.IGNORECASE)
 _BOLD = re.compile(r"\s*(?:<(strong|b)>[^<>]*</\1>|\*\*[^*\n]+\*\*)\s*", re.IGNORECASE)
 _SPAN = re.compile(r"\b((?:col|row)span)\s*=\s*[\"']?(\d+)", re.IGNORECASE)
@@ -150,6 +150,7 @@ def _write_table(table: str) -> str:
     rows = [row for row in rows if row]
     if not rows:
         return ""
+    rows = [_name_of_group(row, len(rows[0])) or row for row in rows]
     named = all(tag.lower() == "th" or _BOLD.fullmatch(text) for tag, _, text in rows[0])
     plain = not any(_SPAN.search(attributes) for row in rows for _, attributes, _ in row)
     if named and plain and len(rows[0]) > 1 and len(rows) > 1:
@@ -167,6 +168,15 @@ def _write_table(table: str) -> str:
             found.end_cell(len(runs))
     runs = found.named(runs, 0, 0) or runs
     return join_runs(runs, [True] * len(runs))[0]
+
+
+def _name_of_group(row: list[tuple[str, str, str]], columns: int) -> list[tuple[str, str, str]]:
+    """Return a row of one cell across all columns as Markdown's tables have it: bold, beside empty cells."""
+    spans = [int(n) for _, attributes, _ in row for kind, n in _SPAN.findall(attributes) if kind.lower() == "colspan"]
+    text = _text_of(row[0][2]).strip("*_ ")
+    if len(row) > 1 or columns < 2 or spans != [columns] or not text:
+        return []
+    return [("td", "", f"**{text}**"), *[("td", "", "")] * (columns - 1)]
 
 
 def _text_of(cell: str) -> str:
