@@ -171,3 +171,34 @@ def test_a_rule_at_the_top_begins_no_front_matter(name: str) -> None:
     found = read("---\nTwo rules hold: oil it, and dry it.\n\n---\nNo rope is sold.\n", name)
     assert "oil it" in found.text
     assert all(segment.start == 0 for segment in found.segments)
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("A &amp; B&nbsp;is &dollar;5 or &#36;6.", "A & B is $5 or $6."),
+        ("&lt;b&gt; is a tag of AT&T, &noentity; too.", "<b> is a tag of AT&T, &noentity; too."),
+        ("Write `&amp;`:\n\n```\n&amp;\n```", "Write `&amp;`:\n\n```\n&amp;\n```"),
+        ("| a | b |\n|---|---|\n| 1&#124;2 | &euro;5 |", "a: 1&#124;2; b: €5"),
+    ],
+)
+def test_entities_are_what_they_stand_for_outside_code(source: str, text: str) -> None:
+    assert read(source, "a.md").text == text
+
+
+def test_simple_tables_of_pandoc_have_their_names_in_each_row() -> None:
+    source = (
+        "# Zoo\n\n  Ticket         Price   Notes\n  -------------- ------- --------------\n"
+        "  Adult (12+)    49      Includes shows\n  Child          29      Under 3 free\n\nText.\n"
+    )
+    assert "Ticket: Adult (12+); Price: 49; Notes: Includes shows\nTicket: Child; Price: 29" in read(source, "a.md").text
+    heading = "Title\n-----\n\n--- ---\nno table\n"
+    assert read(heading, "a.md").text == heading
+    torn = "Long name   Price\n------ ------\nMuesli bread 3\n"
+    assert read(torn, "a.md").text == torn  # a word across columns
+
+
+def test_a_head_without_a_row_names_the_columns() -> None:
+    table = "<table><thead><th>Stop</th><th>Leaves</th></thead><tbody><tr><td>Hull</td><td>7:45</td></tr></tbody></table>"
+    assert "Stop: Hull; Leaves: 7:45" in read(f"# Bus\n\nx\n\n{table}\n", "a.md").text
+    assert "Stop: Hull; Leaves: 7:45" in read(f"<h1>Bus</h1><p>x</p>{table}", "a.html").text

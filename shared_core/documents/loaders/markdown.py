@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from html import unescape
+from html.entities import html5
 from itertools import pairwise
 
 from shared_core.documents.loaders.extracted import Extracted, Heading, Segment, blanked, front_matter, one_line
@@ -33,6 +35,11 @@ _TABLE_OR_CODE = re.compile(
       (?P<rows>(?>(?:[^\n|]*+\|[^\n]*+(?:\n|\Z))+))
     | ^(?P<names>[ ]*+[^\s|][^\n|]*+)\n(?P<dashes>[ ]*+-{{3,}}+(?>(?:[ ]++-{{3,}}+)+))[ ]*+\r?\n
       (?P<body>(?>(?:[ \t]*+[^\s][^\n]*+(?:\n|\Z))+))""",
+    re.MULTILINE | re.DOTALL | re.VERBOSE,
+)
+_ENTITY_OR_CODE = re.compile(
+    rf"""{_FENCED} | ^(?:[ ]{{4}}|\t)[^\n]*+ | (?<!`)(?P<ticks>`+)(?!`)[^\n]{{0,1000}}?(?<!`)(?P=ticks)(?!`)
+      | (?P<entity>&(?:[A-Za-z][A-Za-z0-9]{{1,31}}|\#[0-9]{{1,7}}|\#[xX][0-9A-Fa-f]{{1,6}});)""",
     re.MULTILINE | re.DOTALL | re.VERBOSE,
 )
 _DASHES = re.compile("-+")
@@ -100,7 +107,7 @@ def read_markdown(text: str, start: int = 0) -> tuple[str, list[Heading]]:
     >>> read_markdown("| Flag | Meaning |\\n|---|---|\\n| -v | verbose |")[0]
     'Flag: -v; Meaning: verbose'
     """
-    text = text[:start] + without_html(_without_unseen(text[start:]))
+    text = text[:start] + _without_entities(without_html(_without_unseen(text[start:])))
     text, terms = replace_tables(text, _TABLE_OR_CODE.finditer(text, start), _rows)
     return text, sorted([*terms, *_headings(text, start)])
 
@@ -111,6 +118,17 @@ def _without_unseen(text: str) -> str:
 
     marked = any(mark in text for mark in ("<!--", "~~"))
     return _MARK.sub(blank, text) if marked else text
+
+
+def _without_entities(text: str) -> str:
+    """Write "&amp;" and the like as what they stand for, but for bars, which part cells, and in code."""
+
+    def decode(match: re.Match[str]) -> str:
+        known = match["entity"] and (match[0][1] == "#" or match[0][1:] in html5)
+        decoded = unescape(match[0]) if known else match[0]
+        return match[0] if "|" in decoded else decoded.replace("\u00a0", " ")
+
+    return _ENTITY_OR_CODE.sub(decode, text) if "&" in text else text
 
 
 def _is_mostly_html(text: str) -> bool:
