@@ -86,6 +86,7 @@ _SIZE_GIVEN = re.compile(
 _ASKS_TIME = r"\b(?:what time|when|at what (?:hour|time))\b.*\b"
 _END_ASKED = re.compile(_ASKS_TIME + r"(?:ends?|finish(?:es)?|closes?|stops?|over)\b", re.IGNORECASE)
 _START_ASKED = re.compile(_ASKS_TIME + r"(?:starts?|begins?|opens?)\b", re.IGNORECASE)
+_OPEN_OR_CLOSE = re.compile(r"\b(?:open|close)s?\b", re.IGNORECASE)
 _END_GIVEN = re.compile(
     r"\b(?:end|finish|clos|shut|stop|last|until|till|over\b|(?:by|to|through) (?:\d|noon|midnight)|out\b|leav|depart"
     r"|late)|\d\s?[ap]?m?\s?[-–—]\s?\d",
@@ -133,6 +134,8 @@ def gives_opposite(question: str, quote: str, above: str = "") -> bool:
     >>> gives_opposite("What is the largest lake?", "It is larger than the smallest lake, and the largest one.")
     False
     """
+    if _END_ASKED.search(question) or _START_ASKED.search(question):
+        question = _OPEN_OR_CLOSE.sub(" ", question)  # "open until 6" tells when it closes
     return _turns(question, quote, f"{quote}\n{above}")
 
 

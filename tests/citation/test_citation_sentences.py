@@ -34,6 +34,7 @@ def pieces(text: str) -> list[str]:
     "It was 5 a.m. Monday when e. Cummings wrote it.", "He left.[1]|She stayed.[2][3]|Done.",
     "It is at www.example.com today.|Write to a.b@c.org.|Thanks.",
     "1. First item.|\n2. Second item.|\n  a) third|\n- fourth|\n• fifth",
+    "T1. Chicken €14|\nT12. Pork €15|\nIt is in room T1.| Ask there.",
     "A Heading|\n\nSome text here.|\n\n## Another|\nMore text.",
     "2024-01-02 10:15:02 WARN disk is full|\n2024-01-02 10:15:09 INFO retry\n\tat line 7|\n2024-01-02 10:16:00 INFO ok",
     ":Author: Ida|\n:Address: Quay Street 12\n          5003 Bergen|\n:Version: 4.2",

@@ -191,7 +191,9 @@ def test_simple_tables_of_pandoc_have_their_names_in_each_row() -> None:
         "# Zoo\n\n  Ticket         Price   Notes\n  -------------- ------- --------------\n"
         "  Adult (12+)    49      Includes shows\n  Child          29      Under 3 free\n\nText.\n"
     )
-    assert "Ticket: Adult (12+); Price: 49; Notes: Includes shows\nTicket: Child; Price: 29" in read(source, "a.md").text
+    assert (
+        "Ticket: Adult (12+); Price: 49; Notes: Includes shows\nTicket: Child; Price: 29" in read(source, "a.md").text
+    )
     heading = "Title\n-----\n\n--- ---\nno table\n"
     assert read(heading, "a.md").text == heading
     torn = "Long name   Price\n------ ------\nMuesli bread 3\n"
@@ -199,6 +201,8 @@ def test_simple_tables_of_pandoc_have_their_names_in_each_row() -> None:
 
 
 def test_a_head_without_a_row_names_the_columns() -> None:
-    table = "<table><thead><th>Stop</th><th>Leaves</th></thead><tbody><tr><td>Hull</td><td>7:45</td></tr></tbody></table>"
+    table = (
+        "<table><thead><th>Stop</th><th>Leaves</th></thead><tbody><tr><td>Hull</td><td>7:45</td></tr></tbody></table>"
+    )
     assert "Stop: Hull; Leaves: 7:45" in read(f"# Bus\n\nx\n\n{table}\n", "a.md").text
     assert "Stop: Hull; Leaves: 7:45" in read(f"<h1>Bus</h1><p>x</p>{table}", "a.html").text

@@ -207,3 +207,21 @@ def test_rows_of_values_are_no_names() -> None:
     text = text_of(("Teal", 12.0), ("Auk", 9.0))
     assert "Teal: Auk" not in text
     assert "Auk: 9" in text
+
+
+def test_a_cell_across_columns_names_the_rows_below() -> None:
+    rows = sheet(
+        ("Sno.", "Name", "Price"), ("Sparklers",), ("1", "Star", 35), ("2", "Comet", 40), ("Pots",), ("3", "Koti", 175)
+    )
+    merged = rows + '<mergeCells count="2"><mergeCell ref="A2:C2"/><mergeCell ref="A5:C5"/></mergeCells>'
+    document = read(xlsx({"Sheet1": merged}), "a.xlsx")
+    assert [heading.label for heading in document.headings] == ["Sparklers", "Pots", ""]
+    assert "Sno.: 3; Name: Koti; Price: 175" in document.text
+    assert "\ue000" not in document.text
+    sections = {passage.text: passage.metadata["section"] for passage in chunk_document(document)}
+    assert sections["Sno.: 2; Name: Comet; Price: 40"] == "Sparklers"
+
+
+def test_a_single_cell_that_is_set_like_others_names_nothing() -> None:
+    rows = sheet(("Item", "Qty"), ("Clamp",), ("Nail", 35), ("Rope",), ("Lamp", 3))
+    assert "Item: Clamp" in read(xlsx({"Sheet1": rows}), "a.xlsx").text

@@ -108,3 +108,13 @@ def test_a_heading_tells_rows_that_begin_alike_apart() -> None:
     gym = Passage("2", rows.format("Gym", "8:15", "7:45"), "Centre", {"source": "a", "section": "Hours > Gym"})
     assert quotes("When does the gym open on Monday?", pool, gym)[0] == "Day: Monday; Opens: 8:15"
     assert quotes("When does the pool open on Monday?", pool, gym)[0] == "Day: Monday; Opens: 9:00"
+
+
+def test_of_lines_with_times_the_one_with_the_event_counts() -> None:
+    text = (
+        "# Timetable\n\n## Monday\n\n- 11:30–13:00 — Arrival and registration\n- 13:00–13:30 — Opening remarks\n"
+        "- 13:30–15:00 — Lecture 1: Human and machine vision\n- 15:00–15:30 — Coffee break\n"
+    )
+    passage = Passage("p", text, "Summer school", {"section": "Timetable > Monday"})
+    assert "Opening remarks" in quotes("When are the opening remarks on Monday?", passage)[0]
+    assert "Coffee" in quotes("When is the coffee break?", passage)[0]

@@ -204,3 +204,20 @@ def test_labels_of_fields_are_no_speakers() -> None:
 ])  # fmt: skip
 def test_a_word_with_a_prefix_is_another(question: str, quote: str, otherwise: bool) -> None:
     assert (OPPOSITE in find_conflicts(question, quote, "")) == otherwise
+
+
+@pytest.mark.parametrize(
+    ("question", "quote", "conflicts"),
+    [
+        ("What time did the market finish?", "See you tomorrow, starting at 8am!", True),
+        ("When does the fair end?", "The fair begins at noon.", True),
+        ("What time does the service finish?", "Service: Young Church; Time: 9.15am", True),
+        ("When does the fair open?", "The fair closes at 5 pm.", True),
+        ("What time does the market finish?", "The market is from 8am to 1pm.", False),
+        ("What time does the shop close?", "Open until 6 pm.", False),
+        ("When does the fair open?", "At 9 am.", False),
+        ("When does the large hall close?", "The small hall is open until 6 pm.", True),
+    ],
+)
+def test_the_time_of_the_other_end_is_opposite(question: str, quote: str, conflicts: bool) -> None:
+    assert (OPPOSITE in find_conflicts(question, quote, "")) is conflicts

@@ -334,3 +334,13 @@ def test_a_sentence_whose_reason_is_the_one_before_is_quoted_with_it() -> None:
     assert quotes("Why is logging turned off by default?", f"{reason} {off}")[0] == f"{reason} {off}"
     apart = quotes("Why is logging turned off by default?", f"Barrels are counted in May.\n\n{off}")
     assert "Barrels" not in apart[0]
+
+
+def test_a_value_below_a_name_is_quoted_with_it() -> None:
+    hours = "Post office hours\n\nMonday to Friday\n09:00–13:45\nSaturday\n09:00–12:15\n\nPhone:\n01632 960001"
+    shown = quotes("What are the Saturday hours of the post office?", hours)
+    assert "Saturday\n09:00–12:15" in shown
+    assert "Phone:\n01632 960001" in quotes("What is the phone number of the post office?", hours)
+    apart = quotes("How many came?", "Nobody came.\n12\n\nThe hall\n\n13")
+    assert "Nobody came.\n12" not in apart
+    assert "The hall\n\n13" not in apart

@@ -140,6 +140,13 @@ def test_other_forms_are_not_judged(question: str) -> None:
         ("In what year did the pier burn down?", "It burnt down in 1887.", "The pier burnt down after a storm."),
         ("How old is the ferry?", "It was built in 1904.", "The ferry belongs to the town."),
         ("What is the hull number?", "It is HX.", "The hull is painted with its letters."),
+        ("Which bus number stops at the pier?", "Number 9 does.", "The pier is close to the bus routes."),
+        ("What time does the fair begin?", "It begins at 9.", "The fair returns on 4 April and on First Fridays."),
+        (
+            "Where and at what time does it meet?",
+            "At 7.30 in the hall.",
+            "The annual meeting is in the hall in May 2024.",
+        ),
     ],
 )
 def test_a_time_or_a_number_is_told_by_numbers_or_words_for_times(question: str, tells: str, does_not: str) -> None:

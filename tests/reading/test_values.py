@@ -36,6 +36,8 @@ TABLE = Passage(
         ("Which TLS has Node 20.x?", "Node.js v20 has TLS 1.2."),
         ("Which TLS has Node 20.x?", "### Releases 18.x and 20.x"),
         ("What does level AAA require?", "At AAA, seven to one."),
+        ("What do I need for a B+?", "Percent: 89-87%; Grade: B+"),
+        ("How is an A- given?", "A-: 90 to 92 points"),
         ("Which 30 hour event is it?", "A thirty-hour event raises money."),
         ("When did season 13 begin?", "The thirteenth season began late."),
         ("Who sang at Super Bowl 51?", "She sang as part of Super Bowl LI."),
@@ -60,6 +62,8 @@ def test_other_spellings_of_a_value_hold_it(question: str, text: str) -> None:
         ("Who was president in 1957?", "He served as president from 1946 to 1952."),
         ("What did version 2.2 add?", "Version 2.1 added dark mode."),
         ("What is port 9090 for?", "Port 8080 serves pages."),
+        ("What do I need for a B+?", "Percent: 86-83%; Grade: B"),
+        ("What do I need for a B+?", "82-80%  B-"),
         ("Which TLS has Node 20.x?", "Node 18.x has TLS 1.2."),
         ("What does level AAA require?", "Level AA requires four to one."),
         ("What do class B shares cost?", "Shares of class A cost 5; those of class C nothing."),
@@ -93,6 +97,11 @@ def test_another_ordinal_is_another_value_but_none_is_not_absent() -> None:
 ])  # fmt: skip
 def test_nothing_of_the_kind_is_not_another(question: str, text: str) -> None:
     assert not any_another(values_of(question), text, "")
+
+
+def test_another_number_behind_the_same_word_is_another_whatever_the_date() -> None:
+    assert any_another(values_of("When is quiz 12?"), "Wed 12/1: Quiz 10 at 8 am", "")
+    assert not any_another(values_of("When is quiz 12?"), "Wed 12/1: Quiz 10 is back, quiz 12 begins", "")
 
 
 def test_headings_may_name_the_value() -> None:
