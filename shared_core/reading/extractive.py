@@ -12,6 +12,7 @@ import numpy as np
 
 from shared_core.citation.sentences import SentenceSplitter, split_sentences
 from shared_core.errors import InputError, QuestionError, SelfReflectError
+from shared_core.reading.ages import is_for_others
 from shared_core.reading.base import NO_WORDS, OTHER_QUESTION, OTHER_TEXT, Read, Reading, ReadResult
 from shared_core.reading.candidates import FIGURES, Candidate, best_span, distinct, figures, log_sum
 from shared_core.reading.confidence import add_log_odds, shift
@@ -340,7 +341,7 @@ class ExtractiveReader(Remade):
                 found |= {VALUE}
             if of_another_year(values, text, places[c.passage]):
                 found |= {ABSENT}
-            untold = not tells_what_is_asked(question, text, places[c.passage])
+            untold = not tells_what_is_asked(question, text, places[c.passage]) or is_for_others(question, text)
             lower = bool({VALUE, OPPOSITE} & found) or only_refers(text, question, innermost(passage))
             score = c.score + lost * lower + LATER * untold
             out.append(replace(c, conflicts=found | absent, untold=untold, score=score))

@@ -15,6 +15,7 @@ import numpy as np
 from shared_core.citation.facts.arithmetic import same_quantity
 from shared_core.citation.facts.dates import Date, dates_of, is_every_day, same_date, weekdays_of
 from shared_core.citation.facts.quantities import Quantity, quantities_of
+from shared_core.reading.ages import AGE
 from shared_core.reading.features import RARITY_BUCKETS, Words, stem, words_of
 from shared_core.support.options import code_shape, find_codes, find_variables
 
@@ -84,6 +85,7 @@ def values_of(question: str) -> tuple[Value, ...]:
         if (q.text[:1].isdigit() or (q.ordinal and q.text.lower() != "first"))
         and not _CENTURY.fullmatch(q.text)
         and (q.is_year or not any(a <= q.start < b for a, b in inside))
+        and not any(m.start() <= q.start < m.end() for m in AGE.finditer(question))
     ]
     return (
         *(Value(q.text, near=_neighbours(question, q), number=q) for q in numbers),

@@ -1,0 +1,73 @@
+"""Compare the age that a question names with the ages that prices and rules are for: "Youth (5-17)", "under 3"."""
+
+from __future__ import annotations
+
+import math
+import re
+
+_WORDS = (
+    "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen",
+    "fourteen", "fifteen", "sixteen",
+)  # fmt: skip
+AGE = re.compile(
+    rf"\b(\d{{1,3}}|{'|'.join(_WORDS)})[- ]?(?:years?|yrs?)?[- ]?(?:old|olds|y/?o)\b|\bage(?:d| of)? (\d{{1,3}})\b",
+    re.IGNORECASE,
+)
+_OF_AGES = re.compile(
+    r"\bage[sd]?\b|\byears?\b|\byrs?\b|\bchild(?:ren)?\b|\bkids?\b|\byouths?\b|\badults?\b|\bseniors?\b|\bjuniors?\b|\binfants?\b"
+    r"|\b(?:under|over)[- ]\d{1,2}s\b|\bteens?\b|\bstudents?\b|\bpensioners?\b|\btoddlers?\b",
+    re.IGNORECASE,
+)
+_NO_AGE = r"(?!\s?(?:%|minutes?|days?|hours?))"
+_RANGE = re.compile(
+    r"(?<![\d.,:$£€/-])(?P<first>\d{1,2})\s?(?:-{1,3}|–|—|to)\s?(?P<last>\d{1,3})(?![\d.,:%/-]*\d|\s?(?:[ap]\.?m\b|%|:))"
+    rf"|\b(?:under|below|younger than|less than)(?: the age of)?[- ](?P<under>\d{{1,2}})s?\b{_NO_AGE}"
+    r"|\b(?:up to|until)(?: the age of)? (?P<upto>\d{1,2})\b(?=\s?(?:years?|yrs?|\)|,|;|$))"
+    rf"|\b(?:over|above|older than)(?: the age of)?[- ](?P<over>\d{{1,2}})s?\b{_NO_AGE}"
+    r"|(?<![\d.$£€])(?P<plus>\d{1,2})\s?(?:\+|(?:years? )?(?:and|or|&) (?:over|older|above|up)\b)"
+    r"|(?<![\d.$£€])(?P<and_under>\d{1,2})\s?(?:years? )?(?:and|or|&) (?:under|younger|below)\b",
+    re.IGNORECASE,
+)
+
+
+def age_asked(question: str) -> int | None:
+    """Return the age in years that a question names; ``None`` if it names none, or several.
+
+    >>> [age_asked(text) for text in ("What does my 10 year old pay?", "Is it free for a two-year-old?", "Who is old?")]
+    [10, 2, None]
+    """
+    found = {m[1] or m[2] for m in AGE.finditer(question)}
+    if len(found) != 1:
+        return None
+    (age,) = found
+    return int(age) if age.isdigit() else _WORDS.index(age.lower()) + 1
+
+
+def is_for_others(question: str, text: str) -> bool:
+    """Return whether a text gives something for people of certain ages, and the question's age is none of them.
+
+    >>> [is_for_others("What does my 10 year old pay?", text) for text in ("Youth (5-17): $65", "Adult (18+): $55")]
+    [False, True]
+    >>> is_for_others("What does my 10 year old pay?", "Open 9-5, and parking is $15.")
+    False
+    """
+    age = age_asked(question)
+    if age is None or not _OF_AGES.search(text):
+        return False
+    found = [_ages(match) for match in _RANGE.finditer(text)]
+    return bool(found) and not any(first <= age <= last for first, last in found)
+
+
+def _ages(match: re.Match[str]) -> tuple[float, float]:
+    """Return the lowest and the highest age that a range covers."""
+    given = {name: int(value) for name, value in match.groupdict().items() if value is not None}
+    if "first" in given:
+        return given["first"], given["last"]
+    (name, value), *_ = given.items()
+    return {
+        "under": (0, value - 1),
+        "upto": (0, value),
+        "and_under": (0, value),
+        "over": (value, math.inf),
+        "plus": (value, math.inf),
+    }[name]

@@ -1,0 +1,55 @@
+"""Prices and rules for ages: a question's age chooses among them."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared_core.reading.ages import age_asked, is_for_others
+from shared_core.reading.values import values_of
+from shared_core.types import Passage
+from tests.reading.asking import quotes
+
+
+@pytest.mark.parametrize(
+    ("question", "age"),
+    [
+        ("What does my 10 year old pay?", 10),
+        ("Is it free for my two-year-old?", 2),
+        ("May I join at age 70?", 70),
+        ("Can a 13 yr old come alone?", 13),
+        ("Can a 13 year old come with a 5 year old?", None),
+        ("How old must I be?", None),
+        ("What happened 10 years ago?", None),
+    ],
+)
+def test_the_age_of_a_question(question: str, age: int | None) -> None:
+    assert age_asked(question) == age
+    assert not [v for v in values_of(question) if age is not None and v.number]
+
+
+@pytest.mark.parametrize(
+    ("text", "others"),
+    [
+        ("Adults (18+): £8", True),
+        ("Children (5-17): £4", False),
+        ("Children under 5 are free", True),
+        ("Children up to 12 years: £3", False),
+        ("Kids 10 and under: £2", False),
+        ("Seniors 65 and over: £5", True),
+        ("Youths over 10: £6", False),
+        ("Children 3--9 years: £1", True),
+        ("The children's farm is open 9-5.", True),  # hours are taken for ages only beside words for them
+        ("Open 9am-5pm for all ages.", False),
+        ("Parking is £4.", False),
+    ],
+)
+def test_what_is_for_other_ages(text: str, others: bool) -> None:
+    assert is_for_others("What does my 10 year old pay?", text) is others
+
+
+PRICES = Passage("p", "# Prices\n\n- Adults (16+): £9\n- Children (4–15): £5\n- Under 4s: free\n", "Farm park")
+
+
+@pytest.mark.parametrize(("age", "price"), [("2 year old", "free"), ("ten-year-old", "£5"), ("17 year old", "£9")])
+def test_a_price_for_the_age_asked_about_comes_first(age: str, price: str) -> None:
+    assert price in quotes(f"How much does a {age} pay at the farm park?", PRICES)[0]
