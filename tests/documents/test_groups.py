@@ -222,6 +222,12 @@ def test_a_table_in_a_row_of_its_own_leaves_the_names_to_the_other_rows() -> Non
     assert "Name\tDefault" not in text
 
 
+def test_notes_below_the_rows_of_a_table_name_nothing() -> None:
+    notes = "| **Under 5s are free** | |\n| **You can rent a tent for three people at the desk for 20** | |\n"
+    source = f"# Camp\n\n| Age | Cost |\n|---|---|\n| Adult | 55 |\n| Youth | 65 |\n{notes}"
+    assert [heading.label for heading in read(source, "a.md").headings] == ["Camp"]
+
+
 def _asked(document: Document, question: str) -> str:
     passages = chunk_document(document)
     answer = SelfReflectEngine(BM25Retriever(passages)).answer(question)

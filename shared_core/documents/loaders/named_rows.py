@@ -302,7 +302,8 @@ def _groups(body: Sequence[Sequence[_Cell]], columns: int, runs: Sequence[TextRu
     lone = [
         _can_head(row[0], runs) and (_fills(row, columns) or _is_bold(some, texts)) for row, some in zip(body, texts)
     ]
-    found = {i for i, (one, below) in enumerate(zip(lone, [*lone[1:], True])) if one and not below}
+    full = [sum(map(bool, some)) > 1 for some in texts]
+    found = {i for i, (one, below) in enumerate(zip(lone, [*full[1:], False])) if one and below}
     if found or any(len(row) != columns for row in body):
         return found
     return {i for i in group_names(texts) if _can_head(body[i][0], runs)}
