@@ -1,4 +1,4 @@
-"""Measure answers with quotes on files that nobody prepared: manuals, by-laws, handbooks, minutes, PDF, Office files.
+"""Measure answers with quotes on files that nobody prepared: manuals, by-laws, minutes, PDF, clubs' pages, price lists.
 
     python benchmarks/strangers.py --sources FOLDER [--sets NAME …] [--part fit|report] [--json FILE] [--kept FOLDER]
 
@@ -45,8 +45,11 @@ from shared_core.settings import SelfReflectSettings
 
 FILE = Path(__file__).with_suffix(".jsonl")
 SOURCES = FILE.with_name("strangers_sources.json")
-FIT = ("imagemagick", "httpd", "employees", "bylaws", "community", "pdfs", "pinephone", "games")
-"""Sets that probabilities may be fitted on; the others are kept aside."""
+FIT = (
+    *("imagemagick", "httpd", "employees", "bylaws", "community", "pdfs", "pinephone", "games"),
+    *("clubs", "swimming", "restaurants", "parish", "library", "conference", "timetable", "sheets", "syllabus"),
+)
+"""Sets whose answers may be looked at, and that probabilities may be fitted on; the others are kept aside."""
 COUNTS = ("questions", "answerable", "right_shown", "wrong_shown", "unanswerable_shown")
 
 
