@@ -34,6 +34,7 @@ from shared_core.retrieval.bm25 import DIGITS, K1, PHRASES, B
 from shared_core.retrieval.dense import embed_checked
 from shared_core.retrieval.filters import Predicate, compile_filter
 from shared_core.retrieval.hybrid import HybridRetriever
+from shared_core.retrieval.tokenizer import other_forms
 from shared_core.retrieval.vectors import Coded, VectorTable
 from shared_core.types import Passage
 
@@ -125,6 +126,7 @@ class StoredBM25(_Stored):
         import numpy as np
 
         words = words_of(query)
+        words += other_forms(words)
         scores = np.zeros(len(self._rows))
         if not words or not self._lengths.any():
             return np.empty(0, np.int64), np.empty(0)

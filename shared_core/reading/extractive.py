@@ -17,8 +17,8 @@ from shared_core.reading.base import NO_WORDS, OTHER_QUESTION, OTHER_TEXT, Read,
 from shared_core.reading.candidates import FIGURES, Candidate, best_span, distinct, figures, log_sum
 from shared_core.reading.confidence import add_log_odds, shift
 from shared_core.reading.conflicts import ABSENT, OPPOSITE, VALUE, find_conflicts, is_said_by_another
-from shared_core.reading.days import gives_hours
 from shared_core.reading.definitions import LIKELY, find_definitions, find_headed, term_asked
+from shared_core.reading.direct import answers_by_form
 from shared_core.reading.entries import DEFINES, lacks_names, of_entries_asked
 from shared_core.reading.faq import find_faq, join_faq
 from shared_core.reading.features import (
@@ -37,7 +37,7 @@ from shared_core.reading.lists import count_parts, find_lists_asked, join_lists,
 from shared_core.reading.lookups import from_name
 from shared_core.reading.names import absent_names, find_others
 from shared_core.reading.network import log_odds
-from shared_core.reading.people import has_office, names_holder, names_person
+from shared_core.reading.people import names_person
 from shared_core.reading.prepared import Asked, Placed, Prepared, Window, overlaps, whole_words
 from shared_core.reading.questions import (
     counts_nothing,
@@ -51,9 +51,17 @@ from shared_core.reading.questions import (
 )
 from shared_core.reading.quotable import is_heading, is_record, quotable
 from shared_core.reading.rewording import reword
-from shared_core.reading.rows import Entry, above, answer_in_row, innermost, is_named_row, source_of
+from shared_core.reading.rows import Entry, above, answer_in_row, innermost, is_named_row
 from shared_core.reading.told import LATER, UNTOLD, tells_what_is_asked
-from shared_core.reading.values import Value, absent_values, gives_another, gives_date, of_another_year, values_of
+from shared_core.reading.values import (
+    Value,
+    absent_values,
+    gives_another,
+    gives_date,
+    lack_number,
+    of_another_year,
+    values_of,
+)
 from shared_core.reading.weights import WEIGHTS, Weights, load_weights, version_of
 from shared_core.retrieval.graphs import each
 from shared_core.support.pickling import Remade
@@ -265,16 +273,6 @@ class ExtractiveReader(Remade):
         unknown = absent_values(values_of(asked.text), told)
         out = self._note_conflicts(asked.text, passages, out, headings, unknown, lost)
         texts = [passages[c.passage].text[c.start : c.end] for c in out]
-
-        def of_holder_or_day(i: int) -> bool:
-            passage = passages[out[i].passage]
-            around = f"{above(passage)} {source_of(passage)}"
-            hours = f"{around}\n{passage.text}"
-            if names_holder(asked.text, texts[i], around) or gives_hours(asked.text, texts[i], hours):
-                return True
-            headed = words(texts[i]) == words(innermost(passage)) and names_person(texts[i], asked.text)
-            return headed and has_office(asked.text, passage.text, around)
-
         said = [
             i
             for i, text in enumerate(texts)
@@ -289,7 +287,7 @@ class ExtractiveReader(Remade):
         answers = {i: answer_in_row(asked, entry) for i, entry in zip(said, entries)}
         kept, marks = of_entries_asked(asked, entries)
         marked = {said[i]: mark for i, mark in marks.items()}
-        marked |= {i: 1 for i in said if gives_date(asked.text, texts[i]) or of_holder_or_day(i)}
+        marked |= {i: 1 for i in said if answers_by_form(asked.text, texts[i], passages[out[i].passage])}
         said = [said[i] for i in kept]
         unsaid = [lost or names_nobody(t, asked.text) or counts_nothing(t, asked.text) for t in texts]
         # the entry of a setting need not name the product whose it is
@@ -330,6 +328,7 @@ class ExtractiveReader(Remade):
         coded = [v for v in unknown if v.code]
         others = find_others(question, passages)
         others |= {i for i, place in enumerate(places) if any(gives_another(v, place) for v in coded)}
+        lacking = lack_number(values, [f"{place}\n{p.text}" for place, p in zip(places, passages)])
         lost = self.loaded().conflicts.score
         out = []
         for c in candidates:
@@ -343,7 +342,7 @@ class ExtractiveReader(Remade):
                 found |= {ABSENT}
             untold = not tells_what_is_asked(question, text, places[c.passage]) or is_for_others(question, text)
             lower = bool({VALUE, OPPOSITE} & found) or only_refers(text, question, innermost(passage))
-            score = c.score + lost * lower + LATER * untold
+            score = c.score + lost * lower + LATER * (untold or c.passage in lacking)
             out.append(replace(c, conflicts=found | absent, untold=untold, score=score))
         return out
 

@@ -175,6 +175,25 @@ def absent_values(values: Iterable[Value], texts: Sequence[str]) -> list[Value]:
     return [v for v in exact if not any(holds(v, text) for text in texts)]
 
 
+def lack_number(values: Iterable[Value], texts: Sequence[str]) -> set[int]:
+    """Return which texts lack a number behind its word ("report 7") that another one has.
+
+    >>> sorted(lack_number(values_of("When is report 7 due?"), ["Report 7: 4 May", "No time is set.", "Report 6"]))
+    [1, 2]
+    """
+    lacking: set[int] = set()
+    for value in values:
+        number, word = value.number, value.near[0]
+        if number is None or not word or number.unit or number.ordinal or number.is_year:
+            continue
+        held = [
+            any(same_quantity(number, q) and _neighbours(text, q)[0] == word for q in quantities_of(text))
+            for text in texts
+        ]
+        lacking |= {i for i, holds_it in enumerate(held) if any(held) and not holds_it}
+    return lacking
+
+
 def any_another(values: Iterable[Value], quote: str, above: str) -> bool:
     """Return whether a quote gives another value instead of one of these, which title and headings do not name."""
     return any(

@@ -31,7 +31,7 @@ from shared_core.retrieval.base import (
     searched_text,
 )
 from shared_core.retrieval.filters import Predicate, compile_filter
-from shared_core.retrieval.tokenizer import Tokenizer
+from shared_core.retrieval.tokenizer import Tokenizer, other_forms
 from shared_core.types import Passage
 
 if TYPE_CHECKING:
@@ -135,11 +135,16 @@ class BM25Retriever(MemoryRetriever):
         """Rank the ids of passages for each query; arguments and errors as ``retrieve``."""
         k = check_k(k)
         keep = compile_filter(where)
-        words = [self._tokenize(check_query(query)) for query in queries]
+        words = [self._words_of(check_query(query)) for query in queries]
         passages, scorer = self._statistics()
         if scorer is None:
             return [[] for _ in words]
         return [_best(passages, scorer(w), k, keep) if w else [] for w in words]
+
+    def _words_of(self, query: str) -> list[str]:
+        words = self._tokenize(query)
+        english = isinstance(self._tokenize, Tokenizer) and self._tokenize.language == "english"
+        return [*words, *other_forms(words)] if english else words
 
     def _statistics(self) -> tuple[list[Passage], Scorer | None]:
         with self._lock:

@@ -14,7 +14,7 @@ import runpy
 import sys
 import threading
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from importlib.util import find_spec
 from itertools import pairwise
@@ -144,6 +144,42 @@ class Tokenizer(Portable):
             return [sys.intern(_fold(w)) for w in words if w]
 
         return run
+
+
+_MONTH_STEMS = (
+    "januari", "februari", "march", "april", "may", "june", "juli", "august", "septemb", "octob", "novemb", "decemb",
+)  # fmt: skip
+_MONTHS = {
+    form: (number, other)
+    for number, stem in enumerate(_MONTH_STEMS, 1)
+    for form, other in ((stem[:3], stem), (stem, stem[:3]))
+}
+_WEEKDAYS = {f"{day}day": day[:3] for day in ("mon", "tues", "wednes", "thurs", "fri", "satur", "sun")}
+
+
+def other_forms(words: Sequence[str]) -> list[str]:
+    """Return other forms in which tables write the days of a query: "sat", and "02", "09" for 9 February.
+
+    Args:
+        words: of a query, as ``Tokenizer`` returns them for English.
+
+    >>> other_forms(Tokenizer()("Who plays on 9 February?")), other_forms(Tokenizer()("open on Saturdays"))
+    (['feb', '02', '09'], ['sat'])
+    >>> other_forms(Tokenizer()("Who may march?"))
+    []
+    """
+    found: list[str] = []
+    for i, word in enumerate(words):
+        if word in _WEEKDAYS:
+            found.append(_WEEKDAYS[word])
+        if word not in _MONTHS:
+            continue
+        number, other = _MONTHS[word]
+        beside = [w for w in (*words[max(0, i - 1) : i], *words[i + 1 : i + 2]) if w.isdecimal()]
+        if beside or len(word) > 5:  # "may", "march" without a day are verbs
+            days = [f"{int(day):02}" for day in beside if len(day) < 3]
+            found += [other, f"{number:02}", *days] if days else [other]
+    return [word for word in dict.fromkeys(found) if word not in words]
 
 
 @lru_cache(maxsize=4)

@@ -136,3 +136,22 @@ def test_tokenizing_takes_any_text(text: str) -> None:
     words = Tokenizer("none")(text)
     assert all(words)
     assert Tokenizer("none")(text.upper().lower()) == Tokenizer("none")(text.upper().lower())
+
+
+@pytest.mark.parametrize(
+    ("question", "first"),
+    [
+        ("Who do we play on 9 February 2026?", "Mon 09-Feb-2026"),
+        ("Who do we play on February 16?", "2026-02-16"),
+        ("When is the shop open on Saturdays?", "SAT"),
+    ],
+)
+def test_days_are_found_as_tables_write_them(question: str, first: str) -> None:
+    rows = [
+        "Mon 02-Mar-2026; Hull (Home)",
+        "Mon 09-Feb-2026; York (Away)",
+        "2026-02-16; Leeds (Home)",
+        "SAT, SUN: closed",
+    ]
+    retriever = BM25Retriever(Passage(str(i), row) for i, row in enumerate(rows))
+    assert retriever.retrieve(question, k=1)[0].text.startswith(first)

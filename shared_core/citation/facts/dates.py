@@ -31,7 +31,7 @@ _DAY = r"(?P<day{n}>\d{{1,2}})(?:st|nd|rd|th|\.|er|º)?"
 _NAME = r"(?P<month{n}>[^\W\d_]{{3,10}})\.?"
 _YEAR = r"(?P<year{n}>\d{{3,4}})"
 _DATE = re.compile(
-    rf"(?<!\d){_DAY.format(n=1)}\s?(?:of\s|de\s)?{_NAME.format(n=1)}(?:,?\s(?:de\s|del\s)?{_YEAR.format(n=1)})?(?!\w)"
+    rf"(?<!\d){_DAY.format(n=1)}[\s-]?(?:of\s|de\s)?{_NAME.format(n=1)}(?:,?[\s-](?:de\s|del\s)?{_YEAR.format(n=1)})?(?!\w)"
     rf"|(?<!\w){_NAME.format(n=2)}\s(?:{_DAY.format(n=2)}(?![.,]?\d)(?:,?\s{_YEAR.format(n=2)}(?!\d))?"
     rf"|(?:of\s|de\s)?{_YEAR.format(n=3)}(?!\d))"
     rf"|(?<!\w){_NAME.format(n=4)}(?!\w)"

@@ -1,0 +1,64 @@
+"""Sentences that answer by their form: the hours of a day, an office and its holder."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared_core.reading.direct import answers_by_form
+from shared_core.reading.values import lack_number, values_of
+from shared_core.types import Passage
+from tests.reading.asking import chance, quotes
+
+LIBRARY = Passage(
+    "p",
+    "## Operating hours\n\n- Monday - Thursday: 9:00 AM - 8:00 PM\n- Friday & Saturday: 9 AM – 6 PM\n- Sunday: closed",
+    "Town library",
+    {"source": "rules/hours.md", "section": "Operating hours"},
+)
+PEOPLE = Passage("p", "County Councillor\tKen Crofton\nDistrict Councillor\tLinda Haysey\nMayor\tvacant", "Who we are")
+
+
+@pytest.mark.parametrize(
+    ("question", "line"),
+    [
+        ("What are the library's opening hours on Sunday?", "- Sunday: closed"),
+        ("When does the library open on Saturday?", "- Friday & Saturday: 9 AM – 6 PM"),
+        ("Until when is the town library open on Tuesday?", "- Monday - Thursday: 9:00 AM - 8:00 PM"),
+    ],
+)
+def test_the_hours_of_the_day_asked_for_are_sure(question: str, line: str) -> None:
+    assert answers_by_form(question, line, LIBRARY)
+    assert quotes(question, LIBRARY)[0] == line
+    assert chance(question, LIBRARY) > 0.5
+
+
+@pytest.mark.parametrize(
+    ("question", "line"),
+    [
+        ("When does the pool open on Sunday?", "- Sunday: closed"),
+        ("When does the library open on Monday?", "- Sunday: closed"),
+        ("Who works in the library on Sunday?", "- Sunday: closed"),
+        ("When does the library open on Sunday?", "On Sunday there is a talk at 9 AM."),
+    ],
+)
+def test_other_hours_are_not(question: str, line: str) -> None:
+    assert not answers_by_form(question, line, LIBRARY)
+
+
+def test_the_holder_of_an_office_is_sure() -> None:
+    assert quotes("Who is our county councillor?", PEOPLE)[0] == "County Councillor\tKen Crofton"
+    assert chance("Who is our county councillor?", PEOPLE) > 0.7
+    assert not answers_by_form("Who is the mayor?", "Mayor\tvacant", PEOPLE)
+    assert not answers_by_form("Who is the deputy county councillor?", "County Councillor\tKen Crofton", PEOPLE)
+
+
+def test_a_cell_yet_to_be_decided_is_no_answer() -> None:
+    rows = "Session: 1; Dates: 4 July; Fee: 40\nSession: 2; Dates: TBD; Fee: 40"
+    assert chance("On which dates is session 2?", rows) < chance("On which dates is session 1?", rows)
+    assert chance("On which dates is session 2?", rows) < 0.5
+
+
+def test_passages_without_the_number_asked_for_come_later() -> None:
+    texts = ["There is no formal meeting time.", "- Monday, July 11, at 8 am Report 7", "We met on 7 May."]
+    assert lack_number(values_of("When is report 7 due?"), texts) == {0, 2}
+    assert lack_number(values_of("When is report 9 due?"), texts) == set()
