@@ -7,6 +7,7 @@ of one group do not. Otherwise cells are more likely to be empty because somethi
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import chain, pairwise
 
@@ -84,7 +85,7 @@ def split_groups(
         out.append((number, record))
     groups: dict[int, str] = {}
     for i in sorted(names):
-        below = next(k for k in kept if k > i)  # behind a name within another one
+        below = kept[bisect_right(kept, i)]  # behind a name within another one
         groups[records[below][0]] = ": ".join(filter(None, (groups.get(records[below][0]), rows[i][0])))
     return out, groups
 
