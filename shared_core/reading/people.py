@@ -26,8 +26,11 @@ def names_person(heading: str, question: str) -> bool:
     (True, True)
     >>> names_person("Opening hours", "Who is the treasurer?"), names_person("Anna Smith", "When did she join?")
     (False, False)
+    >>> names_person("OPENING HOURS", "Who is the treasurer?")
+    False
     """
-    return bool(_ASKS_WHO.search(question) and _PERSON.fullmatch(heading.strip("#*_= \t")))
+    named = _PERSON.fullmatch(heading.strip("#*_= \t")) is not None and not heading.isupper()
+    return named and _ASKS_WHO.search(question) is not None
 
 
 def has_office(question: str, text: str, above: str) -> bool:

@@ -161,6 +161,12 @@ def test_talk_code_and_single_groups_have_no_names(text: str) -> None:
     assert with_groups(extracted) is extracted
 
 
+def test_other_lines_before_the_first_name_do_not_hide_it() -> None:
+    others = "Who we are:\nRole: none\nWe meet.\nWe talk.\nWe eat.\nWe go.\n"
+    found = with_groups(Extracted(others + records("{}: {}\n", "{}\n"))).headings
+    assert [heading.label for heading in found] == ["Anna Smith", "Ben Jones", ""]
+
+
 def test_groups_below_a_term_end_with_it() -> None:
     page = "<h2>Hours</h2><dl><dt>Summer</dt><dd><p>Pool</p><p>Monday: 9</p><p>Sunday: 10</p><p>Gym</p><p>Monday: 8</p>"
     page += "<p>Sunday: 11</p></dd><dt>Winter</dt><dd>It is closed.</dd></dl><h2>Fees</h2><p>It is free.</p>"

@@ -113,10 +113,13 @@ def _runs(extracted: Extracted) -> Iterator[list[_Group]]:
     others = 0
     lines = _with_first_words(list(_lines(extracted.text)))
     for line, below in itertools.pairwise([*lines, _Line(0, 0, 0, False, "", "", False, True)]):
-        if line.start in headings or others > _MOST_OTHERS or len(line.text) > _LONGEST:
+        apart = line.start in headings or len(line.text) > _LONGEST
+        if apart or others > _MOST_OTHERS:
             yield run
             run, others = [], 0
-        elif line.heads(below) or (line.label and (not run or others)):
+        if apart:
+            continue
+        if line.heads(below) or (line.label and (not run or others)):
             run.append(_Group(line, []))
             others = 0
         elif line.label:
