@@ -40,6 +40,11 @@ _TIMED = re.compile(
     r"|(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?\b,? (?:\d|[a-z]{3,9} \d))[^\n]*",
     re.IGNORECASE,
 )
+_PRICED = re.compile(
+    r"[ \t]*(?:(?:[-*+•]|\w{1,3}[.)])[ \t]+)?[^\W_][^\n]{1,100}?[ \t.:–—-]"
+    r"(?:[£$€]\s?\d[\d.,]*|\d[\d.,]*\s?(?:[€£$]|(?:EUR|USD|GBP|kr)\b))[ \t*_]*(?=\n|\Z)"
+)
+_LONGEST_PRICED = 120
 _CELLS = re.compile(r"[^\t\n]*?\S(?:\t+| {3,})(?=\S)([^\n]*)")
 _GAP = re.compile(r"\S(?:\t| {3,})\S")
 _COMPARES = re.compile(
@@ -318,7 +323,7 @@ def of_rows(question: Words, entries: Sequence[Entry], kept: Sequence[int]) -> l
 
     Of a list of labels with their values ("- Adults: 5 crowns"), the labels count, where they hold such words; among
     values in numbers, also where they hold none. A line with cells is a row as well, but not the head above them, and
-    so is one that begins with a time or date ("- 13:00–13:30: Opening").
+    so is one that begins with a time or date ("- 13:00–13:30: Opening"), or ends in a price ("- Lemon tart £6.50").
     """
     tables: dict[tuple[object, ...], dict[int, NDArray[np.bool_]]] = defaultdict(dict)
     for i in kept:
@@ -326,7 +331,7 @@ def of_rows(question: Words, entries: Sequence[Entry], kept: Sequence[int]) -> l
         start = passage.text.rfind("\n", 0, entries[i].candidate.start) + 1
         place = passage.metadata.get("source", passage.id), passage.metadata.get("section")
         row, item = _ROW.match(passage.text, start), _item_at(passage.text, start)
-        timed = _TIMED.match(passage.text, start)
+        timed, priced = _TIMED.match(passage.text, start), _PRICED.match(passage.text, start)
         if row is not None and row.end() - start <= _LONGEST:
             tables[(*place, "a row")][i] = is_among(question.content, words.stem[words.within(start, row.end())])
         elif timed is not None and timed.end() - start <= _LONGEST:
@@ -340,6 +345,8 @@ def of_rows(question: Words, entries: Sequence[Entry], kept: Sequence[int]) -> l
             value = words.stem[words.within(*item.span(3))]
             if _NUMBER.search(item[3]) and not is_among(question.content, value).any():
                 tables[(*place, "a number")][i] = held
+        elif priced is not None and priced.end() - start <= _LONGEST_PRICED:
+            tables[(*place, "a price")][i] = is_among(question.content, words.stem[words.within(start, priced.end())])
     poorer = {i for rows in tables.values() for i in rows.keys() - find_fullest(rows)}
     return [i for i in kept if i not in poorer]
 

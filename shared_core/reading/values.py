@@ -197,8 +197,15 @@ def lack_number(values: Iterable[Value], texts: Sequence[str]) -> set[int]:
 def any_another(values: Iterable[Value], quote: str, above: str) -> bool:
     """Return whether a quote gives another value instead of one of these, which title and headings do not name."""
     return any(
-        (gives_another(v, quote) or _of_another_release(v, quote, above)) and not holds(v, above) for v in values
+        (gives_another(v, quote) or _of_another_release(v, quote, above)) and not _heads(v, above) for v in values
     )
+
+
+def _heads(value: Value, above: str) -> bool:
+    """Return whether title and headings name a value; a month alone does not name one of its days."""
+    if value.date is not None and value.date.day:
+        return any(d.day and same_date(value.date, d) for d in dates_of(above))
+    return holds(value, above)
 
 
 def of_another_year(values: Iterable[Value], quote: str, above: str) -> bool:

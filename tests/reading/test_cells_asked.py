@@ -118,3 +118,26 @@ def test_of_lines_with_times_the_one_with_the_event_counts() -> None:
     passage = Passage("p", text, "Summer school", {"section": "Timetable > Monday"})
     assert "Opening remarks" in quotes("When are the opening remarks on Monday?", passage)[0]
     assert "Coffee" in quotes("When is the coffee break?", passage)[0]
+
+
+@pytest.mark.parametrize(
+    ("question", "line"),
+    [
+        ("How much is the steak and ale pie?", "- Steak and ale pie £14.75"),
+        ("What is the price of the soup?", "- Soup of the day with bread £5.50"),
+        ("How much is the lemon tart?", "- Lemon tart £6.50"),
+    ],
+)
+def test_of_lines_with_prices_the_one_with_the_dish_counts(question: str, line: str) -> None:
+    starters = (
+        "# The Copper Kettle\n\n## Starters\n\n- Soup of the day with bread £5.50\n- Garlic mushrooms (v) £6.25\n"
+    )
+    mains = "## Mains\n\n- Fish and chips £13.95\n- Mushroom risotto (v) £12.50\n- Steak and ale pie £14.75\n"
+    desserts = "## Desserts\n\n- Sticky toffee pudding £6.00\n- Lemon tart £6.50\n"
+    passages = [
+        Passage(
+            str(i), text, "The Copper Kettle", {"source": "menu.md", "section": text.split("## ")[1].split("\n")[0]}
+        )
+        for i, text in enumerate((starters, mains, desserts))
+    ]
+    assert quotes(question, *passages)[0] == line

@@ -104,6 +104,13 @@ def test_another_number_behind_the_same_word_is_another_whatever_the_date() -> N
     assert not any_another(values_of("When is quiz 12?"), "Wed 12/1: Quiz 10 is back, quiz 12 begins", "")
 
 
+def test_a_month_in_a_heading_names_none_of_its_days() -> None:
+    fair = "- Sat 7 June: plant sale"
+    assert any_another(values_of("What is on on 21 June?"), fair, "What's on > June")
+    assert not any_another(values_of("What is on on 21 June?"), fair, "Programme of 21 June")
+    assert not any_another(values_of("What is on in June?"), fair, "What's on")
+
+
 def test_headings_may_name_the_value() -> None:
     changed = values_of("What changed in 1.95?")
     assert any_another(changed, "Fixes are in.", "Version 1.41.0 (2020-01-30) > Compiler")
