@@ -1,0 +1,71 @@
+"""Questions for properties in the words of tables and labels."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared_core.reading.attributes import read_attributes
+from shared_core.types import Passage
+from tests.reading.asking import chance, read
+
+SPECIFICATIONS = Passage(
+    "p",
+    "Capacity per day; Nordlys 12: 12 l; Nordlys 20: 20 l\nTank; Nordlys 12: 2.5 l; Nordlys 20: 4 l\n"
+    "Noise; Nordlys 12: 38 dB; Nordlys 20: 44 dB\nWeight; Nordlys 12: 9.8 kg; Nordlys 20: 13.4 kg\n\n"
+    "Warranty: two years from the day of purchase.",
+    "Nordlys dehumidifier",
+    {"section": "Specifications"},
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "noun"),
+    [
+        ("How heavy is the lamp?", "Lamp\nWeight: 4 kg", "weight"),
+        ("How heavy is it?", "Lamp\nWeight  4 kg", "weight"),
+        ("How loud is the pump?", "Pump\n- **Noise level:** 40 dB", "noise level"),
+        ("How tall is the tower?", "Tower: Ostrand; Height: 40 m", "height"),
+        ("How expensive are the tickets?", "Tickets\nPrice\t4", "price"),
+        ("How long is the guarantee?", "Warranty: 2 years", "warranty"),
+        ("Where does the rubbish go?", "Garbage is taken to Quarry Road.", "garbage"),
+    ],
+)
+def test_a_property_is_asked_for_by_the_name_that_it_has(question: str, text: str, noun: str) -> None:
+    assert noun in read_attributes(question, [text]).lower()
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("How heavy is the lamp?", "The lamp weighs 4 kg."),
+        ("How heavy is the lamp?", "Pump\nWeight: 4 kg"),
+        ("How heavy is the lamp?", "Lamp\nWeight matters to the crew."),
+        ("How heavy does the lamp get?", "Lamp\nWeight: 4 kg"),
+        ("How long is the guarantee?", "The guarantee is two years, and the warranty five."),
+        ("How long did it take?", "Length: 4 m"),
+    ],
+)
+def test_other_questions_stay(question: str, text: str) -> None:
+    assert read_attributes(question, [text]) == question
+
+
+@given(st.text(max_size=80), st.lists(st.text(max_size=80), max_size=3))
+def test_any_text_is_read(question: str, texts: list[str]) -> None:
+    assert isinstance(read_attributes(question, texts), str)
+
+
+@pytest.mark.parametrize(
+    ("question", "short"),
+    [("How heavy is the Nordlys 20?", "13.4 kg"), ("How loud is the Nordlys 12?", "38 dB")],
+)
+def test_the_cell_of_the_property_is_answered(question: str, short: str) -> None:
+    first = read(question, SPECIFICATIONS).readings[0]
+    assert first.short_answer is not None
+    assert first.short_answer.text == short
+    assert chance(question, SPECIFICATIONS) > 0.7
+
+
+def test_the_property_of_another_thing_is_not_answered() -> None:
+    assert chance("How heavy is the Nordlys 30?", SPECIFICATIONS) < 0.5
