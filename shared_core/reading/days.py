@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from shared_core.reading.features import STOP_WORDS, stem
 
@@ -13,6 +13,13 @@ _ASKED = re.compile(
     r"(?![\w-]|['’]s|,? (?:the )?\d|,? (?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec))",
     re.IGNORECASE,
 )
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTH = (
+    r"(Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sept?(?:ember)?|Oct(?:ober)?"
+    r"|Nov(?:ember)?|Dec(?:ember)?)"
+)
+_MONTH_ASKED = re.compile(rf"(?<!\d )(?<!\d)(?:(?<=\bin )|(?<=\bof )|(?<=\bduring ))(?i:{_MONTH})(?![\w-]|,? \d)")
+_MONTH_RANGE = re.compile(rf"(?<![\w-]){_MONTH}\.?(?: ?[-–—/] ?| (?:to|until|till|through) ){_MONTH}\b")
 _COUNTED = re.compile(r"\b(?:first|second|third|fourth|last|alternate|other) \Z", re.IGNORECASE)
 _DAY = (
     r"(?:[Mm]on(?:day)?s?|[Tt]ue(?:s(?:day)?)?s?|[Ww]ed(?:s|nesday)?s?|[Tt]hu(?:r(?:s(?:day)?)?)?s?|[Ff]ri(?:day)?s?"
@@ -67,10 +74,41 @@ def read_days(question: str, texts: Sequence[str]) -> str:
         return question
     asked = found[0]
     days = {_NAMES.index(asked["day"].lower())} if asked["day"] else set(range(5)) if asked["week"] else {5, 6}
+    return _written_as(question, asked, texts, lambda text: _way_of(asked, days, text))
+
+
+def read_months(question: str, texts: Sequence[str]) -> str:
+    """Return the question with its month as the range of months in which a passage has it; itself where none has.
+
+    >>> read_months("When is the museum open in July?", ["Museum. April–October: 10–17. November–March: 11–16."])
+    'When is the museum open in April–October?'
+    >>> read_months("Who came on 4 July?", ["April–October: 10–17."])
+    'Who came on 4 July?'
+    """
+    found = list(_MONTH_ASKED.finditer(question))
+    if len(found) != 1:
+        return question
+    asked = found[0]
+    month = _MONTHS.index(asked[1].lower()[:3])
+
+    def way_of(text: str) -> str | None:
+        if re.search(rf"\b{asked[1]}\b", text):
+            return ""
+        for match in _MONTH_RANGE.finditer(text):
+            first, last = (_MONTHS.index(name.lower()[:3]) for name in match.groups())
+            if first <= month <= last or (last < first and not last < month < first):
+                return match[0]
+        return None
+
+    return _written_as(question, asked, texts, way_of)
+
+
+def _written_as(question: str, asked: re.Match[str], texts: Sequence[str], way_of: Callable[[str], str | None]) -> str:
+    """Return the question with what ``asked`` names as that text writes it that has most of its other words."""
     words = {stem(w) for w in _WORD.findall(question.casefold()) if w not in STOP_WORDS} - {stem(asked[0].casefold())}
     best, written = -1, ""
     for text in texts:
-        way = _way_of(asked, days, text)
+        way = way_of(text)
         if way is not None:
             held = len(words & {stem(w) for w in _WORD.findall(text.casefold())})
             if held > best:

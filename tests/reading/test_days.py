@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared_core import SelfReflectEngine
-from shared_core.reading.days import ask_closed, read_days
+from shared_core.reading.days import ask_closed, read_days, read_months
 from shared_core.retrieval import BM25Retriever
 from shared_core.types import Passage
 
@@ -55,6 +55,25 @@ def test_other_days_stay(question: str, text: str) -> None:
 def test_the_passage_that_speaks_of_the_question_decides() -> None:
     texts = ["The council met on Wednesday. The mayor spoke.", LIBRARY]
     assert "Mon–Fri" in read_days("When does the library open on Wednesday?", texts)
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "read"),
+    [
+        ("When is the museum open in July?", "Museum: April–October 10–17", "April–October"),
+        ("When is the museum open in July?", "Museum: Apr-Oct 10–17", "Apr-Oct"),
+        ("When is the museum open in January?", "Museum: November to March 11–16", "November to March"),
+        ("When is the museum open in May?", "Museum: April–October 10–17", "April–October"),
+        ("When is the museum open in November?", "Museum: April–October 10–17", ""),
+        ("When is the museum open in July?", "Museum: April–October 10–17; closed in July", ""),
+        ("What happened on 4 July?", "Museum: April–October 10–17", ""),
+        ("What happened in July 1997?", "Museum: April–October 10–17", ""),
+        ("May I come in?", "Museum: April–October 10–17", ""),
+    ],
+)
+def test_a_month_is_read_as_the_range_that_covers_it(question: str, text: str, read: str) -> None:
+    found = read_months(question, [text])
+    assert read in found if read else found == question
 
 
 @given(st.text(max_size=60), st.lists(st.text(max_size=60), max_size=3))
