@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from shared_core.reading.features import STOP_WORDS, stem
+from shared_core.reading.questions import content_stems
 
 _NOUNS: Mapping[str, tuple[str, ...]] = {
     "heavy": ("weight", "mass"),
@@ -36,7 +36,6 @@ _ALIKE = (
     ("timetable", "schedule"),
     ("flat", "apartment"),
 )
-_WORD = re.compile(r"[^\W_]{2,}")
 
 
 def read_attributes(question: str, texts: Sequence[str]) -> str:
@@ -58,11 +57,11 @@ def read_attributes(question: str, texts: Sequence[str]) -> str:
     asked = _HOW.fullmatch(question)
     if asked is None:
         return question
-    words = {stem(w) for w in _WORD.findall(asked[2].casefold()) if w not in STOP_WORDS}
+    wanted = content_stems(asked[2])
     for noun in _NOUNS[asked[1].lower()]:
         label = re.compile(rf"(?:^[ \t>|*+_-]*|; ){noun}\b[^\n.;:|\t]{{0,20}}(?:[:;|\t]|[ ]{{2}}|[ ]\d)", re.I | re.M)
         for text in filter(label.search, texts):
-            if not words or words & {stem(w) for w in _WORD.findall(text.casefold())}:
+            if not wanted or wanted & content_stems(text):
                 return f"What is the {noun} of {asked[2]}?"
     return question
 

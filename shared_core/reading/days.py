@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
-from shared_core.reading.features import STOP_WORDS, stem
+from shared_core.citation.facts.dates import weekdays_of
+from shared_core.reading.features import stem
+from shared_core.reading.questions import content_stems, words
 
 _NAMES = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _ASKED = re.compile(
@@ -25,18 +27,13 @@ _DAY = (
     r"(?:[Mm]on(?:day)?s?|[Tt]ue(?:s(?:day)?)?s?|[Ww]ed(?:s|nesday)?s?|[Tt]hu(?:r(?:s(?:day)?)?)?s?|[Ff]ri(?:day)?s?"
     r"|[Ss]at(?:urday)?s?|[Ss]un(?:day)?s?|MON|TUES?|WEDS?|THU(?:RS?)?|FRI|SAT|SUN|Mo|Tu|We|Th|Fr|Sa|Su|M|F)"
 )
-_RANGE = re.compile(
-    rf"(?<![\w-])({_DAY})\.?(?: ?[-–—/] ?| (?:to|thru|through|until|till) )({_DAY})(?:\.(?=[ ,:]))?(?![\w-])"
-)
 _ALONE = re.compile(
-    r"(?<![\w-])((?:Mon|Tues?|Weds?|Thu(?:rs?)?|Fri|Sat|Sun|MON|TUES?|WED|THU(?:RS?)?|FRI|SAT|SUN)\.?)"
-    rf"(?=\t| ?[:|–—-]| {{1,3}}[\d(]|(?:, ?| ?[&/+] ?| and ){_DAY}(?![\w-]))"
+    r"(?<![\w–—-])(?<![–—-] )(?<! to )"
+    r"((?:Mon|Tues?|Weds?|Thu(?:rs?)?|Fri|Sat|Sun|MON|TUES?|WED|THU(?:RS?)?|FRI|SAT|SUN)\.?)"
+    rf"(?=\t| ?[:|]| ?[–—-] ?\d| {{1,3}}[\d(]|(?:, ?| ?[&/+] ?| and ){_DAY}(?![\w-]))"
 )
-_WEEKDAYS = re.compile(r"(?<![\w-])weekdays?(?![\w-])", re.IGNORECASE)
-_WEEKEND = re.compile(
-    r"(?<![\w-])weekends?(?![\w-])|Saturdays? (?:and|&) Sundays?|Sat\.? ?(?:and|&|[-–—/+]) ?Sun", re.I
-)
-_NAMED_DAY = re.compile(rf"(?<![\w-])({_DAY})(?![\w-])")
+_SHORT = re.compile(r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)(?:s|rs|urs)?")
+_BOTH_DAYS = re.compile(r"Saturdays? (?:and|&) Sundays?|Sat\.? ?(?:and|&|[/+]) ?Sun")
 _DAY_WORD = re.compile(rf"{_DAY}|weekdays?|weekends?|to|through|thru|until|till|and", re.IGNORECASE)
 _HOURS_ASKED = re.compile(
     r"\b(?:hours|opening times?|what time|when|until when|how (?:late|early|long))\b.*\b(?:open|clos|hours|times?)"
@@ -54,7 +51,6 @@ _HOURS = re.compile(
 )
 _OPEN_ASKED = re.compile(r"(\s*(?:is|are|will)\b.{1,200}?\bopen)(\b(?! or closed).{2,100})", re.IGNORECASE)
 _SENTENCE = re.compile(r"[.!?]\s|\n")
-_WORD = re.compile(r"[^\W_]{2,}")
 
 
 def read_days(question: str, texts: Sequence[str]) -> str:
@@ -105,12 +101,12 @@ def read_months(question: str, texts: Sequence[str]) -> str:
 
 def _written_as(question: str, asked: re.Match[str], texts: Sequence[str], way_of: Callable[[str], str | None]) -> str:
     """Return the question with what ``asked`` names as that text writes it that has most of its other words."""
-    words = {stem(w) for w in _WORD.findall(question.casefold()) if w not in STOP_WORDS} - {stem(asked[0].casefold())}
+    wanted = content_stems(question) - {stem(asked[0].casefold())}
     best, written = -1, ""
     for text in texts:
         way = way_of(text)
         if way is not None:
-            held = len(words & {stem(w) for w in _WORD.findall(text.casefold())})
+            held = len(wanted & content_stems(text))
             if held > best:
                 best, written = held, way
     return question[: asked.start()] + written + question[asked.end() :] if written else question
@@ -127,9 +123,9 @@ def ask_closed(question: str, texts: Sequence[str]) -> str:
     asked = _OPEN_ASKED.match(question)
     if asked is None:
         return question
-    when = {stem(w) for w in _WORD.findall(asked[2].casefold()) if w not in STOP_WORDS}
+    when = content_stems(asked[2])
     said = (line for text in texts for line in _SENTENCE.split(text) if "closed" in line.casefold())
-    told = bool(when) and any(when <= {stem(w) for w in _WORD.findall(line.casefold())} for line in said)
+    told = bool(when) and any(when <= content_stems(line) for line in said)
     return f"{asked[1]} or closed{asked[2]}" if told else question
 
 
@@ -155,15 +151,13 @@ def gives_hours(question: str, line: str, around: str) -> bool:
     days = [_days_in(text) for text in (question, told[1])]
     if not days[0] or not days[0] <= days[1]:
         return False
-    words = {w for w in _WORD.findall(question.casefold()) if w not in STOP_WORDS and not _OF_HOURS.fullmatch(w)}
-    return {stem(w) for w in words if not _DAY_WORD.fullmatch(w)} <= {stem(w) for w in _WORD.findall(around.casefold())}
+    others = (w for w in words(question) if not _OF_HOURS.fullmatch(w) and not _DAY_WORD.fullmatch(w))
+    return content_stems(" ".join(others)) <= content_stems(around)
 
 
 def _days_in(text: str) -> set[int]:
     """Return the days that a text names, those of ranges too."""
-    ranges = [covered for _, covered in _written(text) if len(covered) > 1]
-    named = {_number(m[1]) for m in _NAMED_DAY.finditer(text)}
-    return named.union(*ranges)
+    return set(weekdays_of(text.title()))  # "SAT" stands for a day only among times
 
 
 def _way_of(asked: re.Match[str], days: set[int], text: str) -> str | None:
@@ -171,25 +165,11 @@ def _way_of(asked: re.Match[str], days: set[int], text: str) -> str | None:
     named = asked["day"] or ("weekday" if asked["week"] else "weekend")
     if re.search(rf"\b{named}", text, re.IGNORECASE):
         return ""
-    for written, covered in _written(text):
-        if days <= covered:
-            return written
-    return None
-
-
-def _written(text: str) -> Iterator[tuple[str, set[int]]]:
-    """Yield the ranges and short names of days in a text, with the days that they cover, those of fewer days first."""
-    for match in _ALONE.finditer(text):
-        yield match[1], {_number(match[1])}
-    for match in _RANGE.finditer(text):
-        first, last = _number(match[1]), _number(match[2])
-        if first != last:
-            yield match[0], {day % 7 for day in range(first, last + 1 if last > first else last + 8)}
-    for pattern, covered in ((_WEEKDAYS, set(range(5))), (_WEEKEND, {5, 6})):
-        for match in pattern.finditer(text):
-            yield match[0], covered
-
-
-def _number(day: str) -> int:
-    """Return the number of a day from Monday, 0, on."""
-    return next(i for i, name in enumerate(_NAMES) if name.startswith(day.casefold()[:2].rstrip(".")))
+    # a short name alone may be another word: "Sun", "Sat"
+    written = {day: word for day, word in weekdays_of(text).items() if not _SHORT.fullmatch(word)}
+    written |= {day: match[1] for match in _ALONE.finditer(text) for day in _days_in(match[1])}
+    ways = {written.get(day) for day in days}
+    if len(ways) == 1:
+        return ways.pop()
+    both = _BOTH_DAYS.search(text) if asked["end"] else None
+    return both[0] if both else None

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from shared_core.reading.features import STOP_WORDS, stem
-from shared_core.reading.questions import words
+from shared_core.reading.questions import content_stems
 
 _PERSON = re.compile(
     r"(?:(?:(?:[Ff]ull|[Ss]ur) ?)?[Nn]ames?[*_]*:[*_ \t]+)?"
@@ -47,9 +46,9 @@ def has_office(question: str, text: str, above: str) -> bool:
     False
     """
     asked = _WHO_IS.match(question)
-    wanted = _stems(asked[1]) if asked else set()
-    known = _stems(above)
-    offices = (_stems(line) for line in _LINE.findall(text))
+    wanted = content_stems(asked[1]) if asked else set()
+    known = content_stems(above)
+    offices = (content_stems(line) for line in _LINE.findall(text))
     return any(office and office <= wanted <= office | known for office in offices)
 
 
@@ -66,18 +65,14 @@ def names_holder(question: str, line: str, above: str) -> bool:
     asked = _WHO_IS.match(question)
     if asked is None:
         return False
-    wanted, known = _stems(asked[1]), _stems(above)
+    wanted, known = content_stems(asked[1]), content_stems(above)
     cells = [_LINK.sub(r"\1", cell) for cell in _CELL.findall(line)]
     found = _OFFICE.fullmatch(line)
     pairs = (
         [(office, name) for office in cells for name in cells] if len(cells) > 1 else [found.groups()] if found else []
     )
     return any(
-        bool(held := _stems(office)) and held <= wanted <= held | known and _PERSON.match(name) is not None
+        bool(held := content_stems(office)) and held <= wanted <= held | known and _PERSON.match(name) is not None
         for office, name in pairs
         if office != name
     )
-
-
-def _stems(text: str) -> set[str]:
-    return {stem(word) for word in words(text) if word not in STOP_WORDS}

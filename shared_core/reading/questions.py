@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from shared_core.reading.features import stem
+from shared_core.reading.features import STOP_WORDS, stem
 from shared_core.reading.language import word_list
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)*")
@@ -91,6 +91,15 @@ _NOBODY = re.compile(
 def words(text: str) -> list[str]:
     """Its words, in lower case."""
     return [word.replace("’", "'") for word in _WORD.findall(text.lower())]
+
+
+def content_stems(text: str) -> set[str]:
+    """Return the stems of the content words of a text.
+
+    >>> sorted(content_stems("When do the libraries open?"))
+    ['librari', 'open']
+    """
+    return {stem(word) for word in words(text.replace("_", " ")) if word not in STOP_WORDS}
 
 
 def drop_parentheses(text: str) -> str:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from shared_core.reading.features import STOP_WORDS, stem
-from shared_core.reading.questions import has_number, words
+from shared_core.reading.features import stem
+from shared_core.reading.questions import content_stems, has_number, words
 
 UNTOLD = -1.25
 """Added to both log-odds of a sentence that does not tell what is asked for.
@@ -142,7 +142,7 @@ def tells_what_is_asked(question: str, text: str, above: str) -> bool:
         return gives_reason(text) or asks_reason(f"{above}\n{text}")
     purpose = next(filter(None, (asked.search(question) for asked in _PURPOSE_ASKED)), None)
     if purpose and not _NOT_FOR.search(purpose[1]):
-        return bool(_REFERS_BACK.match(text)) or _names_of(purpose[1]) <= _names_of(f"{above}\n{text}")
+        return bool(_REFERS_BACK.match(text)) or content_stems(purpose[1]) <= content_stems(f"{above}\n{text}")
     if two := _DIFFERENCE_ASKED.search(question):
         return _tells_apart(two[1], two[2], text)
     told = [told for asked, told in _TIMES if asked.search(question)]
@@ -153,14 +153,9 @@ def tells_what_is_asked(question: str, text: str, above: str) -> bool:
     return any(has_number(t) or any(words_of.search(t) for words_of in told) for t in (text, above))
 
 
-def _names_of(text: str) -> set[str]:
-    """Return the stems of the content words of a text."""
-    return {stem(word) for word in words(text.replace("_", " ")) if word not in STOP_WORDS}
-
-
 def _tells_apart(one: str, other: str, text: str) -> bool:
     """Return whether a sentence compares two things, or has what each alone is called, apart from each other."""
-    first, second = _names_of(one), _names_of(other)
+    first, second = content_stems(one), content_stems(other)
     stems = [stem(word) for word in words(text.replace("_", " "))]
     places = [[i for i, word in enumerate(stems) if word in own] for own in (first - second, second - first)]
     if _CONTRASTS.search(text):

@@ -16,9 +16,9 @@ _MONTH = {name: number for number, names in enumerate(_MONTHS, 1) for name in na
 _WEEKDAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
 _WEEKDAY = {w: i for i, w in enumerate(_WEEKDAYS)} | {f"{w}s": i for i, w in enumerate(_WEEKDAYS)}
 _DAYS = [w[:3] for w in _WEEKDAYS]
-_DAY_RANGE = re.compile(
-    rf"\b({'|'.join(_DAYS)})[a-z]*\s?(?:[-–—]|to|until|till|through)\s?({'|'.join(_DAYS)})[a-z]*\b", re.IGNORECASE
-)
+_DAY_BEGINS = [w[:2] for w in _WEEKDAYS]
+_OF_RANGE = rf"({'|'.join(_DAYS)}|(?-i:Mo|Tu|We|Th|Fr|Sa|Su)(?![a-z]))[a-z]*"
+_DAY_RANGE = re.compile(rf"\b{_OF_RANGE}\.?\s?(?:[-–—]|to|until|till|through|thru)\s?{_OF_RANGE}\b", re.IGNORECASE)
 _DAY_NAME = re.compile(
     r"\b(?:(mon|tues|wednes|thurs|fri|satur|sun)days?|(?-i:(Mon|Tue|Wed|Thu|Fri|Sat|Sun))(?:s|rs|urs)?)\b", re.I
 )
@@ -102,10 +102,12 @@ def weekdays_of(text: str) -> Mapping[int, str]:
 
     >>> weekdays_of("Open Fri to Sun, not on Mondays.")
     {4: 'Fri to Sun', 5: 'Fri to Sun', 6: 'Fri to Sun', 0: 'Mondays'}
+    >>> weekdays_of("Mo-Tu: 9-17")
+    {0: 'Mo-Tu', 1: 'Mo-Tu'}
     """
     found: dict[int, str] = {}
     for m in _DAY_RANGE.finditer(text):
-        a, b = (_DAYS.index(m[n].lower()) for n in (1, 2))
+        a, b = (_DAY_BEGINS.index(m[n].lower()[:2]) for n in (1, 2))
         found |= {i % 7: m.group() for i in range(a, (b if b >= a else b + 7) + 1)}
     for m in _DAY_NAME.finditer(text):
         found.setdefault(_DAYS.index((m[1] or m[2])[:3].lower()), m.group())
