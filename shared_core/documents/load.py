@@ -351,15 +351,15 @@ def _extract(kind: str, data: bytes, options: LoadOptions, budget: Budget) -> tu
 
 def _extract_text(kind: str, text: str, options: LoadOptions, budget: Budget) -> tuple[str, Extracted]:
     if kind in TABLES:
-        from shared_core.documents.loaders import sheets, tables
+        from shared_core.documents.loaders import json_tables, sheets
 
         if kind == "jsonl":
-            return kind, tables.load_jsonl(text, options.text_column, budget)
+            return kind, json_tables.load_jsonl(text, options.text_column, budget)
         if kind != "json":
             delimiter = "\t" if kind == "tsv" else None
             return kind, sheets.read_csv(text, options.text_column, budget, delimiter=delimiter)
-        found = tables.load_json(text, options.text_column)
-        return (kind, found) if found is not None else ("code", tables.load_other_json(text))
+        found = json_tables.load_json(text, options.text_column)
+        return (kind, found) if found is not None else ("code", json_tables.load_other_json(text))
     if kind == "man":
         from shared_core.documents.loaders.man import load_man
 
@@ -390,7 +390,7 @@ def _extract_text(kind: str, text: str, options: LoadOptions, budget: Budget) ->
     from shared_core.documents.loaders import text as texts
 
     if kind == "notebook":
-        from shared_core.documents.loaders.tables import load_other_json
+        from shared_core.documents.loaders.json_tables import load_other_json
 
         found = texts.load_notebook(text)
         return (kind, found) if found is not None else ("code", load_other_json(text))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from shared_core.documents.load import Document
-from shared_core.documents.loaders import tables
+from shared_core.documents.loaders import csv_tables, json_tables
 from shared_core.errors import DocumentError
 from tests.documents.reading import headings, read, refuses
 
@@ -133,10 +133,11 @@ def test_a_row_with_broken_quotes_is_left_out_and_named() -> None:
 def test_other_limits_of_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "no rows" in refuses("text,n\n", "b.csv").message
     assert read("text,n\n" + "x" * 300_000 + ",1\n", "c.csv").text == "x" * 300_000
-    monkeypatch.setattr(tables, "MAX_CELLS", 1000)
+    for reader in (csv_tables, json_tables):
+        monkeypatch.setattr(reader, "MAX_CELLS", 1000)
     assert "cells" in refuses("text,n\n" + "a b,1\n" * 600, "d.csv").message
     assert "values" in refuses('{"text": "a b", "n": 1}\n' * 600, "e.jsonl").message
-    monkeypatch.setattr(tables, "MAX_LINE_CHARACTERS", 100)
+    monkeypatch.setattr(json_tables, "MAX_LINE_CHARACTERS", 100)
     found = read(json.dumps({"text": "x" * 200}) + '\n{"text": "short"}', "f.jsonl")
     assert (found.text, "more than 100" in found.problems[0].message) == ("short", True)
 
@@ -146,7 +147,7 @@ def test_quotes_never_closed_cost_no_more_than_the_file_is_long(line: str, monke
     """Counted: how many characters the reader of records is handed."""
     content = "text,n\n" + line * 20_000 + "the end,1\n"
     handed = 0
-    real = tables.csv.reader
+    real = csv_tables.csv.reader
 
     def counting(lines: Any, **options: Any) -> Any:
         def counted() -> Any:
@@ -157,7 +158,7 @@ def test_quotes_never_closed_cost_no_more_than_the_file_is_long(line: str, monke
 
         return real(counted(), **options)
 
-    monkeypatch.setattr(tables.csv, "reader", counting)
+    monkeypatch.setattr(csv_tables.csv, "reader", counting)
     with contextlib.suppress(DocumentError):
         read(content, "a.csv")
     assert handed < 8 * len(content) + 100_000

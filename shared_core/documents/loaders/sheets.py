@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, NamedTuple
 
+from shared_core.documents.loaders.csv_tables import above_header, load_csv
 from shared_core.documents.loaders.extracted import (
     Extracted,
     Heading,
@@ -28,7 +29,6 @@ from shared_core.documents.loaders.named_rows import is_value, is_year
 from shared_core.documents.loaders.office import Archive
 from shared_core.documents.loaders.office97 import check_office97
 from shared_core.documents.loaders.table_groups import NAMED
-from shared_core.documents.loaders.tables import above_header, load_csv
 from shared_core.errors import DocumentError
 
 _PARTED = "\n\n"
