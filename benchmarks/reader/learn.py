@@ -84,10 +84,14 @@ def loss(p: Mapping[str, Tensor], words: Tensor, batch: Batch, dropout: float) -
 
 
 def fast_dtype(device: torch.device) -> torch.dtype:
-    """Return what to compute in: float32 on CPUs without AMX, of which an Intel one is slower in bfloat16."""
+    """Return what to compute in: float32 on CPUs without AMX, of which an Intel one is slower in bfloat16.
+
+    AMD's with AVX-512 instructions for it multiply matrices three times as fast in bfloat16 (by hand).
+    """
     import torch
 
-    able = device.type != "cpu" or torch.cpu.get_capabilities().get("amx_bf16")
+    can = torch.cpu.get_capabilities()
+    able = device.type != "cpu" or can.get("amx_bf16") or (can.get("avx512_bf16") and "AMD" in str(can.get("cpu_name")))
     return torch.bfloat16 if able else torch.float32
 
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from benchmarks.reader.data import QuestionRow
+from benchmarks.reader.labels import LABELS
 from benchmarks.reader.presupposed import Made
 from shared_core.types import Passage
 
@@ -50,6 +51,7 @@ _MEASURES = (
 )
 _LEAST = 40  # names
 _OPEN = 0.4  # share of questions that the table does not answer
+_OTHERWISE = 0.5  # share of questions in other words than the column's, if there are any
 _REVERSED = 0.15  # share of questions for the row that has a value
 
 
@@ -70,7 +72,7 @@ def make(passages: Mapping[str, Passage], count: int, rng: random.Random) -> Mad
         count: number of tables; none are made if the passages have fewer than 40 names.
         rng: random numbers.
     """
-    names = sorted({n for p in passages.values() for n in _NAME.findall(p.text)})
+    names = names_in(passages)
     made = Made([], [])
     for i in range(count if len(names) >= _LEAST else 0):
         table = _table(names, rng)
@@ -79,6 +81,11 @@ def make(passages: Mapping[str, Passage], count: int, rng: random.Random) -> Mad
         for _ in range(rng.choice((2, 2, 3))):
             made.questions.append(_ask(passage, table, places, names, rng))
     return made
+
+
+def names_in(passages: Mapping[str, Passage]) -> list[str]:
+    """Return the capitalized names within sentences of ``passages``, sorted."""
+    return sorted({n for p in passages.values() for n in _NAME.findall(p.text)})
 
 
 def _number(rng: random.Random) -> str:
@@ -194,6 +201,8 @@ def _form(row: str, column: str, table: _Table, rng: random.Random) -> str:
             )
         )
     what = _plain(column)
+    if what.capitalize() in LABELS and rng.random() < _OTHERWISE:
+        return rng.choice(LABELS[what.capitalize()][1].split(";")).format(x=row)
     forms = [
         f"What is the {what} of {row}?",
         f"What is {row}'s {what}?",

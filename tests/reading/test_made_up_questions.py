@@ -1,4 +1,4 @@
-"""Questions made for training: what is presupposed and not told, and cells of invented tables."""
+"""Questions made for training: what is presupposed and not told, cells of invented tables, labelled lines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 import pytest
 
 pytest.importorskip("torch")
-from benchmarks.reader import presupposed, tables
+from benchmarks.reader import labels, presupposed, tables
 from benchmarks.reader.data import QuestionRow
 from shared_core.types import Passage
 
@@ -97,3 +97,27 @@ def test_cells_are_where_the_rows_say_and_what_is_missing_is_missing() -> None:
 
 def test_no_tables_without_names() -> None:
     assert tables.make({}, 3, random.Random(0)).passages == []
+
+
+def test_values_of_labels_are_where_the_rows_say_and_what_is_missing_is_missing() -> None:
+    names = tables.names_in({"n": _passage("n", NAMES)})
+    made = labels.make(names, 200, random.Random(0))
+    texts = {p.id: p for p in made.passages}
+    forms = {
+        label: re.compile("|".join(re.escape(f).replace(r"\{x\}", ".+") for f in of[1].split(";")))
+        for label, of in labels.LABELS.items()
+    }
+    for row in made.questions:
+        passage = texts[row.passage]
+        assert all(passage.text[a:b] == answer for (a, b), answer in zip(row.spans, row.answers, strict=True))
+        asked = {label for label, form in forms.items() if form.fullmatch(row.question)}
+        (name,) = [name for name in names if name in row.question]
+        lines = (passage.title or "") + "\n" + passage.text
+        own = lines.partition(name)[2].partition("\n\n")[0]
+        if row.spans:
+            (label,) = re.findall(r"([\w ]+):\**\s*$", passage.text[: row.spans[0][0]])
+            assert name in lines
+            assert not asked or label.strip() in asked
+        else:
+            assert not any(f"{label}:" in own for label in asked)
+    assert 0.3 < sum(not row.spans for row in made.questions) / len(made.questions) < 0.5
