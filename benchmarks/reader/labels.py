@@ -98,6 +98,7 @@ _ALIKE = (  # a question for one may be answered by another, so none of them is 
     {"Capacity", "Serves"},
     {"Minimum age", "Founded"},
 )
+_LEAST = 10  # names
 _OPEN = 0.4  # share of questions that the passage does not answer
 _PLAIN = 0.25  # share of questions in the label's own words
 
@@ -112,12 +113,12 @@ def make(names: Sequence[str], count: int, rng: random.Random) -> Made:
     """Make ``count`` passages with two or three questions each.
 
     Args:
-        names: of things; at least 5.
+        names: of things; no passages are made of fewer than 10.
         count: number of passages.
         rng: random numbers.
     """
     made = Made([], [])
-    for i in range(count):
+    for i in range(count if len(names) >= _LEAST else 0):
         things = [_thing(name, rng) for name in rng.sample(names, rng.choice((1, 1, 2, 3, 4)))]
         passage, places = _write(f"labels/{i}", things, rng)
         made.passages.append(passage)

@@ -15,6 +15,7 @@ from shared_core.errors import InputError, QuestionError, SelfReflectError
 from shared_core.reading.ages import is_for_others
 from shared_core.reading.base import NO_WORDS, OTHER_QUESTION, OTHER_TEXT, Read, Reading, ReadResult
 from shared_core.reading.candidates import FIGURES, Candidate, best_span, distinct, figures, log_sum
+from shared_core.reading.changes import from_release, is_other_change, only_release, release_of
 from shared_core.reading.confidence import add_log_odds, shift
 from shared_core.reading.conflicts import ABSENT, OPPOSITE, VALUE, find_conflicts, is_said_by_another
 from shared_core.reading.definitions import LIKELY, find_definitions, find_headed, term_asked
@@ -288,6 +289,8 @@ class ExtractiveReader(Remade):
         kept, marks = of_entries_asked(asked, entries)
         marked = {said[i]: mark for i, mark in marks.items()}
         marked |= {i: 1 for i in said if answers_by_form(asked.text, texts[i], passages[out[i].passage])}
+        releases = {i: release_of(asked.text, passages[out[i].passage], out[i].start, out[i].end) for i in said}
+        marked |= dict.fromkeys(only_release(releases), 1)
         said = [said[i] for i in kept]
         unsaid = [lost or names_nobody(t, asked.text) or counts_nothing(t, asked.text) for t in texts]
         # the entry of a setting need not name the product whose it is
@@ -308,7 +311,8 @@ class ExtractiveReader(Remade):
         surer = [replace(c, score=c.score + DEFINES * max(c.defines, 0)) for c in (*(out[i] for i in said), *ranked)]
         scores = self._passage_scores(len(passages), surer, order)
         verified = self._verify(asked, passages, ranked, close, judged)
-        return Found([from_name(asked.text, passages[c.passage], c) for c in verified], scores, judged)
+        begun = [from_name(asked.text, passages[c.passage], c) for c in verified]
+        return Found([from_release(asked.text, passages[c.passage], c) for c in begun], scores, judged)
 
     def _note_conflicts(
         self,
@@ -341,6 +345,7 @@ class ExtractiveReader(Remade):
             if of_another_year(values, text, places[c.passage]):
                 found |= {ABSENT}
             untold = not tells_what_is_asked(question, text, places[c.passage]) or is_for_others(question, text)
+            untold |= is_other_change(question, passage, c.start, c.end)
             lower = bool({VALUE, OPPOSITE} & found) or only_refers(text, question, innermost(passage))
             score = c.score + lost * lower + LATER * (untold or c.passage in lacking)
             out.append(replace(c, conflicts=found | absent, untold=untold, score=score))
