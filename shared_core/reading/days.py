@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from shared_core.citation.facts.dates import weekdays_of
+from shared_core.citation.facts.dates import is_every_day, weekdays_of
 from shared_core.reading.features import stem
 from shared_core.reading.questions import content_stems, words
 
@@ -49,6 +49,13 @@ _HOURS = re.compile(
     rf"(?:closed|(?:{_CLOCK})(?:\s?(?:[-–—]|to|until|till|and|,|&)\s?(?:{_CLOCK})){{1,5}})[\W_]*",
     re.IGNORECASE,
 )
+_OPEN_ON = re.compile(
+    r"\W*(?:(?:is|are|will)\b(?P<what>.{1,80}?)\b(?:be )?open|do(?:es)?\b(?P<who>.{1,80}?)\bopen(?: up)?)"
+    r"\s+(?:on )?(?:an? )?(?P<day>(?:mon|tues|wednes|thurs|fri|satur|sun)day)s?\W*$",
+    re.IGNORECASE,
+)
+_SAYS_OPEN = re.compile(r"\b(?:(?:is|are)\s+(?:also\s+|only\s+)?(?:open|closed)|opens|open|closed)\b", re.IGNORECASE)
+_SEVERAL = 3  # days of the week, which exclude others
 _OPEN_ASKED = re.compile(r"(\s*(?:is|are|will)\b.{1,200}?\bopen)(\b(?! or closed).{2,100})", re.IGNORECASE)
 _SENTENCE = re.compile(r"[.!?]\s|\n")
 
@@ -153,6 +160,35 @@ def gives_hours(question: str, line: str, around: str) -> bool:
         return False
     others = (w for w in words(question) if not _OF_HOURS.fullmatch(w) and not _DAY_WORD.fullmatch(w))
     return content_stems(" ".join(others)) <= content_stems(around)
+
+
+def says_whether_open(question: str, sentence: str, heading: str, around: str) -> bool:
+    """Return whether a sentence says on which days something is open, of which a question asks whether one is.
+
+    It has that day, or it has several, so that it is closed on a day which nothing around it names; and it is of
+    nothing else than the question or what it stands below.
+
+    Args:
+        question: in the passages' words.
+        sentence: of a passage.
+        heading: title, headings and source of the passage.
+        around: its text.
+
+    >>> sentence = "We are open Tuesday to Sunday from 10 to 5."
+    >>> says_whether_open("Is the museum open on Mondays?", sentence, "Town museum", sentence)
+    True
+    >>> says_whether_open("Is the museum open on Mondays?", sentence, "Museum", "On Mondays we are open to 8.")
+    False
+    """
+    asked, told = _OPEN_ON.match(question), _SAYS_OPEN.search(sentence)
+    if asked is None or told is None:
+        return False
+    day, days = _NAMES.index(asked["day"].lower()), _days_in(sentence)
+    if not is_every_day(sentence) and day not in days and (len(days) < _SEVERAL or day in _days_in(around)):
+        return False
+    wanted, known = content_stems(asked["what"] or asked["who"] or ""), content_stems(re.sub(r"[./_]", " ", heading))
+    subject = content_stems(sentence[: told.start()])
+    return (bool(wanted) and wanted <= subject) or wanted | subject <= known
 
 
 def _days_in(text: str) -> set[int]:

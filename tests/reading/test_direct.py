@@ -45,6 +45,35 @@ def test_other_hours_are_not(question: str, line: str) -> None:
     assert not answers_by_form(question, line, LIBRARY)
 
 
+ZOO = Passage(
+    "z", "The zoo is open daily except Tuesday. The reptile house is open Wednesday to Sunday.", "Bramley Zoo"
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "sentence"),
+    [
+        ("Is the zoo open on Tuesdays?", 0),
+        ("Is the zoo open on a Monday?", 0),
+        ("Are you open on Sundays?", 0),
+        ("Is the reptile house open on Mondays?", 1),
+        ("Does the reptile house open on Mondays?", 1),
+    ],
+)
+def test_days_on_which_it_is_open_say_whether_it_is_on_another(question: str, sentence: int) -> None:
+    lines = [line.strip(".") + "." for line in ZOO.text.split(". ")]
+    assert [answers_by_form(question, line, ZOO) for line in lines] == [sentence == 0, sentence == 1]
+
+
+def test_whether_it_is_open_on_a_day_is_answered_by_the_others() -> None:
+    hall = Passage("h", "The hall is open Tuesday to Sunday from 10 to 5. Talks are free.", "Opening")
+    assert quotes("Is the hall open on Mondays?", hall)[0] == "The hall is open Tuesday to Sunday from 10 to 5."
+    assert chance("Is the hall open on Mondays?", hall) > 0.5
+    assert chance("Is the pool open on Mondays?", hall) < 0.5
+    told = Passage("t", f"{hall.text} On Mondays it opens for schools.", "Opening")
+    assert not answers_by_form("Is the hall open on Mondays?", hall.text[:48], told)
+
+
 def test_the_holder_of_an_office_is_sure() -> None:
     assert quotes("Who is our county councillor?", PEOPLE)[0] == "County Councillor\tKen Crofton"
     assert chance("Who is our county councillor?", PEOPLE) > 0.7
