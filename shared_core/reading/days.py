@@ -22,6 +22,22 @@ _MONTH = (
 )
 _MONTH_ASKED = re.compile(rf"(?<!\d )(?<!\d)(?:(?<=\bin )|(?<=\bof )|(?<=\bduring ))(?i:{_MONTH})(?![\w-]|,? \d)")
 _MONTH_RANGE = re.compile(rf"(?<![\w-]){_MONTH}\.?(?: ?[-–—/] ?| (?:to|until|till|through) ){_MONTH}\b")
+_HOLIDAYS = {
+    "christmas eve": (24, "dec"),
+    "christmas": (25, "dec"),
+    "boxing day": (26, "dec"),
+    "new year's eve": (31, "dec"),
+    "new year's day": (1, "jan"),
+    "valentine's day": (14, "feb"),
+    "halloween": (31, "oct"),
+}
+_HOLIDAY = re.compile(
+    rf"(?:(?<=\bon )|(?<=\bat )|(?<=\bover )|(?<=\bduring ))({'|'.join(_HOLIDAYS)})(?: day)?(?=\W*$|,)", re.IGNORECASE
+)
+_DAY_NUMBERS = r"\d{1,2}(?:st|nd|rd|th)?(?:(?:, ?| ?& ?| ?and | ?or | ?[-–—] ?| ?to )+\d{1,2}(?:st|nd|rd|th)?){0,8}"
+_DAYS_OF_MONTH = re.compile(
+    rf"\b(?P<before>{_DAY_NUMBERS}) (?:of )?(?i:{_MONTH})\b|(?i:{_MONTH})\.? (?P<after>{_DAY_NUMBERS})(?![\d:])"
+)
 _COUNTED = re.compile(r"\b(?:first|second|third|fourth|last|alternate|other) \Z", re.IGNORECASE)
 _DAY = (
     r"(?:[Mm]on(?:day)?s?|[Tt]ue(?:s(?:day)?)?s?|[Ww]ed(?:s|nesday)?s?|[Tt]hu(?:r(?:s(?:day)?)?)?s?|[Ff]ri(?:day)?s?"
@@ -104,6 +120,34 @@ def read_months(question: str, texts: Sequence[str]) -> str:
         return None
 
     return _written_as(question, asked, texts, way_of)
+
+
+def read_holidays(question: str, texts: Sequence[str]) -> str:
+    """Return the question with its holiday as the dates that passages write for it; itself where one names it.
+
+    >>> read_holidays("Is the museum open on Christmas Day?", ["Museum. Closed on 24, 25 and 31 December."])
+    'Is the museum open on 24, 25 and 31 December?'
+    >>> read_holidays("Is the museum open on Boxing Day?", ["Museum. Closed on 24, 25 and 31 December."])
+    'Is the museum open on Boxing Day?'
+    """
+    found = list(_HOLIDAY.finditer(question.replace("’", "'")))
+    if len(found) != 1:
+        return question
+    name = found[0][1].lower()
+    if any(name in text.replace("’", "'").lower() for text in texts):
+        return question
+    day, month = _HOLIDAYS[name]
+
+    def way_of(text: str) -> str | None:
+        for match in _DAYS_OF_MONTH.finditer(text):
+            given = match["before"] or match["after"]
+            days = [int(d) for d in re.findall(r"\d+", given)]
+            within = len(days) == 2 and re.search(r"[-–—]|to", given) is not None and days[0] <= day <= days[1]
+            if (match[2] or match[3]).lower().startswith(month) and (day in days or within):
+                return match[0]
+        return None
+
+    return _written_as(question, found[0], texts, way_of)
 
 
 def _written_as(question: str, asked: re.Match[str], texts: Sequence[str], way_of: Callable[[str], str | None]) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from string import ascii_lowercase
 
 from shared_core.reading.attributes import read_attributes
-from shared_core.reading.days import ask_closed, read_days, read_months
+from shared_core.reading.days import ask_closed, read_days, read_holidays, read_months
 from shared_core.reading.features import STOP_WORDS, stem
 from shared_core.reading.language import word_list
 from shared_core.types import Passage
@@ -64,7 +64,7 @@ def reword(question: str, passages: Sequence[Passage], number: Number) -> str:
     texts = [f"{p.title}\n{p.text}" for p in passages]
     if any("default" in text.casefold() for text in texts):
         question = ask_default(question)
-    question = read_months(read_attributes(question, texts), texts)
+    question = read_holidays(read_months(read_attributes(question, texts), texts), texts)
     return _spell_out(ask_closed(read_days(_correct(question, texts, number), texts), texts), texts, number)
 
 

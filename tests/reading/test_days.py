@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared_core import SelfReflectEngine
-from shared_core.reading.days import ask_closed, read_days, read_months
+from shared_core.reading.days import ask_closed, read_days, read_holidays, read_months
 from shared_core.retrieval import BM25Retriever
 from shared_core.types import Passage
 
@@ -114,3 +114,31 @@ def test_hours_are_answered(question: str, answer: str) -> None:
     shown = "\n".join(claim.text for claim in found.claims if claim.status == "kept")
     assert answer in shown
     assert bool(shown) is bool(answer)
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "read"),
+    [
+        ("Is the museum open on Christmas Day?", "Closed on 24, 25 and 31 December.", "on 24, 25 and 31 December?"),
+        ("Are you open at Christmas?", "Closed Dec 24-26.", "at Dec 24-26?"),
+        ("Are you open on New Year’s Day?", "Closed January 1 and July 4.", "on January 1?"),
+        ("Is it open on Boxing Day?", "Closed from 24th to 27th of December", "on 24th to 27th of December?"),
+        ("Is it open on Halloween, too?", "Closed 31 Oct 2025", "on 31 Oct, too?"),
+    ],
+)
+def test_a_holiday_is_read_as_its_date(question: str, text: str, read: str) -> None:
+    assert read_holidays(question, ["Parking is free.", text]).endswith(read)
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("When is the Christmas party?", "The party is on 25 December."),
+        ("Is it open on Christmas Day?", "At Christmas we close on 24 and 26 December, on 25 December at noon."),
+        ("Is it open on Christmas Day?", "Closed on 24 and 31 December."),
+        ("Is it open on Christmas Day?", "Closed on 25 January."),
+        ("Is it open on Christmas Day or on Boxing Day?", "Closed on 25 December."),
+    ],
+)
+def test_other_holidays_stay(question: str, text: str) -> None:
+    assert read_holidays(question, [text]) == question
