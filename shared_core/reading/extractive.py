@@ -50,7 +50,7 @@ from shared_core.reading.questions import (
     repeats,
     words,
 )
-from shared_core.reading.quotable import is_heading, is_record, quotable
+from shared_core.reading.quotable import is_heading, is_record, join_comments, quotable
 from shared_core.reading.rewording import reword
 from shared_core.reading.rows import Entry, above, answer_in_row, innermost, is_named_row
 from shared_core.reading.told import LATER, UNTOLD, tells_what_is_asked
@@ -126,7 +126,7 @@ class ExtractiveReader(Remade):
         self._path = weights or WEIGHTS
         self._splitter = splitter
         self._room = cache_passages
-        self._cache: OrderedDict[tuple[str, str, bool], Prepared] = OrderedDict()
+        self._cache: OrderedDict[tuple[str, str, bool, str], Prepared] = OrderedDict()
         self._lock = threading.Lock()
         self._weights: Weights | None = None
 
@@ -400,12 +400,12 @@ class ExtractiveReader(Remade):
 
     def _prepared(self, passage: Passage) -> Prepared:
         whole = is_record(passage)
-        key = passage.title, passage.text, whole
+        key = passage.title, passage.text, whole, str(passage.metadata.get("source", ""))
         with self._lock:
             if key in self._cache:
                 self._cache.move_to_end(key)
                 return self._cache[key]
-        sentences = quotable(passage.text, self._splitter(passage.text))
+        sentences = join_comments(passage, quotable(passage.text, self._splitter(passage.text)))
         if whole:  # a line of it would not say of what it is
             sentences = [(sentences[0][0], sentences[-1][1])]
         prepared = Prepared.of(self.loaded(), passage.text, passage.title, sentences)

@@ -80,13 +80,16 @@ def first_number(text: str) -> int:
 
 
 def write_quote(text: str, quote: Span) -> str:
-    """Return a quote of a text in one line, or of a list with a line for each item, and of code with its own lines.
+    """Return a quote of a text in one line, or of a list with a line for each item.
+
+    Code, and what begins with a heading or comment, keep their own lines.
 
     >>> text = "Do this:\\n\\n1. Press\\n   the button.\\n2. Wait."
     >>> write_quote(text, Span("p", 10, len(text), text[10:])).splitlines()
     ['1. Press the button.', '2. Wait.']
     """
-    if any(one.kind == "code" and one.start <= quote.start and quote.end <= one.end for one in lists_of(text)):
+    own = quote.text.startswith("#")
+    if own or any(one.kind == "code" and one.start <= quote.start and quote.end <= one.end for one in lists_of(text)):
         return "\n".join(line.rstrip() for line in quote.text.splitlines() if line.strip())
     lines = re.finditer(r"^.*$", quote.text, re.MULTILINE) if lists_of(quote.text) else ()
     starts = [line.start() for line in lines if line.start() and _ITEM.match(line[0])]

@@ -42,6 +42,10 @@ _ELSEWHERE = re.compile(  # "os: ${{ matrix.os }}": the value of a setting is gi
 )
 _RECORD = re.compile(r"(?:[^\n:]{1,80}+:(?:[ \t][^\n]*)?(?:\n|\Z)){3,}")
 _LONGEST_RECORD = 900
+_COMMENT = re.compile(r"(?:[ \t]*#+(?!!)[^\n]*\n?)+")
+_SETTING = re.compile(r"(?!#|\[)[^\n]{3,160}(?<![{\[(:])")
+"""One line, which opens no block."""
+_LONGEST_COMMENT = 500
 _CELL = r":?-+:?[ \t]*"
 _RULE = rf"(?=[^\n|]*\|)[ \t]*(?:\|[ \t]*)?{_CELL}(?:\|[ \t]*{_CELL})*(?:\|[ \t]*)?"
 _TABLE_RULE = re.compile(rf"[ \t]*\n{_RULE}$", re.MULTILINE)
@@ -69,6 +73,29 @@ def quotable(text: str, sentences: Sequence[tuple[int, int]]) -> list[tuple[int,
         end = rule.start() if rule else end
         if start < end:
             out.append((start, end))
+    return out
+
+
+def join_comments(passage: Passage, sentences: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Join each setting of a configuration or program with the comment right above it, which says what it is.
+
+    >>> text = "# Maximum size, in megabytes\\nmax_upload = 25\\n\\n# The end"
+    >>> lines = [(0, 28), (29, 44), (46, 55)]
+    >>> join_comments(Passage("p", text, metadata={"source": "app.toml"}), lines)
+    [(0, 44), (46, 55)]
+    """
+    if not _COMMENTED.search(str(passage.metadata.get("source", ""))):
+        return [*sentences]
+    text, out = passage.text, list[tuple[int, int]]()
+    for start, end in sentences:
+        begin, above = start, len(out)
+        is_setting = _SETTING.fullmatch(text, start, end) is not None
+        while is_setting and above and end - out[above - 1][0] <= _LONGEST_COMMENT:
+            first, last = out[above - 1]
+            if not _COMMENT.fullmatch(text, first, last) or text[last:begin].strip(" \t\r") != "\n":
+                break
+            begin, above = first, above - 1
+        out[above:] = [(begin, end)]
     return out
 
 

@@ -1,0 +1,41 @@
+"""Which stretches of a passage are quoted together."""
+
+from __future__ import annotations
+
+import re
+
+from shared_core import SelfReflectEngine
+from shared_core.reading.quotable import join_comments
+from shared_core.retrieval import BM25Retriever
+from shared_core.types import Passage
+
+
+def _joined(text: str, source: str) -> list[str]:
+    lines = [(m.start(), m.end()) for m in re.finditer(r"[^\n]+", text)]
+    return [text[a:b] for a, b in join_comments(Passage("p", text, metadata={"source": source}), lines)]
+
+
+def test_settings_are_joined_with_the_comment_above() -> None:
+    text = "[server]\n# Seconds before an idle connection\n# is closed\nidle = 90\nport = 7411\n\n# Limits\n\nmax = 25"
+    joined = [
+        "[server]",
+        "# Seconds before an idle connection\n# is closed\nidle = 90",
+        "port = 7411",
+        "# Limits",
+        "max = 25",
+    ]
+    assert _joined(text, "etc/lampd.toml") == joined
+    assert _joined("# How often\nRetries 5", "lampd.conf") == ["# How often\nRetries 5"]
+    assert _joined("#!/bin/sh\nRETRIES=5", "run.sh") == ["#!/bin/sh", "RETRIES=5"]
+    assert _joined("# The limits\nlimits:\n  cpu: 2", "app.yaml") == ["# The limits", "limits:", "  cpu: 2"]
+
+
+def test_headings_of_texts_are_not_joined_with_the_line_below() -> None:
+    assert _joined("# Limits\nmax = 25", "notes.md") == ["# Limits", "max = 25"]
+
+
+def test_the_value_is_quoted_with_its_comment() -> None:
+    text = "[server]\n# Port to listen on\nport = 7411\n# Maximum size of an upload, in megabytes\nmax_upload = 25\n"
+    passage = Passage("p", text, "lampd", metadata={"source": "lampd.toml"})
+    claim = SelfReflectEngine(BM25Retriever([passage])).answer("How large can an upload be?").claims[0]
+    assert claim.text == "# Maximum size of an upload, in megabytes\nmax_upload = 25"
