@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
+from shared_core.reading.language import phrase_groups
 from shared_core.reading.questions import content_stems
 
 _NOUNS: Mapping[str, tuple[str, ...]] = {
@@ -29,12 +31,12 @@ _NOUNS: Mapping[str, tuple[str, ...]] = {
     "far": ("distance", "range"),
 }
 _HOW = re.compile(rf"\W*how ({'|'.join(_NOUNS)}) (?:is|are|was|were) (.{{2,200}}?)\W*", re.IGNORECASE)
-_ALIKE = (
-    ("guarantee", "warranty"),
-    ("rubbish", "trash", "garbage", "refuse"),
-    ("lift", "elevator"),
-    ("timetable", "schedule"),
-    ("flat", "apartment"),
+_PROPERTY = re.compile(
+    rf"What is the ({'|'.join(sorted({n for some in _NOUNS.values() for n in some}))}) of (.{{2,200}})\?", re.IGNORECASE
+)
+_ALIKE = {phrase: group for group in phrase_groups("alike") for phrase in group}
+_NAMED = re.compile(
+    rf"(?<![\w-])(?:{'|'.join(map(re.escape, sorted(_ALIKE, key=len, reverse=True)))})(?=s?(?![\w-]))", re.IGNORECASE
 )
 
 
@@ -47,29 +49,62 @@ def read_attributes(question: str, texts: Sequence[str]) -> str:
 
     >>> read_attributes("How heavy is the Nordlys 20?", ["Nordlys manual\\nWeight: 13.4 kg"])
     'What is the weight of the Nordlys 20?'
+    >>> read_attributes("How long is the cable?", ["Cable length: 1.1 m"])
+    'What is the length of the cable?'
     >>> read_attributes("How heavy is the Nordlys 20?", ["The Nordlys 20 weighs 13.4 kg."])
     'How heavy is the Nordlys 20?'
     >>> read_attributes("How long is the guarantee?", ["Warranty: 2 years"])
     'How long is the warranty?'
     """
-    for group in _ALIKE:
-        question = _with_known(question, group, texts)
+    question = _NAMED.sub(lambda named: _known_as(named[0], texts), question)
     asked = _HOW.fullmatch(question)
     if asked is None:
         return question
     wanted = content_stems(asked[2])
     for noun in _NOUNS[asked[1].lower()]:
-        label = re.compile(rf"(?:^[ \t>|*+_-]*|; ){noun}\b[^\n.;:|\t]{{0,20}}(?:[:;|\t]|[ ]{{2}}|[ ]\d)", re.I | re.M)
-        for text in filter(label.search, texts):
-            if not wanted or wanted & content_stems(text):
-                return f"What is the {noun} of {asked[2]}?"
+        label = _label_of(noun)
+        for text in texts:
+            for of in (content_stems(found["of"]) for found in label.finditer(text)):
+                if of <= wanted and (of or not wanted or wanted & content_stems(text)):
+                    return f"What is the {noun} of {asked[2]}?"
     return question
 
 
-def _with_known(question: str, group: Sequence[str], texts: Sequence[str]) -> str:
-    """Return the question with the word of a group that the texts have, if they lack its own."""
-    asked = re.search(rf"\b(?:{'|'.join(group)})(?=s?\b)", question, re.IGNORECASE)
-    if asked is None or any(asked[0].casefold() in text.casefold() for text in texts):
-        return question
-    known = next((word for word in group for text in texts if re.search(rf"\b{word}", text, re.IGNORECASE)), None)
-    return question if known is None else question[: asked.start()] + known + question[asked.end() :]
+def is_property(question: str, line: str, text: str) -> bool:
+    """Return whether a line is the one of a text for a property of a thing by which a question asks for it.
+
+    Args:
+        question: as ``read_attributes`` returns it.
+        line: a sentence of the text.
+        text: of a passage.
+
+    >>> text = "Rated power: 1450 W\\nCable length: 1.1 m"
+    >>> is_property("What is the length of the power cable?", "Cable length: 1.1 m", text)
+    True
+    >>> is_property("What is the length of the power cable?", "Rated power: 1450 W", text)
+    False
+    """
+    asked = _PROPERTY.fullmatch(question)
+    label = _label_of(asked[1].lower()) if asked else None
+    found = label.match(line) if label else None
+    if asked is None or label is None or found is None or sum(1 for _ in label.finditer(text)) != 1:
+        return False
+    of = content_stems(found["of"])
+    return bool(of) and of <= content_stems(asked[2])
+
+
+@lru_cache(maxsize=64)
+def _label_of(noun: str) -> re.Pattern[str]:
+    """Return a pattern for the label of a property, of which ``of`` names the thing: "Cable length:"."""
+    return re.compile(
+        rf"(?:^[ \t>|*+_-]*|; )(?P<of>(?:[\w-]+ ){{0,2}}){noun}\b[^\n.;:|\t]{{0,20}}(?:[:;|\t]|[ ]{{2}}|[ ]\d)",
+        re.IGNORECASE | re.MULTILINE,
+    )
+
+
+def _known_as(named: str, texts: Sequence[str]) -> str:
+    """Return another name of the same thing that the texts have, if they lack this one."""
+    if any(named.casefold() in text.casefold() for text in texts):
+        return named
+    others = (name for name in _ALIKE[named.lower()] for text in texts if re.search(rf"\b{name}", text, re.IGNORECASE))
+    return next(others, named)

@@ -24,6 +24,15 @@ def word_list(name: str) -> frozenset[str]:
     return frozenset(_LISTS[name].split())
 
 
+def phrase_groups(name: str) -> tuple[tuple[str, ...], ...]:
+    """Return the groups of phrases of a list, a group a line.
+
+    >>> ("lift", "elevator") in phrase_groups("alike")
+    True
+    """
+    return tuple(tuple(line.split(", ")) for line in _LISTS[name].strip().splitlines())
+
+
 _ENGLISH = frozenset({"en", "pcm", "sco", "jam"})  # and languages so similar that English is mistaken for them
 _OTHER_LANGUAGE = 0.12
 """Minimum probability of another language. Key words and names get less: "default port" .04, "gzip -6" .09, but

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared_core.reading.attributes import read_attributes
+from shared_core.reading.attributes import is_property, read_attributes
 from shared_core.types import Passage
-from tests.reading.asking import chance, read
+from tests.reading.asking import chance, quotes, read
 
 SPECIFICATIONS = Passage(
     "p",
@@ -29,6 +29,10 @@ SPECIFICATIONS = Passage(
         ("How tall is the tower?", "Tower: Ostrand; Height: 40 m", "height"),
         ("How expensive are the tickets?", "Tickets\nPrice\t4", "price"),
         ("How long is the guarantee?", "Warranty: 2 years", "warranty"),
+        ("How long is the power cord?", "Rated power: 1450 W\nCable length: 1.1 m", "length of the power cable"),
+        ("How many vacation days do I get?", "You have 27 days of annual leave.", "annual leave days"),
+        ("Is there wi-fi?", "The WiFi is free.", "wifi"),
+        ("Where can I leave the stroller?", "Prams stay outside.", "pram"),
         ("Where does the rubbish go?", "Garbage is taken to Quarry Road.", "garbage"),
     ],
 )
@@ -42,6 +46,8 @@ def test_a_property_is_asked_for_by_the_name_that_it_has(question: str, text: st
         ("How heavy is the lamp?", "The lamp weighs 4 kg."),
         ("How heavy is the lamp?", "Pump\nWeight: 4 kg"),
         ("How heavy is the lamp?", "Lamp\nWeight matters to the crew."),
+        ("How long is the lamp?", "Lamp\nCable length: 4 m"),
+        ("Is Stroller Lane open?", "Stroller Lane is closed to prams."),
         ("How heavy does the lamp get?", "Lamp\nWeight: 4 kg"),
         ("How long is the guarantee?", "The guarantee is two years, and the warranty five."),
         ("How long did it take?", "Length: 4 m"),
@@ -69,3 +75,13 @@ def test_the_cell_of_the_property_is_answered(question: str, short: str) -> None
 
 def test_the_property_of_another_thing_is_not_answered() -> None:
     assert chance("How heavy is the Nordlys 30?", SPECIFICATIONS) < 0.5
+
+
+def test_the_property_of_a_thing_is_sure_if_a_label_has_both() -> None:
+    kettle = Passage("k", "Rated power: 1450 W\nCable length: 1.1 m\nWeight: 2 kg", "Kettle 4")
+    two = Passage("k", f"{kettle.text}\nHose length: 2 m", "Kettle 4")
+    asked = "What is the length of the power cable?"
+    assert is_property(asked, "Cable length: 1.1 m", kettle.text)
+    assert not is_property(asked, "Hose length: 2 m", two.text)
+    assert not is_property("What is the length of the hose?", "Cable length: 1.1 m", kettle.text)
+    assert quotes("How long is the power cord?", kettle)[0] == "Cable length: 1.1 m"
