@@ -22,6 +22,11 @@ from shared_core.support.options import code_shape, find_codes, find_variables
 _DAYS = ["mon", "tues", "wednes", "thurs", "fri", "satur", "sun"]
 _WEEKDAY = re.compile(rf"\b({'|'.join(_DAYS)})days?\b", re.IGNORECASE)
 _TO = r"\s?(?:[-–—]|to|until|till|through)\s?"
+_DAY_WORDS = re.compile(
+    rf"\b(?:(?:{'|'.join(_DAYS)})days?|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)|day|the|of|and|to|Jan\w*|Feb\w*|Mar(?:ch)?|Apr\w*|May"
+    r"|June?|July?|Aug\w*|Sep\w*|Oct\w*|Nov\w*|Dec\w*|\d+(?:st|nd|rd|th)?)\b",
+    re.IGNORECASE,
+)
 _YEAR_RANGE = re.compile(rf"(?<!\d)(\d{{4}})(?:{_TO}|/|\sand\s)(\d{{4}}|\d\d)(?!\d)")
 _CENTURY = re.compile(r"\d+00s|\d+th centur(?:y|ies)")
 _ROMAN = re.compile(r"(?<=[a-z] )(?=[LXVI]{2}|[LXV]\b(?!\.))(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})\b")
@@ -197,7 +202,9 @@ def lack_number(values: Iterable[Value], texts: Sequence[str]) -> set[int]:
 def any_another(values: Iterable[Value], quote: str, above: str) -> bool:
     """Return whether a quote gives another value instead of one of these, which title and headings do not name."""
     return any(
-        (gives_another(v, quote) or _of_another_release(v, quote, above)) and not _heads(v, above) for v in values
+        (gives_another(v, quote) or _of_another_release(v, quote, above) or _of_another_day(v, quote, above))
+        and not _heads(v, above)
+        for v in values
     )
 
 
@@ -225,6 +232,14 @@ def _of_another_release(value: Value, quote: str, above: str) -> bool:
     if number is None or number.unit or "." not in value.text or holds(value, quote):
         return False
     return bool(_VERSION.search(above) or _DATED_VERSION.search(above))
+
+
+def _of_another_day(value: Value, quote: str, above: str) -> bool:
+    """Return whether the innermost heading is nothing but another day than the value, as in a programme."""
+    heading = next(reversed(above.splitlines()[1:2]), "").rpartition(" > ")[2]
+    if value.weekday is None or not weekdays_of(heading) or holds(value, f"{heading}\n{quote}"):
+        return False
+    return not _DAY_WORDS.sub(" ", heading).strip(" ,.:;–—-()")
 
 
 def gives_date(question: str, heading: str) -> bool:

@@ -195,3 +195,21 @@ def test_the_heading_of_a_version_dates_it(question: str) -> None:
 @pytest.mark.parametrize("question", ["What was added in 2.3.0?", "When was 2.3 released?", "When was 2.4.0 released?"])
 def test_no_other_heading_is_an_answer(question: str) -> None:
     assert not gives_date(question, "## [2.3.0] - 2024-05-14")
+
+
+@pytest.mark.parametrize(
+    ("question", "quote", "section", "conflict"),
+    [
+        ("Who plays on Saturday night?", "19:30 The Rusty Anchors", "Festival > Friday", True),
+        ("Who plays on Saturday night?", "19:30 The Rusty Anchors", "Festival > Friday, 3 July", True),
+        ("Who plays on Saturday night?", "21:00 Marisol", "Festival > Saturday", False),
+        ("Who plays on Saturday night?", "On Saturday it closes at ten.", "Festival > Friday", False),
+        ("Who plays on Saturday night?", "19:30 The Rusty Anchors", "Festival > Friday Club", False),
+        ("Who plays on Saturday night?", "19:30 The Rusty Anchors", "Friday > Bands", False),
+        ("Who plays at night?", "19:30 The Rusty Anchors", "Festival > Friday", False),
+    ],
+)
+def test_what_stands_below_another_day_is_of_another_day(
+    question: str, quote: str, section: str, conflict: bool
+) -> None:
+    assert any_another(values_of(question), quote, f"Festival 2026\n{section}") is conflict
