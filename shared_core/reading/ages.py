@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import re
 
+from shared_core.reading.questions import content_stems
+
 _WORDS = (
     "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen",
     "fourteen", "fifteen", "sixteen",
@@ -18,6 +20,8 @@ _OF_AGES = re.compile(
     r"|\b(?:under|over)[- ]\d{1,2}s\b|\bteens?\b|\bstudents?\b|\bpensioners?\b|\btoddlers?\b",
     re.IGNORECASE,
 )
+_ASKS_WHETHER = re.compile(r"\W*(?:may|can|could|is|are|does|do|will|would|must|should)\b", re.IGNORECASE)
+_LIGHT = re.compile(r"\b(?:take part|allowed|sons?|daughters?|boys?|girls?|able|permitted)\b", re.IGNORECASE)
 _NO_AGE = r"(?!\s?(?:%|minutes?|days?|hours?))"
 _RANGE = re.compile(
     r"(?<![\d.,:$£€/-])(?P<first>\d{1,2})\s?(?:-{1,3}|–|—|to)\s?(?P<last>\d{1,3})(?![\d.,:%/-]*\d|\s?(?:[ap]\.?m\b|%|:))"
@@ -52,10 +56,27 @@ def is_for_others(question: str, text: str) -> bool:
     False
     """
     age = age_asked(question)
-    if age is None or not _OF_AGES.search(text):
+    if age is None or not _OF_AGES.search(text) or decides_for_age(question, text):
         return False
     found = [_ages(match) for match in _RANGE.finditer(text)]
     return bool(found) and not any(first <= age <= last for first, last in found)
+
+
+def decides_for_age(question: str, text: str) -> bool:
+    """Return whether a question asks if something is open to people of an age, and a text says to which ages it is.
+
+    It has at least half of the question's other content words.
+
+    >>> decides_for_age("Can my 12-year-old take part in the night swim?", "20:00 Night swim (over 16s only)")
+    True
+    >>> decides_for_age("Can my 12-year-old take part in the raffle?", "20:00 Night swim (over 16s only)")
+    False
+    """
+    if age_asked(question) is None or not _ASKS_WHETHER.match(question):
+        return False
+    wanted = content_stems(_OF_AGES.sub(" ", _LIGHT.sub(" ", AGE.sub(" ", question))))
+    held = wanted & content_stems(text.replace("-", " "))
+    return bool(wanted) and 2 * len(held) >= len(wanted) and bool(_OF_AGES.search(text) and _RANGE.search(text))
 
 
 def _ages(match: re.Match[str]) -> tuple[float, float]:

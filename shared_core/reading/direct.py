@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shared_core.reading.ages import decides_for_age
 from shared_core.reading.attributes import is_property
 from shared_core.reading.days import gives_hours, says_whether_open
 from shared_core.reading.people import has_office, names_holder, names_person
@@ -14,21 +15,25 @@ from shared_core.types import Passage
 def answers_by_form(question: str, sentence: str, passage: Passage) -> bool:
     """Return whether a sentence of a passage is just what a question asks for, as sure as a definition.
 
-    The date of a version, a property of a thing, the hours of a day, the days on which something is open, an office
-    with the name of its holder, or the name that heads a record with the office.
+    The date of a version, the ages to which something is open, a property of a thing, the hours of a day, the days on
+    which something is open, an office with the name of its holder, or the name that heads a record with the office.
 
     >>> hours = Passage("p", "Sunday: 1 pm - 5 pm", "Town library")
     >>> answers_by_form("When is the library open on Sunday?", hours.text, hours)
     True
     """
-    if gives_date(question, sentence) or is_property(question, sentence, passage.text):
-        return True
     around = f"{above(passage)} {source_of(passage)}"
-    if gives_hours(question, sentence, f"{around}\n{passage.text}"):
-        return True
-    if says_whether_open(question, sentence, around, passage.text):
-        return True
-    if names_holder(question, sentence, around):
-        return True
+    return (
+        gives_date(question, sentence)
+        or decides_for_age(question, sentence)
+        or is_property(question, sentence, passage.text)
+        or gives_hours(question, sentence, f"{around}\n{passage.text}")
+        or says_whether_open(question, sentence, around, passage.text)
+        or names_holder(question, sentence, around)
+        or _heads_office(question, sentence, passage, around)
+    )
+
+
+def _heads_office(question: str, sentence: str, passage: Passage, around: str) -> bool:
     headed = words(sentence) == words(innermost(passage)) and names_person(sentence, question)
     return headed and has_office(question, passage.text, around)

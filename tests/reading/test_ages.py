@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from shared_core.reading.ages import age_asked, is_for_others
+from shared_core.reading.ages import age_asked, decides_for_age, is_for_others
 from shared_core.reading.values import values_of
 from shared_core.types import Passage
-from tests.reading.asking import quotes
+from tests.reading.asking import chance, quotes
 
 
 @pytest.mark.parametrize(
@@ -53,3 +53,26 @@ PRICES = Passage("p", "# Prices\n\n- Adults (16+): £9\n- Children (4–15): £5
 @pytest.mark.parametrize(("age", "price"), [("2 year old", "free"), ("ten-year-old", "£5"), ("17 year old", "£9")])
 def test_a_price_for_the_age_asked_about_comes_first(age: str, price: str) -> None:
     assert price in quotes(f"How much does a {age} pay at the farm park?", PRICES)[0]
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "decides"),
+    [
+        ("May my 10-year-old take it?", "Children under 12 must not take these tablets.", True),
+        ("Can my 12-year-old son join the night swim?", "Night swim (over 16s only)", True),
+        ("Is a 17-year-old allowed to use the sauna?", "Only adults (18+) may use the sauna.", True),
+        ("Can my 12-year-old join the raffle?", "Night swim (over 16s only)", False),
+        ("What does my 10-year-old pay to swim?", "Night swim (over 16s only)", False),
+        ("Can my son join the night swim?", "Night swim (over 16s only)", False),
+        ("Can my 12-year-old join the night swim?", "The night swim begins at ten.", False),
+    ],
+)
+def test_a_rule_for_ages_decides_whether_an_age_may(question: str, text: str, decides: bool) -> None:
+    assert decides_for_age(question, text) is decides
+
+
+def test_the_rule_for_ages_is_quoted_though_it_excludes_the_age() -> None:
+    programme = Passage("p", "18:00 Raffle\n20:00 Night swim (over 16s only)\n21:00 Folk songs", "Harbour day")
+    asked = "Can my 12-year-old take part in the night swim?"
+    assert quotes(asked, programme)[0] == "20:00 Night swim (over 16s only)"
+    assert chance(asked, programme) > 0.5
