@@ -22,6 +22,12 @@ _OF_AGES = re.compile(
 )
 _ASKS_WHETHER = re.compile(r"\W*(?:may|can|could|is|are|does|do|will|would|must|should)\b", re.IGNORECASE)
 _LIGHT = re.compile(r"\b(?:take part|allowed|sons?|daughters?|boys?|girls?|able|permitted)\b", re.IGNORECASE)
+_PAYS = re.compile(
+    r"\b(?:pays?|cost|tickets?|fees?|free|charged?|price|admission|entry|entrance|need|have|got|buy|get)\b",
+    re.IGNORECASE,
+)
+_SUM = re.compile(r"\b(?:pays?|cost|tickets?|fees?|free|charged?|price|admission|entry|entrance)\b", re.IGNORECASE)
+_CHARGES = re.compile(r"\bfree\b|\bno charge\b|[£$€] ?\d|\d ?(?:[£$€]|euros?|dollars?|pounds?)", re.IGNORECASE)
 _NO_AGE = r"(?!\s?(?:%|minutes?|days?|hours?))"
 _RANGE = re.compile(
     r"(?<![\d.,:$£€/-])(?P<first>\d{1,2})\s?(?:-{1,3}|–|—|to)\s?(?P<last>\d{1,3})(?![\d.,:%/-]*\d|\s?(?:[ap]\.?m\b|%|:))"
@@ -77,6 +83,28 @@ def decides_for_age(question: str, text: str) -> bool:
     wanted = content_stems(_OF_AGES.sub(" ", _LIGHT.sub(" ", AGE.sub(" ", question))))
     held = wanted & content_stems(text.replace("-", " "))
     return bool(wanted) and 2 * len(held) >= len(wanted) and bool(_OF_AGES.search(text) and _RANGE.search(text))
+
+
+def charges_for_age(question: str, text: str, around: str) -> bool:
+    """Return whether a question asks if people of an age pay, and a text says what people of that age do.
+
+    Args:
+        question: as asked.
+        text: a sentence of a passage.
+        around: title, headings, source and text of the passage, which have the question's other words.
+
+    >>> charges_for_age("Does my 2-year-old need a ticket for the zoo?", "Children under 3 enter free", "Zoo fees")
+    True
+    >>> charges_for_age("Does my 4-year-old need a ticket for the zoo?", "Children under 3 enter free", "Zoo fees")
+    False
+    """
+    age = age_asked(question)
+    if age is None or not _ASKS_WHETHER.match(question) or not _SUM.search(question) or not _CHARGES.search(text):
+        return False
+    if not _OF_AGES.search(text) or not any(a <= age <= b for a, b in map(_ages, _RANGE.finditer(text))):
+        return False
+    plain = _OF_AGES.sub(" ", _LIGHT.sub(" ", AGE.sub(" ", _PAYS.sub(" ", question))))
+    return content_stems(plain) <= content_stems(f"{around} {text}")
 
 
 def _ages(match: re.Match[str]) -> tuple[float, float]:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from shared_core.citation.facts.dates import is_every_day, weekdays_of
 from shared_core.reading.features import stem
 from shared_core.reading.questions import content_stems, words
+from shared_core.reading.rows import above, source_of
+from shared_core.types import Passage
 
 _NAMES = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _ASKED = re.compile(
@@ -225,14 +227,35 @@ def says_whether_open(question: str, sentence: str, heading: str, around: str) -
     False
     """
     asked, told = _OPEN_ON.match(question), _SAYS_OPEN.search(sentence)
-    if asked is None or told is None:
+    if asked is None or not (told or _HOURS.fullmatch(sentence)):
         return False
     day, days = _NAMES.index(asked["day"].lower()), _days_in(sentence)
     if not is_every_day(sentence) and day not in days and (len(days) < _SEVERAL or day in _days_in(around)):
         return False
-    wanted, known = content_stems(asked["what"] or asked["who"] or ""), content_stems(re.sub(r"[./_]", " ", heading))
-    subject = content_stems(sentence[: told.start()])
+    wanted, known = _stems_of(asked["what"] or asked["who"] or ""), _stems_of(heading)
+    subject = _stems_of(sentence[: told.start()]) if told else set()
     return (bool(wanted) and wanted <= subject) or wanted | subject <= known
+
+
+def find_hours(question: str, passages: Sequence[Passage]) -> set[int]:
+    """Return the passages with a line of the hours or days for which a question asks: it may say nothing else of it."""
+    if not (_HOURS_ASKED.search(question) or _OPEN_ON.match(question)):
+        return set()
+
+    def has_line(passage: Passage) -> bool:
+        around = f"{above(passage)} {source_of(passage)}"
+        return any(
+            gives_hours(question, line, f"{around}\n{passage.text}")
+            or says_whether_open(question, line, around, passage.text)
+            for line in passage.text.splitlines()
+        )
+
+    return {i for i, passage in enumerate(passages) if has_line(passage)}
+
+
+def _stems_of(text: str) -> set[str]:
+    """Return the stems of the content words but for days, of a path too."""
+    return content_stems(" ".join(w for w in words(re.sub(r"[./_-]", " ", text)) if not _DAY_WORD.fullmatch(w)))
 
 
 def _days_in(text: str) -> set[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared_core.reading.ages import decides_for_age
+from shared_core.reading.ages import charges_for_age, decides_for_age
 from shared_core.reading.attributes import is_property
 from shared_core.reading.days import gives_hours, says_whether_open
 from shared_core.reading.people import has_office, names_holder, names_person
@@ -26,6 +26,7 @@ def answers_by_form(question: str, sentence: str, passage: Passage) -> bool:
     return (
         gives_date(question, sentence)
         or decides_for_age(question, sentence)
+        or charges_for_age(question, sentence, f"{around}\n{passage.text}")
         or is_property(question, sentence, passage.text)
         or gives_hours(question, sentence, f"{around}\n{passage.text}")
         or says_whether_open(question, sentence, around, passage.text)

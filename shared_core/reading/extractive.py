@@ -18,6 +18,7 @@ from shared_core.reading.candidates import FIGURES, Candidate, best_span, distin
 from shared_core.reading.changes import from_release, is_other_change, only_release, release_of
 from shared_core.reading.confidence import add_log_odds, shift
 from shared_core.reading.conflicts import ABSENT, OPPOSITE, VALUE, find_conflicts, is_said_by_another
+from shared_core.reading.days import find_hours
 from shared_core.reading.definitions import LIKELY, find_definitions, find_headed, term_asked
 from shared_core.reading.direct import answers_by_form
 from shared_core.reading.entries import DEFINES, lacks_names, of_entries_asked
@@ -252,6 +253,7 @@ class ExtractiveReader(Remade):
         faq = find_faq(asked.text, passages)
         listed = find_lists_asked(asked.text, passages) | {*faq}
         listed |= find_definitions(asked.text, passages) | find_headed(asked.text, passages)
+        listed |= find_hours(asked.text, passages)
         if passages and is_named_row(passages[0]):
             listed |= {0}  # rows are told apart by names, which retrieval knows better than the cheap score
         wanted = [

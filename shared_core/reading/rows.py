@@ -33,15 +33,15 @@ _EMPTY = re.compile(
     r"[-–—?]*|n/?a|tb[adc]|(?:to be|not yet) (?:decided|announced|confirmed|determined|known)|coming soon",
     re.IGNORECASE,
 )
-_ITEM = re.compile(r"[ \t]*(?:([-*•+])[ \t]+|(?=[^\W_]))([^\n:|]{2,60}):[ \t]+([^\n:|]{1,60})$", re.MULTILINE)
+_ITEM = re.compile(r"[ \t\xa0]*(?:([-*•+])[ \t]+|(?=[^\W_]))([^\n:|]{2,60}):[ \t]+([^\n:|]{1,60})$", re.MULTILINE)
 _NUMBER = re.compile(r"\d|\bfree\b", re.IGNORECASE)
 _TIMED = re.compile(
-    r"[ \t]*(?:[-*+•][ \t]+)?[*_]{0,3}(?:\d{1,2}[:.h]\d{2}\b|\d{1,2} ?[ap]\.?m\b|\d{1,4}[-./]\d{1,2}[-./]\d{1,4}\b"
+    r"[ \t\xa0]*(?:[-*+•][ \t]+)?[*_]{0,3}(?:\d{1,2}[:.h]\d{2}\b|\d{1,2} ?[ap]\.?m\b|\d{1,4}[-./]\d{1,2}[-./]\d{1,4}\b"
     r"|(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?\b,? (?:\d|[a-z]{3,9} \d))[^\n]*",
     re.IGNORECASE,
 )
 _PRICED = re.compile(
-    r"[ \t]*(?:(?:[-*+•]|\w{1,3}[.)])[ \t]+)?[^\W_][^\n]{1,100}?[ \t.:–—-]"
+    r"[ \t\xa0]*(?:(?:[-*+•]|\w{1,3}[.)])[ \t]+)?[^\W_][^\n]{1,100}?[ \t.:–—-]"
     r"(?:[£$€]\s?\d[\d.,]*|\d[\d.,]*\s?(?:[€£$]|(?:EUR|USD|GBP|kr)\b))[ \t*_]*(?=\n|\Z)"
 )
 _LONGEST_PRICED = 120
@@ -346,7 +346,11 @@ def of_rows(question: Words, entries: Sequence[Entry], kept: Sequence[int]) -> l
             if _NUMBER.search(item[3]) and not is_among(question.content, value).any():
                 tables[(*place, "a number")][i] = held
         elif priced is not None and priced.end() - start <= _LONGEST_PRICED:
-            tables[(*place, "a price")][i] = is_among(question.content, words.stem[words.within(start, priced.end())])
+            held = is_among(question.content, words.stem[words.within(start, priced.end())])
+            owner = stems_of(re.sub(r"[/._-]", " ", f"{passage.title} {source_of(passage)}"))
+            tables[(*place, "a price")][i] = held
+            # "Heidi's Special" is not asked for by "How much is the tart at Heidi's?"
+            tables[(*place, "a price of its own")][i] = held & ~is_among(question.content, owner)
     poorer = {i for rows in tables.values() for i in rows.keys() - find_fullest(rows)}
     return [i for i in kept if i not in poorer]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared_core.reading.ages import age_asked, decides_for_age, is_for_others
+from shared_core.reading.ages import age_asked, charges_for_age, decides_for_age, is_for_others
 from shared_core.reading.values import values_of
 from shared_core.types import Passage
 from tests.reading.asking import chance, quotes
@@ -76,3 +76,18 @@ def test_the_rule_for_ages_is_quoted_though_it_excludes_the_age() -> None:
     asked = "Can my 12-year-old take part in the night swim?"
     assert quotes(asked, programme)[0] == "20:00 Night swim (over 16s only)"
     assert chance(asked, programme) > 0.5
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "charges"),
+    [
+        ("Do we need to buy a zoo ticket for our two year old?", "Children under 3 enter free", True),
+        ("Is the zoo free for my 70-year-old?", "Seniors (65+): £4", True),
+        ("Is the zoo free for my 10-year-old?", "Children under 3 enter free", False),
+        ("Is the museum free for my 2-year-old?", "Children under 3 enter free", False),
+        ("Is the zoo fun for my 2-year-old?", "Children under 3 enter free", False),
+        ("Is the zoo free for my 2-year-old?", "Children under 3 may pet the goats", False),
+    ],
+)
+def test_what_people_of_an_age_pay(question: str, text: str, charges: bool) -> None:
+    assert charges_for_age(question, text, "Ostrand Zoo, fees") is charges

@@ -120,6 +120,13 @@ def test_of_lines_with_times_the_one_with_the_event_counts() -> None:
     assert "Coffee" in quotes("When is the coffee break?", passage)[0]
 
 
+def test_the_name_of_the_place_tells_no_dishes_apart() -> None:
+    text = "\xa0\xa0T1. Plum tart $14.50\n\xa0\xa0T2. Ham tart $15.50\n\xa0\xa0T7. Anna's Special $17.50"
+    passage = Passage("m", text, "Menu", {"source": "annas-tart/menu.md", "section": "Tarts"})
+    assert quotes("How much is the plum tart at Anna's Tart Express?", passage)[0].strip() == "T1. Plum tart $14.50"
+    assert quotes("How much is Anna's Special?", passage)[0].strip() == "T7. Anna's Special $17.50"
+
+
 @pytest.mark.parametrize(
     ("question", "line"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from shared_core.reading.days import find_hours
 from shared_core.reading.direct import answers_by_form
 from shared_core.reading.values import lack_number, values_of
 from shared_core.types import Passage
@@ -72,6 +73,21 @@ def test_whether_it_is_open_on_a_day_is_answered_by_the_others() -> None:
     assert chance("Is the pool open on Mondays?", hall) < 0.5
     told = Passage("t", f"{hall.text} On Mondays it opens for schools.", "Opening")
     assert not answers_by_form("Is the hall open on Mondays?", hall.text[:48], told)
+
+
+def test_the_closed_day_is_read_though_its_lines_say_nothing_else() -> None:
+    hours = Passage(
+        "h",
+        "Phone: 555 0142\n\nHours:\nMON - FRI: 11:00 AM - 8:00 PM\nSAT, SUN: CLOSED\n\nAddress: 3 Mill Road",
+        "Location",
+        {"source": "annas-tarts/location.md"},
+    )
+    others = [
+        Passage(f"o{i}", f"{day} was busy at the market, where we sold plum cakes until noon.", "News")
+        for i, day in enumerate(("Saturday", "Sunday", "Monday", "Friday", "Thursday", "Easter"))
+    ]
+    assert quotes("Is Anna's Tarts open on Saturdays?", *others, hours)[0] == "SAT, SUN: CLOSED"
+    assert find_hours("Is Anna's Tarts open on Saturdays?", [*others, hours]) == {6}
 
 
 def test_the_holder_of_an_office_is_sure() -> None:
