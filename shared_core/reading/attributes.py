@@ -63,10 +63,13 @@ def read_attributes(question: str, texts: Sequence[str]) -> str:
     wanted = content_stems(asked[2])
     for noun in _NOUNS[asked[1].lower()]:
         label = _label_of(noun)
+        of_it = [content_stems(found["of"]) for text in texts for found in label.finditer(text)]
+        if len(of_it) == 1 and of_it[0] and of_it[0] <= wanted:
+            return f"What is the {noun} of {asked[2]}?"
         for text in texts:
-            for of in (content_stems(found["of"]) for found in label.finditer(text)):
-                if of <= wanted and (of or not wanted or wanted & content_stems(text)):
-                    return f"What is the {noun} of {asked[2]}?"
+            alone = any(not found["of"] for found in label.finditer(text))
+            if alone and (not wanted or wanted & content_stems(text)):
+                return f"What is the {noun} of {asked[2]}?"
     return question
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -198,7 +199,7 @@ class ExtractiveReader(Remade):
             return ReadResult(readings, None, found.passage_scores, expected, judged, why, read_as)
         rest = query_for_rest(request.passages, found.candidates[order[0]])
         parts = count_parts(order, found.candidates, request.passages)
-        scores = found.passage_scores
+        scores = _with_best(found.passage_scores, found.candidates[order[0]].passage)
         return ReadResult(readings, answerable, scores, expected, judged, read_as=read_as, rest=rest, parts=parts)
 
     def probabilities(
@@ -452,6 +453,12 @@ class ExtractiveReader(Remade):
                 )
             )
         return out
+
+
+def _with_best(scores: tuple[float, ...], best: int) -> tuple[float, ...]:
+    """Return the passages' scores with that of the first reading's as the highest: a definition may come first."""
+    top = max(scores)
+    return tuple(math.nextafter(top, math.inf) if i == best and s < top else s for i, s in enumerate(scores))
 
 
 def _reading(passages: Sequence[Passage], candidate: Candidate, probability: float | None, weights: Weights) -> Reading:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from shared_core import SelfReflectEngine, SelfReflectSettings
 from shared_core.reading.days import find_hours
 from shared_core.reading.direct import answers_by_form
 from shared_core.reading.values import lack_number, values_of
+from shared_core.retrieval import BM25Retriever
 from shared_core.types import Passage
 from tests.reading.asking import chance, quotes
 
@@ -88,6 +90,12 @@ def test_the_closed_day_is_read_though_its_lines_say_nothing_else() -> None:
     ]
     assert quotes("Is Anna's Tarts open on Saturdays?", *others, hours)[0] == "SAT, SUN: CLOSED"
     assert find_hours("Is Anna's Tarts open on Saturdays?", [*others, hours]) == {6}
+    settings = SelfReflectSettings(top_k=1)  # its passage is kept though others have more of the question
+    answer = SelfReflectEngine(BM25Retriever([*others, hours]), settings=settings).answer(
+        "Is Anna's Tarts open on Saturdays?"
+    )
+    assert [p.id for p in answer.passages] == ["h"]
+    assert answer.text.startswith("SAT, SUN: CLOSED")
 
 
 def test_the_holder_of_an_office_is_sure() -> None:
