@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shared_core.reading.features import Lacking, Shape
+from shared_core.types import Passage, Span
 
 MAX_ANSWER_TOKENS = 25
 
@@ -166,3 +168,24 @@ def distinct(candidates: list[Candidate], texts: list[str]) -> list[Candidate]:
             seen.add(text)
             out.append(candidates[i])
     return out
+
+
+def candidates_at(
+    spans: Sequence[Span],
+    numbers: Mapping[str, int],
+    out: Sequence[Candidate],
+    ranked: Sequence[Candidate],
+    passages: Sequence[Passage],
+) -> tuple[int | None, ...]:
+    """For each span the number in ``ranked`` of the best sentence it overlaps, also if it occurs elsewhere too."""
+    by_text: dict[str, int] = {}
+    for i, c in enumerate(ranked):
+        by_text.setdefault(" ".join(passages[c.passage].text[c.start : c.end].split()), i)
+    found: list[int | None] = []
+    for span in spans:
+        number = numbers.get(span.passage_id)
+        here = [c for c in out if c.passage == number and c.start < span.end and span.start < c.end]
+        texts = [" ".join(passages[c.passage].text[c.start : c.end].split()) for c in here]
+        whole = (i for i, c in enumerate(ranked) if c.passage == number and c.start < span.end and span.start < c.end)
+        found.append(min((by_text[t] for t in texts if t in by_text), default=next(whole, None)))
+    return tuple(found)

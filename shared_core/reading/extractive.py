@@ -15,7 +15,7 @@ from shared_core.citation.sentences import SentenceSplitter, split_sentences
 from shared_core.errors import InputError, QuestionError, SelfReflectError
 from shared_core.reading.ages import is_for_others
 from shared_core.reading.base import NO_WORDS, OTHER_QUESTION, OTHER_TEXT, Read, Reading, ReadResult
-from shared_core.reading.candidates import FIGURES, Candidate, best_span, distinct, figures, log_sum
+from shared_core.reading.candidates import FIGURES, Candidate, best_span, candidates_at, distinct, figures, log_sum
 from shared_core.reading.changes import from_release, is_other_change, only_release, release_of
 from shared_core.reading.confidence import add_log_odds, shift
 from shared_core.reading.conflicts import ABSENT, OPPOSITE, VALUE, find_conflicts, is_said_by_another
@@ -310,7 +310,7 @@ class ExtractiveReader(Remade):
         ]
         ranked = distinct([out[i] for i in said], [texts[i] for i in said])
         ranked = join_lists(asked.text, passages, join_faq(asked.text, faq, passages, ranked))
-        judged = _candidates_at(spans, numbers, [out[i] for i in said], ranked, passages)
+        judged = candidates_at(spans, numbers, [out[i] for i in said], ranked, passages)
         surer = [replace(c, score=c.score + DEFINES * max(c.defines, 0)) for c in (*(out[i] for i in said), *ranked)]
         scores = self._passage_scores(len(passages), surer, order)
         verified = self._verify(asked, passages, ranked, close, judged)
@@ -481,27 +481,6 @@ def _names(passage: Passage, question: str) -> bool:
     """
     text = f"{above(passage)} {passage.text}"
     return set(words(question)) <= set(words(text)) or is_named_in_english(question, text)
-
-
-def _candidates_at(
-    spans: Sequence[Span],
-    numbers: Mapping[str, int],
-    out: Sequence[Candidate],
-    ranked: Sequence[Candidate],
-    passages: Sequence[Passage],
-) -> tuple[int | None, ...]:
-    """For each span the number in ``ranked`` of the best sentence it overlaps, also if it occurs elsewhere too."""
-    by_text: dict[str, int] = {}
-    for i, c in enumerate(ranked):
-        by_text.setdefault(" ".join(passages[c.passage].text[c.start : c.end].split()), i)
-    found: list[int | None] = []
-    for span in spans:
-        number = numbers.get(span.passage_id)
-        here = [c for c in out if c.passage == number and c.start < span.end and span.start < c.end]
-        texts = [" ".join(passages[c.passage].text[c.start : c.end].split()) for c in here]
-        whole = (i for i, c in enumerate(ranked) if c.passage == number and c.start < span.end and span.start < c.end)
-        found.append(min((by_text[t] for t in texts if t in by_text), default=next(whole, None)))
-    return tuple(found)
 
 
 def _around(text: str, start: int, end: int) -> str:
