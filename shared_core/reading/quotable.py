@@ -30,6 +30,8 @@ _REASONED = re.compile(
     re.IGNORECASE,
 )
 """What begins a sentence whose reason is the one before it."""
+_NAMES_ALONE = re.compile(r"[ \t]*[\w./-]+:(?:\n[ \t]*[\w./-]+:)+")
+"""Nested names of a configuration without a value."""
 _LONGEST_REASON = 400
 _NAMED = re.compile(r"(?=[^\n]*[^\W\d_])[^\n.!?;]{2,40}(?<=[\w:)])[*_]*")
 _VALUE_ALONE = re.compile(r"(?=.{0,30}\d)(?:[\W\d_]|[ap]\.?m\b\.?|noon\b|midnight\b|to\b){1,40}", re.IGNORECASE)
@@ -42,7 +44,8 @@ _ELSEWHERE = re.compile(  # "os: ${{ matrix.os }}": the value of a setting is gi
 )
 _RECORD = re.compile(r"(?:[^\n:]{1,80}+:(?:[ \t][^\n]*)?(?:\n|\Z)){3,}")
 _LONGEST_RECORD = 900
-_COMMENT = re.compile(r"(?:[ \t]*#+(?!!)[^\n]*\n?)+")
+_COMMENT = re.compile(r"(?:\A|\n)[ \t]*(#(?!!)[^\n]*(?:\n[ \t]*#[^\n]*)*)\Z")
+"""Of a sentence, the lines at its end: "environment:" can be above them."""
 _SETTING = re.compile(r"(?!#|\[)[^\n]{3,160}(?<![{\[(:])")
 """One line, which opens no block."""
 _LONGEST_COMMENT = 500
@@ -88,14 +91,15 @@ def join_comments(passage: Passage, sentences: Sequence[tuple[int, int]]) -> lis
         return [*sentences]
     text, out = passage.text, list[tuple[int, int]]()
     for start, end in sentences:
-        begin, above = start, len(out)
-        is_setting = _SETTING.fullmatch(text, start, end) is not None
-        while is_setting and above and end - out[above - 1][0] <= _LONGEST_COMMENT:
-            first, last = out[above - 1]
-            if not _COMMENT.fullmatch(text, first, last) or text[last:begin].strip(" \t\r") != "\n":
+        begin = start
+        while out and _SETTING.fullmatch(text, start, end) and text[out[-1][1] : begin].strip(" \t\r") == "\n":
+            first, last = out[-1]
+            comment = _COMMENT.search(text[first:last])
+            if comment is None or end - first - comment.start() > _LONGEST_COMMENT:
                 break
-            begin, above = first, above - 1
-        out[above:] = [(begin, end)]
+            begin = first + comment.start(1)
+            out[-1:] = [(first, first + comment.start())] if comment.start() else []
+        out.append((begin, end))
     return out
 
 
@@ -119,7 +123,7 @@ def is_heading(candidate: Candidate, text: str, passage: Passage) -> bool:
     line = passage.text[passage.text.rfind("\n", 0, candidate.start) + 1 : candidate.end]
     if _ASKED_LINE.match(line):
         return True
-    if _BREAKS_OFF.search(text):
+    if _BREAKS_OFF.search(text) or _NAMES_ALONE.fullmatch(text):
         return True
     if _LEADS_IN.fullmatch(text) and not entry_at(passage.text, candidate.start)[1]:  # "-l  List in the long format:"
         return True

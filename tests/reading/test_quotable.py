@@ -27,6 +27,11 @@ def test_settings_are_joined_with_the_comment_above() -> None:
     assert _joined(text, "etc/lampd.toml") == joined
     assert _joined("# How often\nRetries 5", "lampd.conf") == ["# How often\nRetries 5"]
     assert _joined("#!/bin/sh\nRETRIES=5", "run.sh") == ["#!/bin/sh", "RETRIES=5"]
+    under = "web:\n  # Seconds before a session ends\n  ttl: 3600"
+    sentences = [(0, under.index("\n  ttl")), (under.index("ttl"), len(under))]
+    passage = Passage("p", under, metadata={"source": "compose.yml"})
+    quoted = [under[a:b] for a, b in join_comments(passage, sentences)]
+    assert quoted == ["web:", "# Seconds before a session ends\n  ttl: 3600"]
     assert _joined("# The limits\nlimits:\n  cpu: 2", "app.yaml") == ["# The limits", "limits:", "  cpu: 2"]
 
 
@@ -39,3 +44,10 @@ def test_the_value_is_quoted_with_its_comment() -> None:
     passage = Passage("p", text, "lampd", metadata={"source": "lampd.toml"})
     claim = SelfReflectEngine(BM25Retriever([passage])).answer("How large can an upload be?").claims[0]
     assert claim.text == "# Maximum size of an upload, in megabytes\nmax_upload = 25"
+
+
+def test_names_without_values_state_nothing() -> None:
+    text = "db:\n  environment:\n    POSTGRES_DB: shopdb\n\nvolumes:\n  dbdata:\n"
+    passage = Passage("p", text, "compose", metadata={"source": "compose.yml"})
+    answer = SelfReflectEngine(BM25Retriever([passage])).answer("Where is the volume of dbdata?")
+    assert all("volumes:" not in claim.text for claim in answer.claims)
