@@ -21,6 +21,10 @@ _OF_AGES = re.compile(
     re.IGNORECASE,
 )
 _ASKS_WHETHER = re.compile(r"\W*(?:may|can|could|is|are|does|do|will|would|must|should)\b", re.IGNORECASE)
+_RESTRICTS = re.compile(
+    r"\b(?:only|not|no|never|must|minimum|at least|allowed|permitted|admitted|forbidden|prohibited)\b|n['’]t\b",
+    re.IGNORECASE,
+)
 _LIGHT = re.compile(r"\b(?:take part|allowed|sons?|daughters?|boys?|girls?|able|permitted)\b", re.IGNORECASE)
 _PAYS = re.compile(
     r"\b(?:pays?|cost|tickets?|fees?|free|charged?|price|admission|entry|entrance|need|have|got|buy|get)\b",
@@ -71,18 +75,22 @@ def is_for_others(question: str, text: str) -> bool:
 def decides_for_age(question: str, text: str) -> bool:
     """Return whether a question asks if something is open to people of an age, and a text says to which ages it is.
 
-    It has at least half of the question's other content words.
+    It has half of the question's other content words at least, and if the age is none of these, it restricts to them.
 
     >>> decides_for_age("Can my 12-year-old take part in the night swim?", "20:00 Night swim (over 16s only)")
     True
     >>> decides_for_age("Can my 12-year-old take part in the raffle?", "20:00 Night swim (over 16s only)")
     False
     """
-    if age_asked(question) is None or not _ASKS_WHETHER.match(question):
+    age = age_asked(question)
+    if age is None or not _ASKS_WHETHER.match(question) or not _OF_AGES.search(text):
+        return False
+    found = [_ages(match) for match in _RANGE.finditer(text)]
+    if not found or not (_RESTRICTS.search(text) or any(first <= age <= last for first, last in found)):
         return False
     wanted = content_stems(_OF_AGES.sub(" ", _LIGHT.sub(" ", AGE.sub(" ", question))))
     held = wanted & content_stems(text.replace("-", " "))
-    return bool(wanted) and 2 * len(held) >= len(wanted) and bool(_OF_AGES.search(text) and _RANGE.search(text))
+    return bool(wanted) and 2 * len(held) >= len(wanted)
 
 
 def charges_for_age(question: str, text: str, around: str) -> bool:

@@ -107,7 +107,10 @@ def _label_of(noun: str) -> re.Pattern[str]:
 
 def _known_as(named: str, texts: Sequence[str]) -> str:
     """Return another name of the same thing that the texts have, if they lack this one."""
-    if any(named.casefold() in text.casefold() for text in texts):
-        return named
-    others = (name for name in _ALIKE[named.lower()] for text in texts if re.search(rf"\b{name}", text, re.IGNORECASE))
-    return next(others, named)
+    names = (named, *_ALIKE[named.lower()])
+    return next((name for name in names for text in texts if _word(name).search(text)), named)
+
+
+@lru_cache(maxsize=512)
+def _word(name: str) -> re.Pattern[str]:
+    return re.compile(rf"\b{re.escape(name)}(?:e?s)?\b", re.IGNORECASE)

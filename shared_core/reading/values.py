@@ -236,7 +236,7 @@ def _of_another_release(value: Value, quote: str, above: str) -> bool:
 
 def _of_another_day(value: Value, quote: str, above: str) -> bool:
     """Return whether the innermost heading is nothing but another day than the value, as in a programme."""
-    heading = next(reversed(above.splitlines()[1:2]), "").rpartition(" > ")[2]
+    heading = "".join(above.splitlines()[1:2]).rpartition(" > ")[2]  # of the section, which is the second line
     if value.weekday is None or not weekdays_of(heading) or holds(value, f"{heading}\n{quote}"):
         return False
     return not _DAY_WORDS.sub(" ", heading).strip(" ,.:;–—-()")

@@ -61,6 +61,8 @@ def test_a_price_for_the_age_asked_about_comes_first(age: str, price: str) -> No
         ("May my 10-year-old take it?", "Children under 12 must not take these tablets.", True),
         ("Can my 12-year-old son join the night swim?", "Night swim (over 16s only)", True),
         ("Is a 17-year-old allowed to use the sauna?", "Only adults (18+) may use the sauna.", True),
+        ("Is the pool free for my two-year-old?", "The pool is free for children under 5", True),
+        ("Is the pool free for my two-year-old?", "The pool is free for seniors 65 and over", False),
         ("Can my 12-year-old join the raffle?", "Night swim (over 16s only)", False),
         ("What does my 10-year-old pay to swim?", "Night swim (over 16s only)", False),
         ("Can my son join the night swim?", "Night swim (over 16s only)", False),

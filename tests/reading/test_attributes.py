@@ -47,6 +47,7 @@ def test_a_property_is_asked_for_by_the_name_that_it_has(question: str, text: st
         ("How heavy is the lamp?", "Lamp\nWeight matters to the crew."),
         ("How long is the lamp?", "Lamp\nCable length: 4 m"),
         ("How long are the pools?", "Our pools are 20 m long.\nMeet: A; Pool length: 25 m\nMeet: B; Pool length: 50 m"),
+        ("Where is my mum?", "Wait a moment."),
         ("Is Stroller Lane open?", "Stroller Lane is closed to prams."),
         ("How heavy does the lamp get?", "Lamp\nWeight: 4 kg"),
         ("How long is the guarantee?", "The guarantee is two years, and the warranty five."),
