@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from shared_core.reading.questions import content_stems
+from shared_core.reading.questions import asks_yes_or_no, content_stems
 
 _WORDS = (
     "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen",
@@ -20,17 +20,13 @@ _OF_AGES = re.compile(
     r"|\b(?:under|over)[- ]\d{1,2}s\b|\bteens?\b|\bstudents?\b|\bpensioners?\b|\btoddlers?\b",
     re.IGNORECASE,
 )
-_ASKS_WHETHER = re.compile(r"\W*(?:may|can|could|is|are|does|do|will|would|must|should)\b", re.IGNORECASE)
 _RESTRICTS = re.compile(
     r"\b(?:only|not|no|never|must|minimum|at least|allowed|permitted|admitted|forbidden|prohibited)\b|n['’]t\b",
     re.IGNORECASE,
 )
 _LIGHT = re.compile(r"\b(?:take part|allowed|sons?|daughters?|boys?|girls?|able|permitted)\b", re.IGNORECASE)
-_PAYS = re.compile(
-    r"\b(?:pays?|cost|tickets?|fees?|free|charged?|price|admission|entry|entrance|need|have|got|buy|get)\b",
-    re.IGNORECASE,
-)
 _SUM = re.compile(r"\b(?:pays?|cost|tickets?|fees?|free|charged?|price|admission|entry|entrance)\b", re.IGNORECASE)
+_GETS = re.compile(r"\b(?:need|have|got|buy|get)\b", re.IGNORECASE)
 _CHARGES = re.compile(r"\bfree\b|\bno charge\b|[£$€] ?\d|\d ?(?:[£$€]|euros?|dollars?|pounds?)", re.IGNORECASE)
 _NO_AGE = r"(?!\s?(?:%|minutes?|days?|hours?))"
 _RANGE = re.compile(
@@ -83,12 +79,12 @@ def decides_for_age(question: str, text: str) -> bool:
     False
     """
     age = age_asked(question)
-    if age is None or not _ASKS_WHETHER.match(question) or not _OF_AGES.search(text):
+    if age is None or not asks_yes_or_no(question) or not _OF_AGES.search(text):
         return False
     found = [_ages(match) for match in _RANGE.finditer(text)]
     if not found or not (_RESTRICTS.search(text) or any(first <= age <= last for first, last in found)):
         return False
-    wanted = content_stems(_OF_AGES.sub(" ", _LIGHT.sub(" ", AGE.sub(" ", question))))
+    wanted = _things_asked(question)
     held = wanted & content_stems(text.replace("-", " "))
     return bool(wanted) and 2 * len(held) >= len(wanted)
 
@@ -107,12 +103,16 @@ def charges_for_age(question: str, text: str, around: str) -> bool:
     False
     """
     age = age_asked(question)
-    if age is None or not _ASKS_WHETHER.match(question) or not _SUM.search(question) or not _CHARGES.search(text):
+    if age is None or not asks_yes_or_no(question) or not _SUM.search(question) or not _CHARGES.search(text):
         return False
     if not _OF_AGES.search(text) or not any(a <= age <= b for a, b in map(_ages, _RANGE.finditer(text))):
         return False
-    plain = _OF_AGES.sub(" ", _LIGHT.sub(" ", AGE.sub(" ", _PAYS.sub(" ", question))))
-    return content_stems(plain) <= content_stems(f"{around} {text}")
+    return _things_asked(_SUM.sub(" ", _GETS.sub(" ", question))) <= content_stems(f"{around} {text}")
+
+
+def _things_asked(question: str) -> set[str]:
+    """Return the stems of the content words but for the age and whose it is."""
+    return content_stems(_OF_AGES.sub(" ", _LIGHT.sub(" ", AGE.sub(" ", question))))
 
 
 def _ages(match: re.Match[str]) -> tuple[float, float]:

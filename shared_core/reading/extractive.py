@@ -342,7 +342,9 @@ class ExtractiveReader(Remade):
             passage = passages[c.passage]
             text = passage.text[c.start : c.end]
             found = find_conflicts(question, text, places[c.passage])
-            if answers_by_form(question, text, passage):  # "open Tuesday to Sunday" names another day than Monday
+            if VALUE in found and answers_by_form(
+                question, text, passage
+            ):  # "open Tuesday to Sunday" names another day than Monday
                 found -= {VALUE}
             # "How heavy is the HX-60?" in the manual of the HX-40; "What did Ann say?" and an entry of Bo
             if c.passage in others or is_said_by_another(question, passage.text, c.start, c.end):
