@@ -16,14 +16,14 @@ import json
 import re
 import unicodedata
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from shared_core.documents.load import Document
 from shared_core.documents.loaders.extracted import TERM_LEVEL, Heading, Page, Segment
 from shared_core.errors import InputError
 from shared_core.types import MetadataValue, Passage
 
-CHUNKING_VERSION = 5
+CHUNKING_VERSION = 6
 """Increased whenever the same document may give other passages."""
 
 MAX_CHARS = 900
@@ -64,10 +64,12 @@ def chunk_document(
         Passages with ``document.text[start:end] == passage.text``. Together they contain every non-space character of
         the document's segments but listings (``noise``), or all of them if nothing else would be left. Metadata:
         ``source``, ``start``, ``end``; ``section`` (the headings above, outermost first, joined by `` > ``) if there
-        are any; the segment's own (``row``, columns); ``page`` (of a PDF, or slide) on which it begins, counted from 1,
-        and ``page_label``, the document's name for it; if its last sentence runs over the page's end also
-        ``page_end``, ``page_end_label`` and ``page_break``, the offset in the passage's text at which the next page
-        begins. The id is a digest of all of this: equal ids mean equal passages.
+        are any; the segment's own (``row``, columns; ``rows``, their number, where a row is a passage); ``cut``
+        ("start", "end" or "both") where the passage begins or ends within a paragraph, or with a page within a section;
+        ``page`` (of a PDF, or slide) on which it begins, counted from 1, and ``page_label``, the document's name for
+        it; if its last sentence runs over the page's end also ``page_end``, ``page_end_label`` and ``page_break``, the
+        offset in the passage's text at which the next page begins. The id is a digest of all of this: equal ids mean
+        equal passages.
 
     Raises:
         InputError: ``max_chars`` or ``overlap`` out of range.
@@ -94,13 +96,28 @@ def _passages(document: Document, cutter: _Cutter, *, filtered: bool) -> list[Pa
             def is_noise(first: int, last: int, titled: bool = titled) -> bool:
                 return is_listing(document.text[first:last], titled=titled)
 
+            pieces: list[Range] = []
+            page_ends: set[int] = set()
             for first, last, head in _pages(document, cutter, start, end, body):
-                pieces = list(cutter.cut(first, last, head, is_noise if filtered else None))
+                on_page = list(cutter.cut(first, last, head, is_noise if filtered else None))
                 # A row's text may be one word ("Yes"), to which its title and columns give a meaning.
-                alone = filtered and len(pieces) == 1 and not segment.metadata
-                if not (alone and is_single_word(document.text[slice(*pieces[0])])):
-                    passages += [_passage(document, segment, piece, label, term) for piece in pieces]
+                alone = filtered and len(on_page) == 1 and not segment.metadata
+                if not (alone and is_single_word(document.text[slice(*on_page[0])])):
+                    pieces += on_page
+                page_ends |= {piece[1] for piece in on_page[-1:] if last < end}
+            cuts = _cuts(document.text, pieces, page_ends)
+            passages += [_passage(document, segment, piece, label, term, cut) for piece, cut in zip(pieces, cuts)]
     return passages
+
+
+def _cuts(text: str, pieces: Sequence[Range], page_ends: Collection[int]) -> list[str]:
+    """Return for each piece of a section where what it holds goes on in another: "start", "end", "both" or ""."""
+    within = [
+        end in page_ends or following < end or not _PARAGRAPH_BREAK.search(text, end, following)
+        for (_, end), (following, _) in itertools.pairwise(pieces)
+    ]
+    names = {(True, True): "both", (True, False): "start", (False, True): "end"}
+    return [names.get(sides, "") for sides in zip([False, *within], [*within, False])]
 
 
 def _pages(document: Document, cutter: _Cutter, start: int, end: int, body: int) -> Iterator[tuple[int, int, int]]:
@@ -133,12 +150,14 @@ def _lines(text: str) -> list[Range]:
     return [(a, b) for a, b in itertools.pairwise([0, *ends, len(text)]) if a < b]
 
 
-def _passage(document: Document, segment: Segment, piece: Range, section: str, term: str) -> Passage:
+def _passage(document: Document, segment: Segment, piece: Range, section: str, term: str, cut: str) -> Passage:
     start, end = piece
     metadata: dict[str, MetadataValue] = {**segment.metadata, "source": document.source, "start": start, "end": end}
     metadata |= _page_metadata(document.pages, start, end)
     if section:
         metadata["section"] = section
+    if cut:
+        metadata["cut"] = cut
     text, title = document.text[start:end], segment.title or document.title
     if term and term not in text:  # the rest of a long definition, which by itself says of nothing what it says
         title = f"{title}: {term}" if title else term

@@ -51,7 +51,7 @@ from shared_core.documents.loaders.limits import MAX_SECONDS, Budget, read_unpac
 from shared_core.documents.loaders.line_groups import with_groups
 from shared_core.errors import DocumentError, InputError
 
-LOADER_VERSION = 38
+LOADER_VERSION = 39
 """Increased whenever the same bytes may give another text; an index then reads its files again."""
 
 _OPEN: dict[str, Callable[[IO[bytes]], IO[bytes]]] = {

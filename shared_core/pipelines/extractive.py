@@ -34,6 +34,7 @@ _LOG = logging.getLogger(__name__)
 QUOTES = 10
 """Quotes asked of the reader; more if there are more passages, so that each can show its best sentence."""
 _MANY = 5  # times as many passages: of its words the rest of a list repeats few
+_MOST_ROWS = 200  # of a table, which are read in two seconds
 _DEFINITIONS = 3  # passages that are added where a term's meaning is asked
 _NEARLY = 0.8  # a further quote is shown if its probability is at least this share of the first one's
 
@@ -226,9 +227,11 @@ def _add_definition(question: str, found: tuple[Passage, ...], run: QuestionRun)
 def _read_rest(
     question: str, found: tuple[Passage, ...], result: ReadResult, run: QuestionRun
 ) -> Flow[tuple[tuple[Passage, ...], ReadResult]]:
-    """Retrieve the passages with the rest of the list that is the first reading, and read again if there are some."""
+    """Retrieve the passages with the rest of a list or table of the first reading, and read again if there are some."""
     quoted = next(p for p in found if p.id == result.readings[0].quote.passage_id)
-    every = yield from passages_for(result.rest, found, _MANY * count_candidates(run), run)
+    rows = quoted.metadata.get("rows")
+    wanted = max(_MANY * count_candidates(run), min(rows if isinstance(rows, int) else 0, _MOST_ROWS))
+    every = yield from passages_for(result.rest, found, wanted, run)
     known = {p.id for p in found}
     more = tuple(p for p in every if p.id not in known and place_of(p) == place_of(quoted))
     if not more:

@@ -67,7 +67,7 @@ class Comparison:
         >>> asked.questions[1], asked.choose("3 May 1841", "in 1839"), asked.choose("1841", "May 1841")
         ('When was Bo Ek born?', 1, None)
         """
-        read = _when if self.dated else _how_much
+        read = read_when if self.dated else read_how_much
         one, other = read(first), read(second)
         if one is None or other is None or one[0] != other[0]:
             return None
@@ -119,8 +119,12 @@ def _asked(ask: str) -> tuple[str, bool, bool] | None:
     return None
 
 
-def _when(text: str) -> tuple[str, tuple[float, ...]] | None:
-    """Read a date (year, month, day) as far as ``text`` gives it, or a time of day, with its kind."""
+def read_when(text: str) -> tuple[str, tuple[float, ...]] | None:
+    """Return a date (year, month, day) as far as ``text`` gives it, or a time of day, with its kind.
+
+    >>> read_when("on 3 May 1841")
+    ('date', (1841.0, 5.0, 3.0))
+    """
     dated = next((d for d in dates_of(text) if d.year), None)
     if dated is not None:
         return "date", tuple(float(n) for n in (dated.year, dated.month, dated.day) if n)
@@ -130,8 +134,12 @@ def _when(text: str) -> tuple[str, tuple[float, ...]] | None:
     return ("clock", (min(clock.values),)) if clock is not None else None
 
 
-def _how_much(text: str) -> tuple[str, tuple[float, ...]] | None:
-    """Read the first number of ``text`` in the base unit of its dimension, with the dimension as kind."""
+def read_how_much(text: str) -> tuple[str, tuple[float, ...]] | None:
+    """Return the first number of ``text`` in the base unit of its dimension, with the dimension as its kind.
+
+    >>> read_how_much("3,412 m")
+    ('length', (3412.0,))
+    """
     found = next(iter(quantities_of(text)), None)
     if found is None:
         return None

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from shared_core.reading.ages import charges_for_age, decides_for_age
 from shared_core.reading.attributes import is_property
+from shared_core.reading.bands import find_in_range
+from shared_core.reading.cells import Chosen
 from shared_core.reading.days import gives_hours, says_whether_open
+from shared_core.reading.extremes import choose_extreme
 from shared_core.reading.people import has_office, names_holder, names_person
 from shared_core.reading.questions import words
 from shared_core.reading.rows import above, innermost, source_of
@@ -33,6 +38,16 @@ def answers_by_form(question: str, sentence: str, passage: Passage) -> bool:
         or names_holder(question, sentence, around)
         or _heads_office(question, sentence, passage, around)
     )
+
+
+def choose_rows(question: str, passages: Sequence[Passage]) -> Chosen:
+    """Return the rows and lines that answer by their values: the range that a value is in, an extreme of a column.
+
+    >>> mugs = Passage("p", "Quantity: 1–9; Each: £8\\nQuantity: 10–49; Each: £6", "Mugs")
+    >>> choose_rows("What does each mug cost if I order 20?", [mugs]).lines
+    {(0, 24, 49): None}
+    """
+    return find_in_range(question, passages) or choose_extreme(question, passages) or Chosen()
 
 
 def _heads_office(question: str, sentence: str, passage: Passage, around: str) -> bool:

@@ -16,13 +16,15 @@ from shared_core.errors import InputError, QuestionError, SelfReflectError
 from shared_core.reading.ages import is_for_others
 from shared_core.reading.base import NO_WORDS, OTHER_QUESTION, OTHER_TEXT, Read, Reading, ReadResult
 from shared_core.reading.candidates import FIGURES, Candidate, best_span, candidates_at, distinct, figures, log_sum
+from shared_core.reading.cells import is_named_row
 from shared_core.reading.changes import from_release, is_other_change, only_release, release_of
 from shared_core.reading.confidence import add_log_odds, shift
 from shared_core.reading.conflicts import ABSENT, OPPOSITE, VALUE, find_conflicts, is_said_by_another
 from shared_core.reading.days import find_hours
 from shared_core.reading.definitions import LIKELY, find_definitions, find_headed, term_asked
-from shared_core.reading.direct import answers_by_form
+from shared_core.reading.direct import answers_by_form, choose_rows
 from shared_core.reading.entries import DEFINES, lacks_names, of_entries_asked
+from shared_core.reading.extremes import query_for_rows
 from shared_core.reading.faq import find_faq, join_faq
 from shared_core.reading.features import (
     Lacking,
@@ -54,7 +56,7 @@ from shared_core.reading.questions import (
 )
 from shared_core.reading.quotable import is_heading, is_record, join_comments, quotable
 from shared_core.reading.rewording import reword
-from shared_core.reading.rows import Entry, above, answer_in_row, innermost, is_named_row
+from shared_core.reading.rows import Entry, above, answer_in_row, innermost
 from shared_core.reading.told import LATER, UNTOLD, tells_what_is_asked
 from shared_core.reading.values import (
     Value,
@@ -198,6 +200,7 @@ class ExtractiveReader(Remade):
             why = NO_WORDS if not len(asked.words.content) else OTHER_TEXT if english else OTHER_QUESTION
             return ReadResult(readings, None, found.passage_scores, expected, judged, why, read_as)
         rest = query_for_rest(request.passages, found.candidates[order[0]])
+        rest = rest or query_for_rows(asked.text, request.passages, found.candidates[order[0]].passage)
         parts = count_parts(order, found.candidates, request.passages)
         scores = _with_best(found.passage_scores, found.candidates[order[0]].passage)
         return ReadResult(readings, answerable, scores, expected, judged, read_as=read_as, rest=rest, parts=parts)
@@ -255,6 +258,8 @@ class ExtractiveReader(Remade):
         listed = find_lists_asked(asked.text, passages) | {*faq}
         listed |= find_definitions(asked.text, passages) | find_headed(asked.text, passages)
         listed |= find_hours(asked.text, passages)
+        chosen = choose_rows(asked.text, passages)
+        listed |= {number for number, _, _ in chosen.lines}
         if passages and is_named_row(passages[0]):
             listed |= {0}  # rows are told apart by names, which retrieval knows better than the cheap score
         wanted = [
@@ -274,7 +279,10 @@ class ExtractiveReader(Remade):
         lost = lacks_names(asked.text, asked.words, titled)
         headings = [f"{above(p)}\n{p.metadata.get('source', '')}" for p in passages]
         told = [f"{heading}\n{p.text}" for heading, p in zip(headings, passages)]
-        unknown = absent_values(values_of(asked.text), told)
+        unknown = [v for v in absent_values(values_of(asked.text), told) if not v.number or v.number != chosen.value]
+        out = [c for c in out if not chosen.leaves_out((c.passage, c.start, c.end))]
+        lines = [chosen.line_of((c.passage, c.start, c.end)) for c in out]
+        out = [replace(c, defines=int(line is not None)) for c, line in zip(out, lines)]
         out = self._note_conflicts(asked.text, passages, out, headings, unknown, lost)
         texts = [passages[c.passage].text[c.start : c.end] for c in out]
         said = [
@@ -290,7 +298,10 @@ class ExtractiveReader(Remade):
         entries = [Entry(passages[out[i].passage], close[out[i].place].prepared, out[i]) for i in said]
         answers = {i: answer_in_row(asked, entry) for i, entry in zip(said, entries)}
         kept, marks = of_entries_asked(asked, entries)
+        kept = sorted({*kept, *(at for at, i in enumerate(said) if lines[i] is not None)})
         marked = {said[i]: mark for i, mark in marks.items()}
+        marked |= {i: 1 for i, line in enumerate(lines) if line is not None}
+        answers |= {i: chosen.lines[line] or answers.get(i) for i, line in enumerate(lines) if line is not None}
         marked |= {i: 1 for i in said if answers_by_form(asked.text, texts[i], passages[out[i].passage])}
         releases = {i: release_of(asked.text, passages[out[i].passage], out[i].start, out[i].end) for i in said}
         marked |= dict.fromkeys(only_release(releases), 1)
@@ -342,9 +353,8 @@ class ExtractiveReader(Remade):
             passage = passages[c.passage]
             text = passage.text[c.start : c.end]
             found = find_conflicts(question, text, places[c.passage])
-            if VALUE in found and answers_by_form(
-                question, text, passage
-            ):  # "open Tuesday to Sunday" names another day than Monday
+            # "open Tuesday to Sunday" names another day than Monday, "over 20 kg" another weight than 25 kg
+            if VALUE in found and (c.defines > 0 or answers_by_form(question, text, passage)):
                 found -= {VALUE}
             # "How heavy is the HX-60?" in the manual of the HX-40; "What did Ann say?" and an entry of Bo
             if c.passage in others or is_said_by_another(question, passage.text, c.start, c.end):

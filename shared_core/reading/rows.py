@@ -14,25 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared_core.reading.candidates import Candidate
+from shared_core.reading.cells import EMPTY, LETTERS, LONGEST, Range, cells_at
 from shared_core.reading.features import CAPITAL, RARITY_BUCKETS, Words, is_among, is_of_kind, words_of
 from shared_core.reading.prepared import Asked, Prepared
 from shared_core.types import Passage
 
 _ROW = re.compile(r"[ \t]*\|[^\n]*\|[ \t]*$", re.MULTILINE)
-_NAME = re.compile(r"(?:^[ \t]*|; )([^:;|\n]{1,80}+): ", re.MULTILINE)
 _BRACKETS = re.compile(r"\([^()]*\)")
-_LETTERS = re.compile(r"[^\W\d_]{2}")
-_ORDINAL = re.compile(r"\(?\d{1,3}[.)]\s+(?=[^\W\d])")
 _COMPOUND = re.compile(r"[^\W_]+(?:[-_.][^\W_]+)+")
 _OF_TOTAL = re.compile(r"(?:\bof|%)[ ](?:the[ ])?total\b", re.IGNORECASE)
 _TOTALS = "total sum altogether overall combined average"
 _YES = frozenset(("yes", "y", "x", "✓", "✔", "✔️", "✅", "●", "•", "true", "included", "available"))
 _NO = frozenset(("", "no", "n", "–", "-", "—", "✗", "✘", "✕", "×", "❌", "○", "false", "none", "not included"))
 _CHOOSES = re.compile(r"\W*(?:which|what)\b", re.IGNORECASE)
-_EMPTY = re.compile(
-    r"[-–—?]*|n/?a|tb[adc]|(?:to be|not yet) (?:decided|announced|confirmed|determined|known)|coming soon",
-    re.IGNORECASE,
-)
 _ITEM = re.compile(r"[ \t\xa0]*(?:([-*•+])[ \t]+|(?=[^\W_]))([^\n:|]{2,60}):[ \t]+([^\n:|]{1,60})$", re.MULTILINE)
 _NUMBER = re.compile(r"\d|\bfree\b", re.IGNORECASE)
 _TIMED = re.compile(
@@ -60,12 +54,6 @@ _LABELS_OF_ANYTHING = "name", "type", "kind"
 NO_STEMS = np.zeros(0, np.int64)
 _LONGEST_VALUE = 40
 """Characters of what stands behind a label at most, if it is no prose."""
-_LONGEST, _LONGEST_CELL = 240, 80
-"""Characters of a table's row, or of each of its cells, at most; longer ones hold prose, which may speak of a thing
-without its name."""
-
-
-Range = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +102,6 @@ def above(passage: Passage) -> str:
 def source_of(passage: Passage) -> str:
     """Return the document of a passage; the passage itself where it has none."""
     return str(passage.metadata.get("source", passage.id))
-
-
-def is_named_row(passage: Passage) -> bool:
-    """Return whether a passage is a row of a table with the names of its columns, rather than the text of one."""
-    return "row" in passage.metadata and len(_NAME.findall(passage.text)) > 2
 
 
 def place_of(passage: Passage) -> tuple[str, str]:
@@ -186,39 +169,15 @@ def _of_table(question: Words, rows: dict[int, _Row], entries: Sequence[Entry]) 
     return fullest, fullest if unknown or _lacks_total(question, [entries[i].passage for i in rows]) else []
 
 
-def _cells_of(entry: Entry) -> tuple[Range, list[tuple[Range, Range]]] | None:
-    """Return what names a row, and the name and the value of each cell; ``None`` if it is none, or holds prose.
-
-    Its first cell names it, which is one of the others if its column has a name; the second, if the first is a number.
-    """
-    text, start, end = entry.passage.text, entry.candidate.start, entry.candidate.end
-    names = list(_NAME.finditer(text, start, end))
-    if "\n" in text[start:end] and (end - start < len(text.strip()) or "row" not in entry.passage.metadata):
-        return None
-    if not names or names[-1].start() == start:  # there is a name behind the first cell
-        return None
-    ends = [*(name.start() for name in names[1:]), end]
-    values = (text[a.end() : b].strip("; \n") for a, b in zip(names, ends))
-    if end - start > _LONGEST and any(len(value) > _LONGEST_CELL and " " in value for value in values):
-        return None  # but not because of a link
-    cells = [(name.span(1), (name.end(), b)) for name, b in zip(names, ends)]
-    key = (start, names[0].start()) if names[0].start() > start else cells[0][1]
-    if not _LETTERS.search(text, *key):
-        after = next((value for _, value in cells if value != key), key)
-        key = after if _LETTERS.search(text, *after) else key
-    number = _ORDINAL.match(text, *key)
-    return (number.end() if number else key[0], key[1]), cells
-
-
 def _row_of(entry: Entry, question: Words, code: re.Pattern[str] | None) -> _Row | None:
     """Return a candidate as a row of named cells; ``None`` if it is none, or holds prose."""
     text, start, end = entry.passage.text, entry.candidate.start, entry.candidate.end
-    found = _cells_of(entry)
+    found = cells_at(entry.passage, entry.candidate.start, entry.candidate.end)
     if found is None:
         return None
     key, named_cells = found
     first = text[slice(*key)]
-    cells = frozenset(text[slice(*a)] for a, b in named_cells if not _EMPTY.fullmatch(text[slice(*b)].strip()))
+    cells = frozenset(text[slice(*a)] for a, b in named_cells if not EMPTY.fullmatch(text[slice(*b)].strip()))
     words = entry.prepared.words
     named = words.within(start, end) & np.logical_or.reduce([words.within(*name) for name, _ in named_cells])
     held = is_among(question.content, words.stem[words.within(start, end) & ~named])
@@ -231,7 +190,7 @@ def _row_of(entry: Entry, question: Words, code: re.Pattern[str] | None) -> _Row
 
 def _holds(question: Words, name: str) -> bool:
     """Return whether a question holds a name whole."""
-    stems = stems_of(name) if _LETTERS.search(name) else NO_STEMS
+    stems = stems_of(name) if LETTERS.search(name) else NO_STEMS
     return len(stems) > 0 and bool(is_among(stems, question.content).all())
 
 
@@ -249,7 +208,7 @@ def of_cells_asked(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) 
 
 def _is_cell_asked(asked: Asked, entry: Entry) -> bool:
     content, words, text = asked.words.content, entry.prepared.words, entry.passage.text
-    found = _cells_of(entry)
+    found = cells_at(entry.passage, entry.candidate.start, entry.candidate.end)
     if found is None or not _holds(asked.words, text[slice(*found[0])]):
         return False
     key, cells = found
@@ -261,7 +220,7 @@ def _is_cell_asked(asked: Asked, entry: Entry) -> bool:
     filled = [
         (is_in(name), value)
         for name, value in cells
-        if value[1] != key[1] and not _EMPTY.fullmatch(text[slice(*value)].strip())
+        if value[1] != key[1] and not EMPTY.fullmatch(text[slice(*value)].strip())
     ]
     named = [(held & ~of_row, value) for held, value in filled]
     best = find_fullest({i: held for i, (held, _) in enumerate(named)})
@@ -278,7 +237,7 @@ def answer_in_row(asked: Asked, entry: Entry) -> Range | None:
     In a row of nothing but yes and no it is the name of the only column with yes. Empty where the short answer that was
     found has a column's name in it.
     """
-    found = _cells_of(entry)
+    found = cells_at(entry.passage, entry.candidate.start, entry.candidate.end)
     if found is None:
         return None
     text, start = entry.passage.text, entry.candidate.answer[0]
@@ -293,7 +252,7 @@ def answer_in_row(asked: Asked, entry: Entry) -> Range | None:
         first, last = wanted[0]
         value = text[first:last].rstrip("; \n")
         first += len(value) - len(value.lstrip())
-        return (first, first + len(value.strip())) if not _EMPTY.fullmatch(value.strip()) else None
+        return (first, first + len(value.strip())) if not EMPTY.fullmatch(value.strip()) else None
     return (start, start) if any(name[0] <= start < name[1] for name, _ in cells) else None
 
 
@@ -332,9 +291,9 @@ def of_rows(question: Words, entries: Sequence[Entry], kept: Sequence[int]) -> l
         place = passage.metadata.get("source", passage.id), passage.metadata.get("section")
         row, item = _ROW.match(passage.text, start), _item_at(passage.text, start)
         timed, priced = _TIMED.match(passage.text, start), _PRICED.match(passage.text, start)
-        if row is not None and row.end() - start <= _LONGEST:
+        if row is not None and row.end() - start <= LONGEST:
             tables[(*place, "a row")][i] = is_among(question.content, words.stem[words.within(start, row.end())])
-        elif timed is not None and timed.end() - start <= _LONGEST:
+        elif timed is not None and timed.end() - start <= LONGEST:
             tables[(*place, "a time")][i] = is_among(question.content, words.stem[words.within(start, timed.end())])
         elif (cells := _cells_at(passage.text, start)) is not None:
             tables[(*place, "cells")][i] = is_among(question.content, words.stem[words.within(*cells)])
@@ -417,7 +376,7 @@ def _cells_at(text: str, start: int) -> tuple[int, int] | None:
     ``None`` for a table's head, and for a label with prose behind it, which may speak of what other labels name.
     """
     cells = _CELLS.match(text, start)
-    if cells is None or cells.end() - start > _LONGEST:
+    if cells is None or cells.end() - start > LONGEST:
         return None
     above = text[text.rfind("\n", 0, max(0, start - 1)) + 1 : max(0, start - 1)]
     single = not _GAP.search(cells[1])

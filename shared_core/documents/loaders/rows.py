@@ -31,7 +31,7 @@ TEXT_COLUMNS = tuple(
 """Names of columns that hold the text; the first one present is used (case does not matter)."""
 
 TITLE_COLUMNS = ("title", "name", "heading", "headline", "subject", "question")
-RESERVED = frozenset("source start end page page_end page_label page_end_label page_break row section".split())
+RESERVED = frozenset("source start end page page_end page_label page_end_label page_break row rows section cut".split())
 """Metadata names of our own: a column of that name becomes ``column_NAME``."""
 
 MAX_CELLS = 5_000_000
@@ -106,6 +106,8 @@ def as_text(
     if column is not None and without:
         what = f"{len(without)} rows have no text in column {column!r} (the first: {unit} {without[0]})"
         problems.append(Problem(what, "Fill it."))
+    if column is None:  # whoever compares rows has to know whether there are more
+        segments = [replace(s, metadata={**s.metadata, "rows": len(segments)}) for s in segments]
     text = _ROW_BREAK.join(pieces)
     if headings:
         headings.append(Heading(len(text), len(text), TERM_LEVEL, ""))

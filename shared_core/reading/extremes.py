@@ -1,0 +1,190 @@
+"""Find the row of a table with the highest or lowest value in a column: "Which team has the most points?"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from shared_core.citation.facts.dates import dates_of
+from shared_core.citation.facts.quantities import UNITS, quantities_of
+from shared_core.reading.cells import Chosen, Place, Range
+from shared_core.reading.comparisons import read_how_much, read_when
+from shared_core.reading.language import phrase_groups, word_list
+from shared_core.reading.questions import content_stems
+from shared_core.reading.rows import above, source_of
+from shared_core.reading.tables import Row, Table, find_tables
+from shared_core.types import Passage
+
+_EXTREMES: Mapping[str, tuple[tuple[int, str], ...]] = {
+    word: tuple((1 if column.startswith("+") else -1, column[1:]) for column in columns)
+    for word, *columns in phrase_groups("extremes")
+}
+_EXTREME = re.compile(rf"\b({'|'.join(sorted(_EXTREMES, key=len, reverse=True))})\b", re.IGNORECASE)
+_AT_END = re.compile(r"\bfirst\W*$", re.IGNORECASE)
+_COMPARES_OTHERWISE = re.compile(
+    r"\b(?:than|not|no|without|except|but|ever|second|third|next|top|at (?:the )?(?:least|most|latest|earliest)|or|why"
+    r"|should|must|if)\b|n['’]t\b",
+    re.IGNORECASE,
+)
+_ASKS_ROW = re.compile(r"\W*(?:which|who|whose|where)\b|\W*what\b(?!['’]s\b| (?:is|are|was|were)\b)", re.IGNORECASE)
+_ASKS_VALUE = re.compile(r"\W*(?:how|when)\b", re.IGNORECASE)
+_TOTAL = re.compile(r"\W*(?:grand |sub-?)?(?:totals?|sum|overall|average|mean)\b", re.IGNORECASE)
+_BRACKETS = re.compile(r"\s*\([^()]*\)")
+_OF_ANY_ROW = {stem for word in word_list("of_any_row") for stem in content_stems(word)}
+_FREE = re.compile(r"free(?: of charge)?|no charge", re.IGNORECASE)
+_MONEY = frozenset(UNITS[sign].dimension for sign in "£$€")
+_SYMBOL = 3  # letters of a unit's name that is no symbol, at least
+
+
+_Amount = tuple[str, tuple[float, ...]]
+"""The kind of a cell's value, and the value: a number in its base unit, or year, month and day."""
+_Columns = Mapping[str, Mapping[Row, _Amount]]
+
+
+def choose_extreme(question: str, passages: Sequence[Passage]) -> Chosen | None:
+    """Return the rows with the highest or lowest value of the column that a question asks for.
+
+    ``None`` where it asks for none, where a row of the table was not read or has no value, where it is not certain
+    which table or column is meant, and where a word of the question is known neither from the table nor from the
+    headings above it.
+
+    >>> table = Passage("t", "Peak: Varo; Height: 3,412 m\\nPeak: Nera; Height: 3,298 m\\nPeak: Alba; Height: 2,987 m")
+    >>> ((_, start, end),) = choose_extreme("Which is the lowest peak?", [table]).lines
+    >>> table.text[start:end]
+    'Peak: Alba; Height: 2,987 m'
+    """
+    word = _extreme_asked(question)
+    if word is None:
+        return None
+    found = [chosen for table in find_tables(passages) if (chosen := _choose(question, word, table, passages))]
+    return found[0] if len(found) == 1 else None
+
+
+def query_for_rows(question: str, passages: Sequence[Passage], best: int) -> str:
+    """Return a query for the other rows of the table of which a passage holds some, if an extreme of it is asked for.
+
+    Args:
+        question: as asked.
+        passages: that were read.
+        best: number of the passage with the best quote.
+    """
+    if _extreme_asked(question) is None:
+        return ""
+    for table in find_tables(passages):
+        if not table.is_whole and any(row.passage == best for row in table.rows):
+            return f"{above(passages[best])} {' '.join(table.columns)}"
+    return ""
+
+
+def _extreme_asked(question: str) -> str | None:
+    """Return the only word of a question that asks for an extreme."""
+    found = {match[1].casefold() for match in _EXTREME.finditer(question)}
+    if "first" in found and not _AT_END.search(question):
+        return None  # "the first game" is a thing's name or number
+    return found.pop() if len(found) == 1 and not _COMPARES_OTHERWISE.search(question) else None
+
+
+def _choose(question: str, word: str, table: Table, passages: Sequence[Passage]) -> Chosen | None:
+    if not table.is_whole:
+        return None
+    rows = [row for row in table.rows if not _TOTAL.match(_text(row.key, row, passages))]
+    columns = _columns(rows, passages)
+    stems = content_stems(_EXTREME.sub(" ", question))
+    name, sign = _column_asked(
+        word, content_stems(_behind(question, word)) if _EXTREMES[word][0][1] else stems, columns
+    )
+    if name is None:
+        return None
+    asked = _rows_asked(stems - _OF_ANY_ROW - _stems_of(_EXTREMES[word]), rows, table, passages)
+    if not asked:
+        return None
+    values = {row: columns[name][row][1] for row in asked}
+    best = max(values.values()) if sign > 0 else min(values.values())
+    chosen = [row for row in asked if values[row] == best]
+    of_row = _asks_row(question, word, name)
+    lines = {_place(row): row.key if of_row else row.cells[name] for row in chosen}
+    return Chosen(lines, [_place(row) for row in table.rows if row not in chosen])
+
+
+def _rows_asked(wanted: set[str], rows: Sequence[Row], table: Table, passages: Sequence[Passage]) -> list[Row]:
+    """Return the rows with all words that neither columns nor headings have; none if no row has one of these."""
+    known = {stem for name in table.columns for stem in content_stems(name)}
+    for row in rows:
+        known |= content_stems(f"{above(passages[row.passage])} {source_of(passages[row.passage])}")
+    apart = wanted - known
+    return [row for row in rows if apart <= content_stems(_text((row.start, row.end), row, passages))]
+
+
+def _place(row: Row) -> Place:
+    return row.passage, row.start, row.end
+
+
+def _text(place: Range, row: Row, passages: Sequence[Passage]) -> str:
+    return passages[row.passage].text[slice(*place)]
+
+
+def _columns(rows: Sequence[Row], passages: Sequence[Passage]) -> _Columns:
+    """Return the amounts of each column in which all rows have one, of one kind."""
+    columns: dict[str, dict[Row, _Amount]] = {}
+    for name in dict.fromkeys(name for row in rows for name in row.cells):
+        texts = {row: _text(row.cells[name], row, passages) for row in rows if name in row.cells}
+        amounts = {row: amount for row, text in texts.items() if (amount := _amount(text)) is not None}
+        kinds = {kind for kind, _ in amounts.values()}
+        if kinds and kinds <= _MONEY:
+            amounts |= {row: (min(kinds), (0.0,)) for row, text in texts.items() if _FREE.fullmatch(text)}
+        if len(amounts) == len(rows) and len(kinds) == 1:
+            columns[name] = amounts
+    return columns
+
+
+def _amount(text: str) -> _Amount | None:
+    """Return the only number or date of a cell; ``None`` for a range, and for none."""
+    text = _BRACKETS.sub("", text)
+    if any(date.month for date in dates_of(text)):
+        return read_when(text)
+    return read_how_much(text) if len(quantities_of(text)) == 1 else None
+
+
+def _column_asked(word: str, asked: set[str], columns: _Columns) -> tuple[str | None, int]:
+    """Return the column that a question compares by, and 1 for its highest, -1 for its lowest value.
+
+    Args:
+        word: that asks for an extreme.
+        asked: stems of the words that may name the column.
+        columns: of the table.
+    """
+    signs = _EXTREMES[word]
+    held = {name: len(asked & content_stems(name)) for name in columns}
+    most = max(held.values(), default=0)
+    if most:
+        named = [name for name in columns if held[name] == most]
+        own = {noun: sign for sign, noun in signs}
+        return (named[0] if len(named) == 1 else None), own.get(named[0].casefold(), signs[0][0])
+    for sign, noun in signs:
+        fits = [name for name, amounts in columns.items() if _is_of(noun, name, amounts)]
+        if fits:
+            return (fits[0] if len(fits) == 1 else None), sign
+    return None, 0
+
+
+def _is_of(noun: str, name: str, amounts: Mapping[Row, _Amount]) -> bool:
+    """Return whether a column is called by a noun, or has values of the kind of a unit."""
+    if noun in UNITS and len(noun) < _SYMBOL:
+        return any(kind == UNITS[noun].dimension for kind, _ in amounts.values())
+    return bool(noun) and content_stems(noun) <= content_stems(name)
+
+
+def _stems_of(signs: Sequence[tuple[int, str]]) -> set[str]:
+    return {stem for _, noun in signs for stem in content_stems(noun)}
+
+
+def _asks_row(question: str, word: str, column: str) -> bool:
+    """Return whether a question asks for what the row is, rather than for the value: "What is the highest price?"."""
+    if _ASKS_VALUE.match(question):
+        return False
+    return bool(_ASKS_ROW.match(question)) or not content_stems(_behind(question, word)) & content_stems(column)
+
+
+def _behind(question: str, word: str) -> str:
+    """Return what stands behind a word of a question."""
+    return re.split(rf"\b{word}\b", question, maxsplit=1, flags=re.IGNORECASE)[1]

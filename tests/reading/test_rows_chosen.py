@@ -1,0 +1,220 @@
+"""Questions for the rows of tables that their values choose: extremes of a column, and ranges that a value is in."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared_core import SelfReflectEngine
+from shared_core.documents import DocumentIndex
+from shared_core.reading.bands import find_in_range, read_band
+from shared_core.reading.extremes import choose_extreme, query_for_rows
+from shared_core.reading.tables import find_tables
+from shared_core.types import Answer, Passage
+
+LEAGUE = """# Sunday league
+
+| Team | Played | Won | Lost | Points |
+|---|---|---|---|---|
+| Ashford Rovers | 14 | 9 | 3 | 29 |
+| Bexley Town | 14 | 11 | 2 | 34 |
+| Cray Valley | 14 | 4 | 9 | 13 |
+
+The cup final is on 14 June.
+"""
+COURSES = """Course,Level,Weeks,Fee
+Pottery for beginners,1,8,£140
+Glazing,2,4,£95
+Throwing on the wheel,2,10,£210
+Hand building,1,6,£110
+Total,,,£555
+"""
+VET = """# Prices
+
+| Animal | Castration | Spaying |
+|---|---|---|
+| Cat | £62 | £84 |
+| Dog under 10 kg | £180 | £220 |
+| Dog 10–20 kg | £205 | £260 |
+| Dog over 20 kg | £240 | £310 |
+
+# Delivery of parcels
+
+- Up to 2 kg: £3.95
+- 2.1–5 kg: £5.50
+- Over 5 kg: please ask
+"""
+
+
+@pytest.fixture
+def ask(tmp_path: Path):  # type: ignore[no-untyped-def]
+    def answer(name: str, text: str, question: str) -> Answer:
+        (tmp_path / name).write_text(text, "utf-8")
+        index = DocumentIndex(None)
+        index.update(tmp_path / name)
+        return SelfReflectEngine(index.retriever()).answer(question)
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "question", "held"),
+    [
+        ("league.md", LEAGUE, "Which team has the most points?", "Bexley Town"),
+        ("league.md", LEAGUE, "Which team lost the most games?", "Cray Valley"),
+        ("league.md", LEAGUE, "Which team has the fewest points?", "Cray Valley"),
+        ("courses.csv", COURSES, "Which course is the cheapest?", "Glazing"),
+        ("courses.csv", COURSES, "Which level 1 course is the cheapest?", "Hand building"),
+        ("courses.csv", COURSES, "What is the longest course?", "Throwing"),
+        ("courses.csv", COURSES, "What is the most expensive course?", "Throwing"),
+        ("vet.md", VET, "How much is castrating a 25 kg dog?", "£240"),
+        ("vet.md", VET, "What does it cost to spay a dog that weighs 8 kg?", "£220"),
+        ("vet.md", VET, "What does it cost to send a 4 kg parcel?", "£5.50"),
+        ("vet.md", VET, "What does delivery of a 9 kg parcel cost?", "please ask"),
+    ],
+)
+def test_rows_are_chosen_by_their_values(ask, name: str, text: str, question: str, held: str) -> None:  # type: ignore[no-untyped-def]
+    answer = ask(name, text, question)
+    assert not answer.abstained
+    assert held in answer.text
+    assert "[2]" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "question"),
+    [
+        ("courses.csv", COURSES, "Which weekend course is the cheapest?"),
+        ("courses.csv", COURSES, "Which course has the second lowest fee?"),
+        ("league.md", LEAGUE, "Which team has the most supporters?"),
+        ("vet.md", VET, "How much is castrating a 25 kg goat?"),
+    ],
+)
+def test_words_that_the_table_lacks_leave_it_open(ask, name: str, text: str, question: str) -> None:  # type: ignore[no-untyped-def]
+    assert ask(name, text, question).abstained
+
+
+def rows_of(values: list[int], **metadata: int) -> list[Passage]:
+    return [
+        Passage(str(i), f"Mast: M{i}x; Height: {v} m; Built: 19{i:02}", "Masts", {"source": "m", "row": i, **metadata})
+        for i, v in enumerate(values)
+    ]
+
+
+@given(st.lists(st.integers(1, 10_000), min_size=2, max_size=12), st.randoms(use_true_random=False))
+def test_extremes_are_those_of_all_rows(values: list[int], order: random.Random) -> None:
+    passages = rows_of(values, rows=len(values))
+    order.shuffle(passages)
+    for question, best in (("Which is the tallest mast?", max(values)), ("Which is the lowest mast?", min(values))):
+        chosen = choose_extreme(question, passages)
+        assert chosen is not None
+        held = {passages[number].text for number, _, _ in chosen.lines}
+        assert held == {p.text for p in passages if f"Height: {best} m" in p.text}
+        assert len(chosen.lines) + len(chosen.others) == len(values)
+
+
+@given(st.lists(st.integers(1, 10_000), min_size=3, max_size=12))
+def test_a_row_that_was_not_read_leaves_extremes_open(values: list[int]) -> None:
+    passages = rows_of(values, rows=len(values))[1:]
+    assert choose_extreme("Which is the tallest mast?", passages) is None
+    assert "Height" in query_for_rows("Which is the tallest mast?", passages, 0)
+    assert query_for_rows("Who built mast 3?", passages, 0) == ""
+    assert choose_extreme("Which is the tallest mast?", rows_of(values)) is None, "how many there are is unknown"
+
+
+def test_cells_without_a_number_leave_extremes_open() -> None:
+    text = "Peak: Varo; Height: 3,412 m\nPeak: Nera; Height: unknown\nPeak: Alba; Height: 2,987 m"
+    assert choose_extreme("Which is the highest peak?", [Passage("p", text)]) is None
+    assert choose_extreme("Which is the highest peak?", [Passage("p", text.replace("unknown", "3,298 m"))]) is not None
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["Which peak should I climb first?", "When must I be on a peak at the latest?", "What is the maximum height?"],
+)
+def test_questions_for_a_rule_ask_for_no_extreme(question: str) -> None:
+    text = "Peak: Varo; Height: 3,412 m; Date: 3 May 1871\nPeak: Nera; Height: 3,298 m; Date: 9 May 1865"
+    assert choose_extreme(question, [Passage("p", text)]) is None
+
+
+def test_two_tables_that_fit_leave_extremes_open() -> None:
+    first, second = "Dish: Soup; Price: £4\nDish: Pie; Price: £9", "Dish: Cod; Price: £8\nDish: Ham; Price: £7"
+    passages = [Passage("a", first, "Old menu"), Passage("b", second, "New menu")]
+    assert choose_extreme("Which dish is the cheapest?", passages) is None
+    assert choose_extreme("Which dish is the cheapest?", passages[:1]) is not None
+
+
+@pytest.mark.parametrize("suffix", ["csv", "md"])
+def test_tables_longer_than_the_passages_found_are_read_whole(ask, suffix: str) -> None:  # type: ignore[no-untyped-def]
+    prices = {f"Bench number {n}": 20 + (n * 37) % 331 for n in range(60)}
+    if suffix == "csv":
+        text = "Article,Price,Colour\n" + "\n".join(f"{name},£{price},green" for name, price in prices.items())
+    else:
+        text = "# Benches\n\n| Article | Price | Colour |\n|---|---|---|\n"
+        text += "\n".join(f"| {name} | £{price} | green |" for name, price in prices.items())
+    answer = ask(f"benches.{suffix}", text, "Which article is the cheapest?")
+    cheapest = min(prices, key=prices.__getitem__)
+    assert not answer.abstained
+    assert f"{cheapest};" in answer.text
+    assert "[2]" not in answer.text
+
+
+def test_tables_cut_into_passages_are_whole_only_together() -> None:
+    rows = [f"Mast: M{i}x; Height: {i} m" for i in range(6)]
+    one = Passage("a", "\n".join(rows[:3]), metadata={"source": "m", "start": 0, "cut": "end"})
+    start = len(one.text) - len(rows[2])
+    two = Passage("b", "\n".join(rows[2:]), metadata={"source": "m", "start": start, "cut": "start"})
+    assert [table.is_whole for table in find_tables([one])] == [False]
+    assert [table.is_whole for table in find_tables([two])] == [False]
+    assert [table.is_whole for table in find_tables([two, one])] == [True]
+
+
+@pytest.mark.parametrize(
+    ("label", "inside", "outside"),
+    [
+        ("Dog under 10 kg", [0, 9.9], [10, 11]),
+        ("up to 10 kg", [0, 10], [10.1]),
+        ("10 kg or less", [0, 10], [10.1]),
+        ("10–20 kg", [10, 20], [9, 21]),
+        ("over 20 kg", [20.1, 500], [20]),
+        ("20 kg and over", [20, 500], [19]),
+        ("20+ kg", [20, 500], [19]),
+        ("500 g to 2 kg", [0.5, 2], [0.4, 3]),
+        ("at least 3 kg", [3, 4], [2]),
+        ("< 3 kg", [2], [3, 4]),
+    ],
+)
+def test_bands_hold_their_values(label: str, inside: list[float], outside: list[float]) -> None:
+    band = read_band(label)
+    assert band is not None
+    assert band.dimension == "mass"
+    assert all(map(band.holds, inside))
+    assert not any(map(band.holds, outside))
+
+
+@pytest.mark.parametrize("label", ["Cats", "A4", "20 kg", "first 20 minutes", "Table 3", "1 kg and 3 m", ""])
+def test_labels_that_are_no_range(label: str) -> None:
+    assert read_band(label) is None
+
+
+@given(st.integers(0, 400), st.lists(st.integers(1, 300), min_size=2, max_size=6, unique=True))
+def test_at_most_one_of_adjoining_ranges_is_chosen(value: int, ends: list[int]) -> None:
+    first, *later = sorted(ends)
+    labels = [f"under {first}"]
+    labels += [f"{low}–{high - 1}" for low, high in zip([first, *later], later) if high - 1 > low]
+    text = "\n".join(f"Quantity: {label}; Price: £{i + 1}" for i, label in enumerate([*labels, f"{later[-1]}+"]))
+    found = find_in_range(f"What is the price for {value}?", [Passage("p", text)])
+    held = [text[start:end] for _, start, end in found.lines] if found else []
+    within = [label for label in [*labels, f"{later[-1]}+"] if (band := read_band(label)) and band.holds(value)]
+    assert [line.split(";")[0] for line in held] == [f"Quantity: {label}" for label in within]
+
+
+def test_values_of_other_kinds_choose_no_range() -> None:
+    text = Passage("p", "Stay: 1–3 nights; Price: £90\nStay: 4–7 nights; Price: £80")
+    assert find_in_range("What is the price for 5 nights?", [text]) is not None
+    assert find_in_range("What is the price for 5 dogs?", [text]) is None
+    assert find_in_range("What is the price for 2 nights in 3 rooms?", [text]) is None
+    assert find_in_range("What was the price in 2019?", [text]) is None
