@@ -134,10 +134,7 @@ class Encoder:
         """Ids that the tokenizer itself puts before a text: BOS, or nothing."""
         bare = self.tokenizer.encode("a", add_special_tokens=False)
         full = self.tokenizer.encode("a", add_special_tokens=True)
-        for start in range(len(full) - len(bare) + 1):
-            if full[start : start + len(bare)] == bare:
-                return [int(i) for i in full[:start]]
-        return []
+        return [int(i) for i in leading_ids(full, bare)]
 
     # --- text --------------------------------------------------------------------------------------------------
 
@@ -313,6 +310,12 @@ class Encoder:
         if left_out:
             raise LanguageModelError(f"The chat template leaves out a message of the {left_out[0]}.")
         return tuple(parts)
+
+
+def leading_ids(full: list[int], bare: list[int]) -> list[int]:
+    """Return the ids of ``full`` before those of ``bare``; none if these do not occur in it."""
+    starts = (s for s in range(len(full) - len(bare) + 1) if full[s : s + len(bare)] == bare)
+    return full[: next(starts, 0)]
 
 
 def plain_text(prompt: Prompt) -> str:

@@ -21,8 +21,8 @@ hostile = st.lists(
 ).map("".join)
 
 
-def neutralise(text: str, control_strings: Sequence[str] = COMMON_CONTROL_STRINGS) -> str:
-    return neutralise_stretches([(text, False)], control_strings)
+def neutralise(text: str, control: Sequence[str] = COMMON_CONTROL_STRINGS) -> str:
+    return neutralise_stretches([(text, False)], control)
 
 
 @settings(max_examples=400, deadline=None, derandomize=True)

@@ -40,7 +40,7 @@ NEUTRAL: Mapping[str, tuple[float, ...]] = MappingProxyType(
 model's ``generation_config.json``, llama.cpp with top_k 40, top_p .95, min_p .05 and repeat_penalty 1.1."""
 REFUSABLE = ("temperature", "seed", "stop")
 """Fields that every request may hold, and that some servers refuse: attributes of ``Route``."""
-_PENALTIES = ("repetition_penalty", "repeat_penalty")
+PENALTIES = ("repetition_penalty", "repeat_penalty")
 DEAR = 0.03
 """Seconds for one token's log-probability from which on its price is said."""
 
@@ -107,8 +107,8 @@ class Route:
         """Sampling fields that cannot be switched off: the server refuses them, or draws as before."""
         taken = dict(self.neutral)
         names = ["temperature"] * (not self.temperature) + [n for n in NEUTRAL if n not in taken]
-        if any(n in taken for n in _PENALTIES):
-            names = [n for n in names if n not in _PENALTIES]
+        if any(n in taken for n in PENALTIES):
+            names = [n for n in names if n not in PENALTIES]
         return tuple(n for n in names if n != "repeat_penalty")  # llama.cpp's name for the one before
 
 

@@ -175,24 +175,24 @@ class Endpoint:
         return await self._retrying(deadline, self._attempt, "POST", path, body, deadline)
 
     async def stream(
-        self, path: str, body: Mapping[str, Any], deadline: Deadline, heard: Callable[[int, str], None]
+        self, path: str, body: Mapping[str, Any], deadline: Deadline, heard: Callable[[str], None]
     ) -> dict[str, Any]:
         """Post ``body`` and return the answer put together from its pieces; cancelling ends it on the server too.
 
         It is not tried again once a piece has come.
 
         Args:
-            heard: called with each piece of text as it comes, and the index of its choice.
+            heard: called with each piece of text as it comes.
 
         Raises:
             Failure: as ``post``; and the answer breaks off.
         """
         begun = False
 
-        def hear(index: int, text: str) -> None:
+        def hear(text: str) -> None:
             nonlocal begun
             begun = True
-            heard(index, text)
+            heard(text)
 
         attempt = self._attempt_stream
         return await self._retrying(deadline, attempt, path, body, deadline, hear, begun=lambda: begun)
@@ -247,7 +247,7 @@ class Endpoint:
         return answer
 
     async def _attempt_stream(
-        self, path: str, body: Mapping[str, Any], deadline: Deadline, heard: Callable[[int, str], None]
+        self, path: str, body: Mapping[str, Any], deadline: Deadline, heard: Callable[[str], None]
     ) -> dict[str, Any]:
         failure: Failure | None = None
         found = Collected(heard)

@@ -21,6 +21,7 @@ from shared_core.lm._server.abilities import (
     CHAT,
     COMPLETIONS,
     NEUTRAL,
+    PENALTIES,
     REFUSABLE,
     Abilities,
     Dialect,
@@ -194,7 +195,7 @@ class _Prober:
         if "top_k" in taken and route.temperature and route.seed:
             value = await self._all_tokens(route, taken)
             taken = {k: v for k, v in taken.items() if k != "top_k"} | ({} if value is None else {"top_k": value})
-        spellings = [name for name in ("repetition_penalty", "repeat_penalty") if name in taken]
+        spellings = [name for name in PENALTIES if name in taken]
         plain = await self._text(route, _REPETITIVE, **taken)
         strong = [{**taken, name: 9.0} for name in spellings]
         heard = [n for n, f in zip(spellings, strong) if await self.shows(self._differs(route, _REPETITIVE, f, plain))]
@@ -329,7 +330,7 @@ class _Prober:
         """Return whether a text comes in several pieces, which together are the text."""
         body = request(route, self._model, _START, 6)
         pieces: list[str] = []
-        answer = await self.endpoint.stream(route.path, body, self.deadline, lambda _, text: pieces.append(text))
+        answer = await self.endpoint.stream(route.path, body, self.deadline, pieces.append)
         whole = read.text(read.choices(answer, self.endpoint.url)[0], self.endpoint.url)
         (choice, *_) = await self._ask(route, _START, 6)
         return len(pieces) > 1 and whole == read.text(choice, self.endpoint.url)

@@ -40,8 +40,7 @@ class Position:
 
 def choices(answer: Mapping[str, Any], url: str) -> list[Mapping[str, Any]]:
     """Return the choices of an answer in the order of their index; ResponseError if there are none."""
-    found = answer.get("choices")
-    valid = [c for c in found if isinstance(c, Mapping)] if isinstance(found, list) else []
+    valid = _choices(answer)
     if not valid:
         raise ResponseError(
             f"{url} answered without any choice.", hint="The server failed without saying so; look at its log."
@@ -51,10 +50,14 @@ def choices(answer: Mapping[str, Any], url: str) -> list[Mapping[str, Any]]:
     return valid
 
 
+def _choices(answer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    found = answer.get("choices")
+    return [c for c in found if isinstance(c, Mapping)] if isinstance(found, list) else []
+
+
 def error_within(answer: Mapping[str, Any]) -> object:
     """Return what a server says went wrong in an answer of 200, its choices included; nothing if all went well."""
-    found = answer.get("choices")
-    inner = [c for c in found if isinstance(c, Mapping)] if isinstance(found, list) else []
+    inner = _choices(answer)
     said = next((e for e in (answer.get("error"), *(c.get("error") for c in inner)) if e), None)
     ends = (reply(c, ()) for c in inner)
     return said or next((f"the answer ended with {e.reason!r}" for e in ends if e.broken), None)
@@ -271,7 +274,7 @@ class Collected:
     """Answer that grows with each line of a stream.
 
     Args:
-        heard: called with the index of a choice and each piece of its text.
+        heard: called with each piece of text.
 
     Attributes:
         ended: the server said that nothing follows.
@@ -279,7 +282,7 @@ class Collected:
         error: what the server said went wrong in the middle.
     """
 
-    def __init__(self, heard: Callable[[int, str], None]) -> None:
+    def __init__(self, heard: Callable[[str], None]) -> None:
         self._heard = heard
         self._choices: dict[int, dict[str, Any]] = {}
         self._fields: dict[str, Any] = {}
@@ -344,7 +347,7 @@ class Collected:
                 if isinstance(values, list):
                     lists[name] = [*lists.get(name, ()), *values]
         if isinstance(text, str) and text:
-            self._heard(index, text)
+            self._heard(text)
 
     def answer(self) -> dict[str, Any]:
         """Return the whole answer."""

@@ -26,7 +26,7 @@ from shared_core.lm.chat.layout import as_messages, as_text, control_strings, pl
 from shared_core.types import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -217,14 +217,20 @@ class Planner:
         return done, sum((u for _, u in found), Usage())
 
     async def _row(self, ask: Ask, ids: list[int], deadline: Deadline) -> tuple[NDArray[np.float64], Usage]:
+        fields = {"logprobs": 1, **given_id_fields(dict.fromkeys(ask.verdict_ids))}
+        choice, usage = await self._one_more(ids, deadline, **fields)
+        rows = read.verdict_matrix(read.positions(choice), ask.verdicts)
+        return rows[0] if len(rows) else np.full(len(ask.verdicts), math.nan), usage
+
+    async def _one_more(
+        self, prompt: str | Sequence[int], deadline: Deadline, **fields: Any
+    ) -> tuple[Mapping[str, Any], Usage]:
+        """Request one token behind a prompt, for what comes with it; return the choice, and the usage without it."""
         route = self.able.completions
         assert route is not None
-        fields = logprob_fields(route, 1) | given_id_fields(dict.fromkeys(ask.verdict_ids))
-        answer = await self._endpoint.post(route.path, request(route, self.able.model, ids, 1, **fields), deadline)
-        at = read.positions(read.choices(answer, self._endpoint.url)[0])
-        rows = read.verdict_matrix(at, ask.verdicts)
-        unknown = np.full(len(ask.verdicts), math.nan)
-        return rows[0] if len(rows) else unknown, dataclasses.replace(read.usage(answer), generated_tokens=0)
+        answer = await self._endpoint.post(route.path, request(route, self.able.model, prompt, 1, **fields), deadline)
+        usage = dataclasses.replace(read.usage(answer), generated_tokens=0)
+        return read.choices(answer, self._endpoint.url)[0], usage
 
     # --- ids ---------------------------------------------------------------------------------------------------
 
@@ -263,7 +269,6 @@ class Planner:
     async def _score_ids(
         self, given: list[int], continuation: Prompt, deadline: Deadline
     ) -> tuple[tuple[float, ...], Usage]:
-        assert self.able.completions is not None
         if self._encoder is not None:
             wanted = self._encoder.encode_continuation(continuation)
         else:
@@ -276,15 +281,13 @@ class Planner:
 
     async def _logprobs_of(self, ids: list[int], deadline: Deadline) -> tuple[tuple[float, ...], Usage]:
         """Return the log-probability of each of the given tokens."""
-        route = self.able.completions
-        assert route is not None
-        self._limits.check_length(len(ids) + route.least)
-        body = request(route, self.able.model, ids, 1, prompt_logprobs=0)
-        answer = await self._endpoint.post(route.path, body, deadline)
-        found = read.prompt_logprobs(read.choices(answer, self._endpoint.url)[0], ids)
+        assert self.able.completions is not None
+        self._limits.check_length(len(ids) + self.able.completions.least)
+        choice, usage = await self._one_more(ids, deadline, prompt_logprobs=0)
+        found = read.prompt_logprobs(choice, ids)
         if found is None:
             raise ResponseError(f"{self._endpoint.url} gave no log-probabilities of the prompt.")
-        return tuple(found), dataclasses.replace(read.usage(answer), generated_tokens=0)
+        return tuple(found), usage
 
     async def unmasked(
         self, prompt: list[int], samples: Sequence[Sampled], deadline: Deadline
@@ -305,23 +308,20 @@ class Planner:
     async def _score_echo(
         self, prompt: Prompt, continuation: Prompt, deadline: Deadline
     ) -> tuple[tuple[float, ...], Usage]:
-        route = self.able.completions
-        assert route is not None
         if any(p.token_ids is not None for p in (*prompt.parts, *continuation.parts)):
             raise CapabilityError("token_prompts", self.able.model)
         before, _ = as_text(plain_layout(prompt).parts, self._control)
         after, _ = as_text(continuation.parts, self._control)
         if not after:
             return (), Usage()
-        body = request(route, self.able.model, before + after, 1, echo=True, logprobs=1)
-        answer = await self._endpoint.post(route.path, body, deadline)
-        at = read.positions(read.choices(answer, self._endpoint.url)[0])
+        choice, usage = await self._one_more(before + after, deadline, echo=True, logprobs=1)
+        at = read.positions(choice)
         offsets = [p.offset for p in at or () if p.offset is not None]
         if at is None or len(offsets) < len(at):
             raise ResponseError(f"{self._endpoint.url} gave no log-probabilities of the echoed prompt.")
         start, end = len(before), len(before) + len(after)
         inside = [p for p, o, e in zip(at, offsets, [*offsets[1:], math.inf]) if e > start and o < end]
-        return tuple(p.logprob for p in inside), dataclasses.replace(read.usage(answer), generated_tokens=0)
+        return tuple(p.logprob for p in inside), usage
 
 
 def _generated(sample: Sample, ids: tuple[int, ...]) -> tuple[int, ...]:

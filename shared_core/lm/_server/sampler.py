@@ -148,7 +148,7 @@ class Sampler:
         ask = await planner.ask(request, deadline)
         seed = request.params.seed if ask.route.seed else None
         body = ask.body if seed is None else {**ask.body, "seed": seed}
-        answer = await self._endpoint.stream(ask.route.path, body, deadline, lambda _, text: heard(text))
+        answer = await self._endpoint.stream(ask.route.path, body, deadline, heard)
         choice = read.choices(answer, self._endpoint.url)[0]
         return Generation((self._sample(ask, choice, _outgoing(ask, request.prompt)),), read.usage(answer))
 

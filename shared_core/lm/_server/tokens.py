@@ -18,6 +18,7 @@ from shared_core.errors import InputError, ResponseError
 from shared_core.lm._server.http import Deadline, Endpoint, Failure
 from shared_core.lm.base import Part, Prompt
 from shared_core.lm.chat.layout import MARK, as_text, cut_text
+from shared_core.lm.encoding import leading_ids
 
 _BRACKETED = re.compile(r"(?=(<[^<>\s]{1,60}>|<\|[^<>|]{1,60}\|>|\[[^\[\]\n]{1,60}\]))")
 _CHARACTERS = 50_000  # of bracketed words asked about at once
@@ -272,8 +273,7 @@ class ServerTokenizer:
             if self._learnt.is_set():
                 return
             bare, full = await asyncio.gather(self._ids("a", deadline), self._ids("a", deadline, special=True))
-            starts = [s for s in range(len(full) - len(bare) + 1) if full[s : s + len(bare)] == bare]
-            self._prefix = full[: starts[0]] if starts else []
+            self._prefix = leading_ids(full, bare)
             self._separator = await self._found_separator(deadline)
             self._learnt.set()
 

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
+from operator import itemgetter
 from typing import Any
 
 from shared_core.errors import InputError
@@ -26,14 +27,14 @@ MARK = "\u2060"
 """What is inserted. SentencePiece's usual normalisation and NFKC keep it; chat templates do not strip it."""
 
 Stretch = tuple[str, bool]
-"""A text, and whether it is trusted: written by us, so that its control strings are meant."""
+"""A text that is not empty, and whether it is trusted: written by us, so that its control strings are meant."""
 
 _LINES = resources.files("shared_core.lm.chat").joinpath("control_strings.txt").read_text("utf-8").splitlines()
 COMMON_CONTROL_STRINGS: tuple[str, ...] = tuple(line for line in _LINES if not line.startswith("#"))
 """Control tokens of widespread chat models; a server's tokenizer is unknown, so all of them are meant."""
 
 
-def neutralise_stretches(stretches: Sequence[Stretch], control_strings: Iterable[str] = COMMON_CONTROL_STRINGS) -> str:
+def neutralise_stretches(stretches: Sequence[Stretch], control_strings: Iterable[str]) -> str:
     """Join stretches, breaking control strings that lie at least partly in untrusted ones; ``restore`` undoes it.
 
     What a run of trusted stretches says by itself stays. Every other occurrence, over however many stretches it
@@ -59,7 +60,7 @@ def neutralise_stretches(stretches: Sequence[Stretch], control_strings: Iterable
     return "".join(pieces)
 
 
-def mark_places(stretches: Sequence[Stretch], control_strings: Iterable[str] = COMMON_CONTROL_STRINGS) -> list[int]:
+def mark_places(stretches: Sequence[Stretch], control_strings: Iterable[str]) -> list[int]:
     """Return where marks go, as ascending offsets into the joined stretches. Raises as above.
 
     An occurrence that begins in untrusted text is broken behind its first character. One that begins in trusted text
@@ -71,23 +72,16 @@ def mark_places(stretches: Sequence[Stretch], control_strings: Iterable[str] = C
         return []
     ends: list[int] = []  # of runs of equal trust
     trust: list[bool] = []
-    length = 0
-    for text, trusted in stretches:
-        if not text:
-            continue
-        length += len(text)
-        if trust and trust[-1] == trusted:
-            ends[-1] = length
-        else:
-            ends.append(length)
-            trust.append(trusted)
+    for trusted, run in itertools.groupby(stretches, key=itemgetter(1)):
+        ends.append((ends[-1] if ends else 0) + sum(len(text) for text, _ in run))
+        trust.append(trusted)
     places: set[int] = set()
     for start, end in _occurrences("".join(t for t, _ in stretches), pattern):
-        run = bisect_right(ends, start)
-        if not trust[run]:
+        i = bisect_right(ends, start)
+        if not trust[i]:
             places.add(start + 1)
-        elif end > ends[run]:
-            places.add(ends[run])
+        elif end > ends[i]:
+            places.add(ends[i])
     return sorted(places)
 
 
@@ -272,5 +266,5 @@ def without_halves(text: str) -> str:
     return _HALF.sub("\ufffd", text)
 
 
-def _stretches(parts: Sequence[Part]) -> list[tuple[str, bool]]:
+def _stretches(parts: Sequence[Part]) -> list[Stretch]:
     return [(without_halves(p.text), p.trusted) for p in parts if p.text]
