@@ -26,7 +26,9 @@ ALL = frozenset(
 LLAMA = frozenset({"logprobs", "echo", "gbnf", "chat", "completions", "penalties", "llama", "stream", "version"})
 """What llama-cpp-python's server does: it answers an invalid field with 500, and dies of a grammar it cannot read."""
 
-_FIELDS = {"model", "messages", "prompt", "max_tokens", "temperature", "top_p", "stop", "seed", "n", "logprobs"}
+_FIELDS = {"model", "messages", "prompt", "max_tokens", "temperature", "top_p", "stop", "seed", "n", "logprobs"} | {
+    "max_completion_tokens"
+}
 _BY_FEATURE = {
     "given_ids": {"logprob_token_ids", "return_tokens_as_token_ids"},
     "returns_ids": {"return_token_ids", "skip_special_tokens", "spaces_between_special_tokens"},
@@ -63,6 +65,7 @@ class FakeServer:
         models: entries of ``/v1/models``.
         logprob: of every generated token.
         refused: fields that are always refused.
+        refuses: returns the words with which it refuses a request for text, or none.
         defaults: what the model's ``generation_config.json`` says; it holds where a request says nothing.
         root: path of the API.
 
@@ -72,6 +75,7 @@ class FakeServer:
         connections: opened so far; sent: words of streams written so far.
         broken: words after which a stream breaks off; pause: seconds between two of them.
         script: answers requests for text in the place of the model (body, whether it is a chat → status, answer).
+        listing: status and answer in the place of the list of models.
     """
 
     def __init__(
@@ -84,12 +88,13 @@ class FakeServer:
         logprob: Any = -0.5,
         rivals: Mapping[str, Any] | None = None,
         refused: Iterable[str] = (),
+        refuses: Callable[[Mapping[str, Any]], str | None] = lambda body: None,
         defaults: Mapping[str, Any] | None = None,
         root: str = "/v1",
     ) -> None:
         self.features, self.strict, self.reply, self.logprob = frozenset(features), strict, reply, logprob
         self.models, self.rivals = list(models), dict(rivals or {})
-        self.refused, self.defaults = frozenset(refused), dict(defaults or {})
+        self.refused, self.refuses, self.defaults = frozenset(refused), refuses, dict(defaults or {})
         self.version, self.root = "1.0", root
         self.dead = False
         self.faults: deque[Fault | None] = deque()
@@ -99,6 +104,7 @@ class FakeServer:
         self.broken: int | None = None
         self.pause = 0.0
         self.script: Callable[[dict[str, Any], bool], tuple[int, Any]] | None = None
+        self.listing: tuple[int, Any] | None = None
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -227,7 +233,7 @@ class FakeServer:
         path = path.partition("?")[0]
         path = f"/v1{path.removeprefix(self.root)}" if path.startswith(self.root) else path
         if path == "/v1/models":
-            return 200, {"object": "list", "data": self.models}
+            return self.listing or (200, {"object": "list", "data": self.models})
         if path == "/openapi.json" and "version" in self.features:
             return 200, {"info": {"title": "played", "version": self.version}}
         if path == "/tokenize" and "tokenize" in self.features:
@@ -251,6 +257,8 @@ class FakeServer:
         if "llama" in self.features and (body.get("top_k", 0) < 0 or not isinstance(body.get("prompt", ""), str)):
             said = "1 validation error:\n  {'type': 'greater_than_equal', 'loc': ('body', 'top_k')}"
             return 500, {"error": {"message": said, "type": "internal_server_error"}}
+        if said := self.refuses(body):
+            return 400, {"error": {"message": said}}
         known = _FIELDS.union(*(v for k, v in _BY_FEATURE.items() if k in self.features))
         unknown = sorted(set(body) - known)
         unknown = unknown if self.strict else sorted(self.refused & set(body))

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
+import platformdirs
 import pytest
 
+from shared_core.lm.encoding import Encoder
 from shared_core.lm.openai import OpenAICompatibleLM
-from tests.lm.openai_client import KEY, Connect
+from tests.lm.hostile import TOKENIZERS
+from tests.lm.openai_client import KEY, Connect, Serve
 from tests.openai_server import FakeServer
 
 
@@ -36,6 +41,20 @@ def connect() -> Iterator[Connect]:
 
 
 @pytest.fixture
+def serve(connect: Connect) -> Iterator[Serve]:
+    """Starts servers (arguments as ``FakeServer``), each with a client that knows what it can do."""
+    with ExitStack() as running:
+
+        def start(*features: Any, **options: Any) -> tuple[FakeServer, OpenAICompatibleLM]:
+            server = running.enter_context(FakeServer(*features, **options))
+            lm = connect(server)
+            lm.probe()
+            return server, lm
+
+        yield start
+
+
+@pytest.fixture
 def server() -> Iterator[FakeServer]:
     """A server that does everything."""
     with FakeServer() as server:
@@ -48,3 +67,16 @@ def lm(connect: Connect, server: FakeServer) -> OpenAICompatibleLM:
     lm = connect(server)
     lm.probe()
     return lm
+
+
+@pytest.fixture(scope="module", params=TOKENIZERS, ids=lambda f: f.__name__)
+def encoder(request: pytest.FixtureRequest, tiny_tokenizer: Any) -> Encoder:
+    """The encoder of each kind of tokenizer."""
+    return Encoder(request.param(tiny_tokenizer))
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's cache folder, empty."""
+    monkeypatch.setattr(platformdirs, "user_cache_path", lambda *args, **kwargs: tmp_path / "cache")
+    return tmp_path / "cache"

@@ -11,9 +11,8 @@ import pytest
 
 from shared_core.lm._vllm.read import OutputReader
 from shared_core.lm.base import Generation, SamplingParams
-from tests.lm.openai_client import CHAT, PLAIN, RAW, Connect, one
+from tests.lm.openai_client import CHAT, PLAIN, RAW, Serve, one
 from tests.lm.tiny_requests import requests, same, samples
-from tests.openai_server import FakeServer
 
 
 @pytest.mark.parametrize("n", [1, 3])
@@ -51,14 +50,13 @@ def test_asking_for_alternatives_changes_nothing_else(tiny_lm: Any) -> None:
     assert tiny_lm.capabilities.alternatives
 
 
-def test_a_server_names_them_by_text(connect: Connect) -> None:
-    with FakeServer(PLAIN, rivals={" sea": -2.5, "The": -0.5, " Yes": -0.9}) as server:
-        lm = connect(server)
-        assert lm.capabilities.alternatives
-        for prompt in (RAW, CHAT):
-            rows = one(lm, prompt, alternatives=3).samples[0].alternatives
-            assert [(a.token, a.logprob) for a in rows[0]] == [("The", -0.5), (" Yes", -0.9), (" sea", -2.5)]
-            assert [a.token for a in rows[1]] == [" sky", "The", " Yes"]  # what it did not choose may be the likelier
+def test_a_server_names_them_by_text(serve: Serve) -> None:
+    _, lm = serve(PLAIN, rivals={" sea": -2.5, "The": -0.5, " Yes": -0.9})
+    assert lm.capabilities.alternatives
+    for prompt in (RAW, CHAT):
+        rows = one(lm, prompt, alternatives=3).samples[0].alternatives
+        assert [(a.token, a.logprob) for a in rows[0]] == [("The", -0.5), (" Yes", -0.9), (" sea", -2.5)]
+        assert [a.token for a in rows[1]] == [" sky", "The", " Yes"]  # what it did not choose may be the likelier
 
 
 def test_vllm_s_outputs(tiny_lm: Any) -> None:

@@ -1,33 +1,25 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_lm_encoding import TOKENIZERS, hostile_strings
 
 from shared_core.lm._detokenize import Detokenizer, StopScanner
 from shared_core.lm.base import Prompt
 from shared_core.lm.encoding import Encoder
+from tests.lm.hostile import hostile_strings, told_apart
 
 
-@pytest.fixture(scope="module", params=TOKENIZERS, ids=lambda f: f.__name__)
-def tokenizer(request: pytest.FixtureRequest, tiny_tokenizer: Any) -> Any:
-    return request.param(tiny_tokenizer)
-
-
-def test_text_put_together_from_tokens_is_the_text(tokenizer: Any) -> None:
-    encoder, detokenizer = Encoder(tokenizer), Detokenizer(tokenizer)
-    for document in hostile_strings(500, seed=2):
-        if "▁" in document and "▁" in tokenizer.get_vocab():
-            continue
+def test_text_put_together_from_tokens_is_the_text(encoder: Encoder) -> None:
+    detokenizer = Detokenizer(encoder.tokenizer)
+    for document in told_apart(encoder, hostile_strings(500, seed=2)):
         assert detokenizer.text(encoder.encode_continuation(Prompt.untrusted(document))) == document
 
 
-def test_any_ids_decode_as_the_tokenizer_decodes_them(tokenizer: Any) -> None:
-    detokenizer, rng = Detokenizer(tokenizer), random.Random(0)
+def test_any_ids_decode_as_the_tokenizer_decodes_them(encoder: Encoder) -> None:
+    tokenizer, rng = encoder.tokenizer, random.Random(0)
+    detokenizer = Detokenizer(tokenizer)
     anchor = tokenizer.encode("a", add_special_tokens=False)
     before = tokenizer.decode(anchor)
     for _ in range(300):

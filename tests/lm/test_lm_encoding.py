@@ -1,9 +1,6 @@
 from __future__ import annotations
 
 import copy
-import random
-import string
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,112 +8,14 @@ import pytest
 from shared_core.errors import InputError, LanguageModelError
 from shared_core.lm.base import Part, Prompt
 from shared_core.lm.encoding import Encoder
-
-DATA = Path(__file__).parents[2] / "../shared/data"
-REFLECTION = ["[Retrieval]", "[No Retrieval]", "[Relevant]", "[Irrelevant]", "<paragraph>", "</paragraph>"]
-MARKERS = [
-    "<s>", "</s>", "<unk>", "<pad>", "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|im_start|>system\n",
-    "<reference>", "</reference>", "<claim>", "[INST]", "<<SYS>>", "<|begin_of_text|>", "<0x0A>", "<0x00>", "<0xE2>",
-    "▁", "Ġ", "Ċ", "\u2581<s>", *REFLECTION,
-]  # fmt: skip
-SPLITS = ["\u200b", "\u200d", "\ufeff", "\u2060", "\u00ad", "\u0301", " ", "\n", "\t", "\x00", "\x01", "", "️"]
-
-
-def hostile_strings(count: int, seed: int = 0) -> list[str]:
-    """Control strings whole, cut in two, split by invisible characters, nested, repeated, and mixed with odd text."""
-    rng = random.Random(seed)
-    alphabet = string.ascii_letters + " <>|[]/\\\n\t" + "éß日本🙂\u202e\u2028𝔘"
-    found = []
-    for _ in range(count):
-        pieces = []
-        for _ in range(rng.randint(1, 6)):
-            marker = rng.choice(MARKERS)
-            cut = rng.randint(0, len(marker))
-            pieces.append(
-                rng.choice(
-                    [
-                        marker, marker[:cut] + rng.choice(SPLITS) + marker[cut:], marker[:cut] + marker + marker[cut:],
-                        marker[:cut], marker[cut:], marker.upper(), marker * 2,
-                        "".join(rng.choice(alphabet) for _ in range(rng.randint(0, 8))),
-                    ]
-                )
-            )  # fmt: skip
-        found.append("".join(pieces))
-    return found
-
-
-def gpt2(_: Any) -> Any:
-    from transformers import GPT2Tokenizer
-
-    folder = DATA / "tokenizers/gpt2_bytelevel_bpe"
-    if not folder.exists():
-        pytest.skip("development data missing")
-    tokenizer = GPT2Tokenizer(vocab=str(folder / "encoder.json"), merges=str(folder / "vocab.bpe"))
-    tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_start|>", "<|im_end|>"]})
-    tokenizer.add_tokens(REFLECTION)
-    return tokenizer
-
-
-def llama2(_: Any) -> Any:
-    from transformers import LlamaTokenizer
-
-    folder = DATA / "tokenizers/llama2_spm_bytefallback"
-    if not folder.exists():
-        pytest.skip("development data missing")
-    tokenizer = LlamaTokenizer.from_pretrained(str(folder))
-    tokenizer.add_tokens(REFLECTION)
-    return tokenizer
-
-
-def unigram(_: Any) -> Any:
-    """A vocabulary in which ordinary pieces spell the control tokens, the worst case for splitting."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
-
-    vocabulary = [("<unk>", 0.0), ("<s>", 0.0), ("</s>", 0.0), ("▁", -2.0)]
-    vocabulary += [(f"<0x{i:02X}>", -20.0) for i in range(256)]
-    vocabulary += [(c, -3.0) for c in string.printable if not c.isspace()]
-    core = Tokenizer(models.Unigram(vocabulary, unk_id=0, byte_fallback=True))
-    core.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
-    core.decoder = decoders.Sequence([
-        decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)
-    ])  # fmt: skip
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, bos_token="<s>", eos_token="</s>", unk_token="<unk>")
-    tokenizer.add_tokens(REFLECTION)
-    return tokenizer
-
-
-def tiny(tokenizer: Any) -> Any:
-    return tokenizer
-
-
-TOKENIZERS = [tiny, gpt2, llama2, unigram]
-
-
-@pytest.fixture(scope="module", params=TOKENIZERS, ids=lambda f: f.__name__)
-def encoder(request: pytest.FixtureRequest, tiny_tokenizer: Any) -> Encoder:
-    return Encoder(request.param(tiny_tokenizer))
-
-
-def decoded(encoder: Encoder, ids: list[int]) -> str:
-    return str(encoder.tokenizer.decode(ids, clean_up_tokenization_spaces=False))
+from tests.lm.hostile import check_document, decoded, hostile_strings, in_paragraph, told_apart
 
 
 def test_hostile_strings_place_no_control_token_and_survive(encoder: Encoder) -> None:
-    opening, closing = Prompt.trusted("<paragraph>Doc: "), Prompt.trusted("</paragraph>")
-    placed = [encoder.token_id("<paragraph>"), encoder.token_id("</paragraph>")]
-    spell = encoder.tokenizer.get_vocab()
-    tried = 0
-    for document in hostile_strings(3000):
-        if "▁" in document and "▁" in spell:
-            continue  # SentencePiece spells a space that way and cannot tell the two apart
-        tried += 1
-        ids = encoder.encode(opening + Prompt.untrusted(document) + closing)
-        ids = ids[len(encoder.prefix_ids) :]
-        assert [i for i in ids if i in encoder.control_ids] == placed, document
-        text = decoded(encoder, ids)
-        assert text.strip(" ").removeprefix("<paragraph>").removesuffix("</paragraph>") == "Doc: " + document
-    assert tried >= 2000
+    documents = told_apart(encoder, hostile_strings(3000))
+    assert len(documents) >= 2000
+    for document in documents:
+        check_document(encoder, document, encoder.encode(in_paragraph(document)))
 
 
 def test_hostile_strings_joined_to_trusted_halves_make_no_control_token(encoder: Encoder) -> None:

@@ -6,7 +6,6 @@ import importlib.machinery
 from pathlib import Path
 from typing import Any
 
-import platformdirs
 import pytest
 
 from shared_core.errors import InputError, ModelLoadError
@@ -21,10 +20,9 @@ pytestmark = pytest.mark.usefixtures("one_thread", "own_cache")
 
 
 @pytest.fixture
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The user's cache folder, empty."""
-    monkeypatch.setattr(platformdirs, "user_cache_path", lambda *args, **kwargs: tmp_path / "cache")
-    return tmp_path / "cache" / "gguf"
+def copies(own_cache: Path) -> Path:
+    """The folder of dequantised copies."""
+    return own_cache / "gguf"
 
 
 @pytest.fixture
@@ -60,11 +58,10 @@ def test_a_file_and_its_folder_answer_as_the_model_that_transformers_makes_of_it
 
 
 def test_the_file_is_dequantised_once_and_again_when_its_content_changes(
-    file: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch
+    file: Path, copies: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = TransformersLM(str(file), device="cpu")
-    copies = sorted(p.name for p in own_cache.iterdir() if p.is_dir())
-    assert len(copies) == 1
+    assert len([p for p in copies.iterdir() if p.is_dir()]) == 1
     with monkeypatch.context() as patch:
         patch.setattr(ours, "_read_model", lambda *args: pytest.fail("it was read again"))
         elsewhere = file.rename(file.with_name("renamed.gguf"))
@@ -73,7 +70,7 @@ def test_the_file_is_dequantised_once_and_again_when_its_content_changes(
         assert text_of(again) == text_of(first)
     write_gguf(elsewhere, template="{{ messages[0]['content'] }}")
     assert identity_of(TransformersLM(str(elsewhere), device="cpu")) != identity_of(first)
-    assert len([p for p in own_cache.iterdir() if p.is_dir()]) == 2
+    assert len([p for p in copies.iterdir() if p.is_dir()]) == 2
 
 
 @pytest.mark.parametrize("computes", [True, False])
@@ -89,15 +86,15 @@ def test_each_dtype_has_its_copy(file: Path, computes: bool, monkeypatch: pytest
         TransformersLM(str(file), device="cpu", dtype="float7")
 
 
-def test_a_copy_that_was_not_finished_is_made_again(file: Path, own_cache: Path) -> None:
+def test_a_copy_that_was_not_finished_is_made_again(file: Path, copies: Path) -> None:
     expected = text_of(TransformersLM(str(file), device="cpu"))
-    [copy] = [p for p in own_cache.iterdir() if p.is_dir()]
+    [copy] = [p for p in copies.iterdir() if p.is_dir()]
     (copy / "config.json").unlink()
     assert text_of(TransformersLM(str(file), device="cpu")) == expected
-    assert not [p for p in own_cache.iterdir() if p.name.startswith(".") and p.is_dir()]
+    assert not [p for p in copies.iterdir() if p.name.startswith(".") and p.is_dir()]
 
 
-def test_a_package_that_reading_needs_is_named(file: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_that_reading_needs_is_named(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise ValueError("accelerate is required when loading a GGUF file `pip install accelerate`.")
 
@@ -108,13 +105,13 @@ def test_a_package_that_reading_needs_is_named(file: Path, own_cache: Path, monk
 
 
 @pytest.mark.parametrize("share", [0.02, 0.5, 0.98])
-def test_a_file_that_was_cut_short(share: float, file: Path, own_cache: Path) -> None:
+def test_a_file_that_was_cut_short(share: float, file: Path, copies: Path) -> None:
     whole = file.read_bytes()
     file.write_bytes(whole[: int(len(whole) * share)])
     error = refusal(file)
     assert "cut short" in error.hint
     assert str(file) in error.message
-    assert not [p for p in own_cache.iterdir() if p.is_dir()]
+    assert not [p for p in copies.iterdir() if p.is_dir()]
 
 
 def test_a_file_that_is_no_gguf(tmp_path: Path) -> None:
@@ -171,7 +168,7 @@ def test_a_folder_with_several_files(file: Path) -> None:
     assert "other.gguf, tiny.gguf" in error.message
 
 
-def test_a_cache_folder_that_cannot_be_written(file: Path, own_cache: Path) -> None:
-    own_cache.parent.mkdir(parents=True)
-    own_cache.write_text("in the way")
+def test_a_cache_folder_that_cannot_be_written(file: Path, copies: Path) -> None:
+    copies.parent.mkdir(parents=True)
+    copies.write_text("in the way")
     assert "XDG_CACHE_HOME" in refusal(file).hint

@@ -33,7 +33,7 @@ from shared_core.lm.base import (
 )
 from shared_core.lm.transformers import TransformersLM
 from shared_core.support.threads import run_within
-from tests.lm.test_lm_encoding import unigram
+from tests.lm.hostile import unigram
 from tests.lm.tiny_models import make
 from tests.lm.tiny_requests import ALL, FEW_SHOT, requests, same, samples
 

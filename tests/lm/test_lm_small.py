@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
-import platformdirs
 import pytest
 
 from shared_core.errors import InputError, ModelLoadError
@@ -35,8 +35,7 @@ RATES = {
 
 
 @pytest.fixture
-def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(platformdirs, "user_cache_path", lambda *args, **kwargs: tmp_path / "cache")
+def base(tmp_path: Path, own_cache: Path) -> Path:
     return write_gguf(tmp_path / "tiny.gguf")
 
 
@@ -144,13 +143,13 @@ def test_an_adapter_that_does_not_fit_its_base_is_refused(packed: tuple[Path, An
     found = ours.find_adapter(str(packed[0]))
     assert found is not None
     lm = TransformersLM(str(found.base_file()), device="cpu")
-    extra = ours.Adapter(**{**{n: getattr(found, n) for n in found.__slots__}, "tokens": ("<unk>", "[New]")})
+    extra = dataclasses.replace(found, tokens=("<unk>", "[New]"))
     with pytest.raises(ModelLoadError, match="does not fit"):
         extra.merge(copy.deepcopy(lm.model), copy.deepcopy(lm.tokenizer))
     for name, tensor in (("model.layers.7.mlp.down_proj", 3), ("model.layers.0.self_attn.q_proj", 3)):
         wrong = {key: value[:tensor] for key, value in found.tensors.items() if key.startswith("model.layers.0.self")}
         other = {f"{name}.{key[-1]}": value for key, value in wrong.items()}
-        bad = ours.Adapter(found.file, found.base, found.base_sha256, found.scale, (), other)
+        bad = dataclasses.replace(found, tokens=(), tensors=other)
         with pytest.raises(ModelLoadError, match=name):
             bad.merge(copy.deepcopy(lm.model), copy.deepcopy(lm.tokenizer))
 
@@ -158,7 +157,7 @@ def test_an_adapter_that_does_not_fit_its_base_is_refused(packed: tuple[Path, An
 def test_the_base_is_not_installed(packed: tuple[Path, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     found = ours.find_adapter(str(packed[0]))
     assert found is not None
-    away = ours.Adapter(found.file, "smollm2", *(getattr(found, n) for n in found.__slots__[2:]))
+    away = dataclasses.replace(found, base="smollm2")
     monkeypatch.setattr(gguf, "find_spec", lambda name: None)
     with pytest.raises(ModelLoadError, match="not installed") as caught:
         away.base_file()
@@ -184,8 +183,6 @@ def test_files_that_are_no_adapter(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("change", [{"use_dora": True}, {"peft_type": "IA3"}])
 def test_only_plain_adapters_are_packed(change: dict[str, Any], packed: tuple[Path, Any], tmp_path: Path) -> None:
-    import json
-
     config = tmp_path / "peft" / "adapter_config.json"
     config.write_text(json.dumps({**json.loads(config.read_text()), **change}))
     with pytest.raises(InputError, match="plain LoRA"):

@@ -16,8 +16,7 @@ from shared_core.lm.scripted import ScriptedLM
 from shared_core.reflection.tokens import reflection_ids
 from shared_core.runtime.flow import Flow, Resources, Together, TokenIds, arun, arun_many, run, run_many
 from tests.conftest import REFLECTION
-from tests.lm.openai_client import PLAIN, Connect
-from tests.openai_server import FakeServer
+from tests.lm.openai_client import PLAIN, Connect, Serve
 
 STRINGS = ("[Relevant]", "[Odd]", "<paragraph>")
 SCRIPTED = {"[Relevant]": 32_004, "<paragraph>": 32_005}
@@ -62,17 +61,15 @@ def test_a_token_without_an_embedding_is_none_of_the_models(tiny_model: Any, tin
     assert TransformersLM(tiny_model, tokenizer).token_ids(["[Late]", "[Relevant]"])[0] is None
 
 
-def test_control_strings_of_a_server(connect: Connect, tiny_tokenizer: Any) -> None:
+def test_control_strings_of_a_server(serve: Serve, connect: Connect, tiny_tokenizer: Any) -> None:
     strings = ["[Relevant]", "two words", "[Odd]", "[Utility:5]"]
-    with FakeServer() as server:
-        lm = connect(server)
-        assert lm.token_ids(strings) == asyncio.run(lm.atoken_ids(strings)) == [3, None, 7, None]
-        assert connect(server, tokenizer=tiny_tokenizer).token_ids(strings)[1:] == [None] * 3
-        asked = len(server.requests)
-        assert lm.token_ids(strings[::-1]) == [None, 7, None, 3]
-        assert len(server.requests) == asked  # remembered
-    with FakeServer(PLAIN) as server:
-        assert connect(server).token_ids(strings) == [None] * 4
+    server, lm = serve()
+    assert lm.token_ids(strings) == asyncio.run(lm.atoken_ids(strings)) == [3, None, 7, None]
+    assert connect(server, tokenizer=tiny_tokenizer).token_ids(strings)[1:] == [None] * 3
+    asked = len(server.requests)
+    assert lm.token_ids(strings[::-1]) == [None, 7, None, 3]
+    assert len(server.requests) == asked  # remembered
+    assert serve(PLAIN)[1].token_ids(strings) == [None] * 4
     with pytest.raises(BackendUnavailableError):
         connect("http://127.0.0.1:9/v1", max_retries=0).token_ids(strings)
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pytest
 
-from shared_core.errors import CapabilityError, ContextOverflowError, ResponseError
+from shared_core.errors import ContextOverflowError, ResponseError
 from shared_core.lm.base import Generate, Generation, Prompt, SamplingParams
 from shared_core.lm.openai import OpenAICompatibleLM
 from shared_core.runtime.resources import Resources
-from tests.lm.openai_client import CHAT, PLAIN, RAW, Connect, one, text_of
+from tests.lm.openai_client import CHAT, PLAIN, RAW, Connect, Serve, lacking, one, text_of
 from tests.openai_server import ALL, FakeServer, tokenize
 
 GENERATION_CONFIG = {"repetition_penalty": 1.3, "top_k": 20, "min_p": 0.1, "top_p": 0.8, "presence_penalty": 1.5}
@@ -28,30 +29,29 @@ def told(body: Any) -> str:
 
 
 @pytest.mark.parametrize("prompt", [RAW, CHAT], ids=["raw", "chat"])
-def test_the_servers_generation_config_does_not_apply(connect: Connect, prompt: Prompt) -> None:
-    with FakeServer(reply=told, defaults=GENERATION_CONFIG) as server:
-        lm = connect(server)
-        assert text_of(one(lm, prompt)) == "repetition_penalty=1.0 top_k=-1 min_p=0.0 top_p=1.0 presence_penalty=0.0"
-        asked = text_of(one(lm, prompt, temperature=1.0, top_k=5, top_p=0.5))
-        assert "top_k=5" in asked
-        assert "top_p=0.5" in asked
-        assert server.texts()[-1]["temperature"] == 1.0
+def test_the_servers_generation_config_does_not_apply(serve: Serve, prompt: Prompt) -> None:
+    server, lm = serve(reply=told, defaults=GENERATION_CONFIG)
+    assert text_of(one(lm, prompt)) == "repetition_penalty=1.0 top_k=-1 min_p=0.0 top_p=1.0 presence_penalty=0.0"
+    asked = text_of(one(lm, prompt, temperature=1.0, top_k=5, top_p=0.5))
+    assert "top_k=5" in asked
+    assert "top_p=0.5" in asked
+    assert server.texts()[-1]["temperature"] == 1.0
 
 
-def test_top_k_is_asked_of_no_server_that_refuses_it(connect: Connect) -> None:
-    with FakeServer(PLAIN | {"n"}, strict=True) as server:
-        assert text_of(one(connect(server), temperature=1.0, top_k=50)) == "The sky is blue"
-        assert "top_k" not in server.texts()[-1]
-    with FakeServer() as server:
-        one(connect(server), temperature=1.0, top_k=50)
-        assert server.texts()[-1]["top_k"] == 50
+def test_top_k_is_asked_of_no_server_that_refuses_it(serve: Serve) -> None:
+    server, lm = serve(PLAIN | {"n"}, strict=True)
+    assert text_of(one(lm, temperature=1.0, top_k=50)) == "The sky is blue"
+    assert "top_k" not in server.texts()[-1]
+    server, lm = serve()
+    one(lm, temperature=1.0, top_k=50)
+    assert server.texts()[-1]["top_k"] == 50
 
 
 @pytest.mark.parametrize("refused", ["top_p", "temperature"])
-def test_a_model_that_draws_as_it_pleases_is_asked_for_no_top_p(connect: Connect, refused: str) -> None:
-    with FakeServer(refused=[refused]) as server:
-        assert text_of(one(connect(server), temperature=1.0, top_p=0.9)) == "The sky is blue"
-        assert server.texts()[-1].get("top_p", 1.0) == 1.0
+def test_a_model_that_draws_as_it_pleases_is_asked_for_no_top_p(serve: Serve, refused: str) -> None:
+    server, lm = serve(refused=[refused])
+    assert text_of(one(lm, temperature=1.0, top_p=0.9)) == "The sky is blue"
+    assert server.texts()[-1].get("top_p", 1.0) == 1.0
 
 
 @pytest.mark.parametrize("strict", [True, False], ids=["unknown fields refused", "one field refused"])
@@ -76,21 +76,16 @@ def test_what_a_server_refuses_is_left_out_and_said_once(
 
 
 def test_a_server_that_takes_no_temperature_is_used_and_said_to_draw_as_it_pleases(
-    connect: Connect, caplog: pytest.LogCaptureFixture
+    serve: Serve, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Reasoning(FakeServer):
-        def _text(self, body: dict[str, Any], *, chat: bool) -> tuple[int, Any]:
-            if body.get("temperature", 1) != 1:
-                return 400, {"error": {"message": "Unsupported value: 'temperature' does not support 0."}}
-            return super()._text(body, chat=chat)
+    def refuses(body: Mapping[str, Any]) -> str | None:
+        said = "Unsupported value: 'temperature' does not support 0."
+        return said if body.get("temperature", 1) != 1 else None
 
-    with Reasoning(PLAIN | {"n"}) as server:
-        lm = connect(server)
-        result = one(lm, CHAT, n=3)
-        assert isinstance(result, Generation)
-        assert len(result.samples) == 3
-        assert server.texts()[-1]["n"] == 3  # they are draws, not one greedy text
-        assert "temperature" in caplog.text
+    server, lm = serve(PLAIN | {"n"}, refuses=refuses)
+    assert len(one(lm, CHAT, n=3).samples) == 3
+    assert server.texts()[-1]["n"] == 3  # they are draws, not one greedy text
+    assert "temperature" in caplog.text
 
 
 def test_a_model_that_thinks_before_it_answers_is_used_though_its_probes_end_within_its_thoughts(
@@ -108,40 +103,26 @@ def test_a_model_that_thinks_before_it_answers_is_used_though_its_probes_end_wit
         assert text_of(one(connect(server, api="chat"), CHAT, max_tokens=64)) == "The sky is blue"
 
 
-class Refusing(FakeServer):
-    """Refuses a field, or a low limit, in words of its own."""
-
-    def __init__(self, field: str, said: str, least: int = 0) -> None:
-        super().__init__(PLAIN, reply=lambda body: "The sky is blue")
-        self.field, self.said, self.least = field, said, least
-
-    def _text(self, body: dict[str, Any], *, chat: bool) -> tuple[int, Any]:
-        if self.field in body and (not self.least or body[self.field] < self.least):
-            return 400, {"error": {"message": self.said}}
-        return super()._text(body, chat=chat)
-
-
 @pytest.mark.parametrize("said", ["Unsupported parameter: '{}'.", "Extra inputs are not permitted."])
 @pytest.mark.parametrize("field", ["seed", "stop"])
 def test_a_server_that_refuses_seed_or_stop_is_used_without(
-    connect: Connect, caplog: pytest.LogCaptureFixture, field: str, said: str
+    serve: Serve, caplog: pytest.LogCaptureFixture, field: str, said: str
 ) -> None:
-    with Refusing(field, said.format(field)) as server:
-        lm = connect(server)
-        result = one(lm, CHAT, seed=7, stop=(" is",), n=2, temperature=1.0)
-        assert [s.text for s in result.samples] == ["The sky"] * 2
-        assert ("takes no seed" in caplog.text) == ("seed" not in server.texts()[-1])
+    server, lm = serve(PLAIN, refuses=lambda body: said.format(field) if field in body else None)
+    result = one(lm, CHAT, seed=7, stop=(" is",), n=2, temperature=1.0)
+    assert [s.text for s in result.samples] == ["The sky"] * 2
+    assert ("takes no seed" in caplog.text) == ("seed" not in server.texts()[-1])
 
 
 @pytest.mark.parametrize("least", [16, 500])
-def test_a_server_that_refuses_a_low_limit_is_probed_with_a_higher_one(connect: Connect, least: int) -> None:
+def test_a_server_that_refuses_a_low_limit_is_probed_with_a_higher_one(serve: Serve, least: int) -> None:
     said = "Could not finish the message because max_tokens or model output limit was reached. Please try again."
-    with Refusing("max_tokens", said, least) as server:
-        able = connect(server).probe()
-        assert able.chat is not None
-        assert able.completions is not None
-        assert able.chat.logprobs
-        assert able.chat.least >= least
+    _, lm = serve(PLAIN, refuses=lambda body: said if body["max_tokens"] < least else None)
+    able = lm.probe()
+    assert able.chat is not None
+    assert able.completions is not None
+    assert able.chat.logprobs
+    assert able.chat.least >= least
 
 
 NEXT: dict[str, Any] = {"verdicts": ("[Relevant]",), "next_verdicts": True}
@@ -153,41 +134,34 @@ NEXT: dict[str, Any] = {"verdicts": ("[Relevant]",), "next_verdicts": True}
     ("alternatives", {"alternatives": 5}, {"chat", "completions"}),
 ])  # fmt: skip
 def test_what_a_server_cannot_do_is_found_out_and_refused(
-    connect: Connect, capability: str, params: dict[str, Any], features: frozenset[str]
+    serve: Serve, capability: str, params: dict[str, Any], features: frozenset[str]
 ) -> None:
-    with FakeServer(features) as server:
-        lm = connect(server)
-        assert not getattr(lm.capabilities, capability)
-        refused = one(lm, **params)
-        assert isinstance(refused, CapabilityError)
-        assert refused.capability == capability
-        assert refused.hint
+    _, lm = serve(features)
+    assert not getattr(lm.capabilities, capability)
+    assert lacking(one(lm, **params)) == capability
 
 
-def test_budgets_count_a_call_for_each_sample_where_a_server_takes_no_n(connect: Connect) -> None:
+def test_budgets_count_a_call_for_each_sample_where_a_server_takes_no_n(serve: Serve) -> None:
     for features, calls in ((PLAIN, 3), (PLAIN | {"n"}, 1)):
-        with FakeServer(features) as server:
-            lm = connect(server)
-            lm.probe()
-            before = len(server.texts())
-            params = SamplingParams(n=3, temperature=1.0)
-            assert Resources({"default": lm}).calls_of(Generate(CHAT, params)) == calls
-            assert one(lm, CHAT, n=3, temperature=1.0).usage.calls == calls == len(server.texts()) - before
+        server, lm = serve(features)
+        before = len(server.texts())
+        params = SamplingParams(n=3, temperature=1.0)
+        assert Resources({"default": lm}).calls_of(Generate(CHAT, params)) == calls
+        assert one(lm, CHAT, n=3, temperature=1.0).usage.calls == calls == len(server.texts()) - before
 
 
 # --- ended by ids --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("prompt", [RAW, CHAT], ids=["raw", "chat"])
-def test_a_sample_ends_at_a_token_by_its_id(connect: Connect, prompt: Prompt) -> None:
-    with FakeServer(reply=lambda body: "The sky [Relevant] blue") as server:
-        lm = connect(server)
-        sample = one(lm, prompt, stop_token_ids=(12,), logprobs=True, verdicts=(3, 4)).samples[0]
-        assert (sample.text, sample.finish_reason, sample.stop, sample.stop_token_id) == ("The sky", "stop", None, 12)
-        assert sample.token_ids == (10, 11, 12)
-        assert len(sample.logprobs) == len(sample.verdict_logprobs) == 3
-        spelt = one(lm, prompt, stop_token_ids=(3,)).samples[0]  # the text is spelt, the token never came
-        assert (spelt.text, spelt.stop_token_id, spelt.finish_reason) == ("The sky [Relevant] blue", None, "eos")
+def test_a_sample_ends_at_a_token_by_its_id(serve: Serve, prompt: Prompt) -> None:
+    _, lm = serve(reply=lambda body: "The sky [Relevant] blue")
+    sample = one(lm, prompt, stop_token_ids=(12,), logprobs=True, verdicts=(3, 4)).samples[0]
+    assert (sample.text, sample.finish_reason, sample.stop, sample.stop_token_id) == ("The sky", "stop", None, 12)
+    assert sample.token_ids == (10, 11, 12)
+    assert len(sample.logprobs) == len(sample.verdict_logprobs) == 3
+    spelt = one(lm, prompt, stop_token_ids=(3,)).samples[0]  # the text is spelt, the token never came
+    assert (spelt.text, spelt.stop_token_id, spelt.finish_reason) == ("The sky [Relevant] blue", None, "eos")
 
 
 # --- what comes next -----------------------------------------------------------------------------------------------
@@ -248,14 +222,12 @@ def test_half_a_character_is_no_thought_and_gets_no_more_room(
     assert server.texts()[-1]["max_tokens"] == 2
 
 
-def test_a_model_that_thinks_keeps_its_stop_token_in_the_text(connect: Connect) -> None:
-    with FakeServer(reply=lambda body: "The sky [Relevant] blue") as server:
-        lm = connect(server)
-        lm.probe()
-        thoughts = {"text": "<think>so", "token_ids": [10], "finish_reason": "length", "stop_reason": None}
-        server.faults.append({"body": {"choices": [thoughts]}})
-        sample = one(lm, RAW, stop_token_ids=(12,), include_stop=True).samples[0]
-        assert (sample.stop_token_id, sample.text) == (12, "The sky [Relevant]")
+def test_a_model_that_thinks_keeps_its_stop_token_in_the_text(serve: Serve) -> None:
+    server, lm = serve(reply=lambda body: "The sky [Relevant] blue")
+    thoughts = {"text": "<think>so", "token_ids": [10], "finish_reason": "length", "stop_reason": None}
+    server.faults.append({"body": {"choices": [thoughts]}})
+    sample = one(lm, RAW, stop_token_ids=(12,), include_stop=True).samples[0]
+    assert (sample.stop_token_id, sample.text) == (12, "The sky [Relevant]")
 
 
 def test_room_is_kept_for_what_comes_next(lm: OpenAICompatibleLM) -> None:

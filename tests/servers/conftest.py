@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import os
-import socket
-import subprocess
-import time
-import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -18,6 +14,7 @@ from shared_core.lm._hf.gguf import find_gguf, load_gguf
 from shared_core.lm.base import LanguageModel
 from shared_core.lm.openai import OpenAICompatibleLM
 from shared_core.lm.transformers import TransformersLM
+from tests.servers.process import VLLM_ENVIRONMENT, VLLM_OPTIONS, Server
 
 BACKENDS = (
     *("transformers float32", "transformers bfloat16", "vLLM float32", "vLLM bfloat16"),
@@ -30,7 +27,6 @@ SERVER_PYTHON = {
     "vLLM server": (ROOT / os.environ.get("SELFREFLECT_VLLM", ".venv-vllm") / "bin/python", "test-vllm"),
 }
 """Of the environment of each server, and the make target that builds it."""
-VLLM_ENVIRONMENT = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
 LENGTH = 2048
 
 
@@ -79,45 +75,6 @@ class Closing(Protocol):
     def close(self) -> None: ...
 
 
-class Server:
-    """A process that serves a model on 127.0.0.1.
-
-    Args:
-        command: to start it, without host and port.
-        log: file for what it prints.
-    """
-
-    def __init__(self, command: Sequence[str], log: Path) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = str(free.getsockname()[1])
-        with log.open("wb") as out:
-            self.process = subprocess.Popen(
-                [*command, "--host", "127.0.0.1", "--port", port],
-                stdout=out,
-                stderr=out,
-                env={**os.environ, **VLLM_ENVIRONMENT},
-            )
-        self.url = f"http://127.0.0.1:{port}/v1"
-        for _ in range(600):
-            assert self.process.poll() is None, log.read_text()[-4000:]
-            try:
-                urllib.request.urlopen(f"{self.url}/models", timeout=5).close()
-                return
-            except OSError:
-                time.sleep(1)
-        raise AssertionError(f"The server did not start:\n{log.read_text()[-4000:]}")
-
-    def stop(self) -> None:
-        ended = self.process.poll()
-        self.process.terminate()
-        try:
-            self.process.wait(60)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-        assert ended is None, "Something that was sent has ended the server."
-
-
 class Models(dict[str, LanguageModel]):
     """Models by backend, made when they are asked for.
 
@@ -156,11 +113,7 @@ class Models(dict[str, LanguageModel]):
             options = f"-m llama_cpp.server --model_alias smollm2 --n_ctx {LENGTH} --n_threads 1"
             model = str(self.file)
         else:
-            options = (
-                f"-m vllm.entrypoints.openai.api_server --served-model-name smollm2 --dtype bfloat16 --block-size 32 "
-                f"--max-model-len {LENGTH} --enforce-eager --no-enable-chunked-prefill --enable-tokenizer-info-endpoint"
-                ' --structured-outputs-config {"backend":"guidance"}'
-            )
+            options = f"{VLLM_OPTIONS} --served-model-name smollm2 --dtype bfloat16 --max-model-len {LENGTH}"
             model = self._checkpoint("bfloat16")
         log = self.folder / f"{name.replace(' ', '-')}.log"
         self.servers.append(Server([str(python), *options.split(), "--model", model], log))

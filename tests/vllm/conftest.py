@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import socket
-import subprocess
 import sys
-import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,8 +14,8 @@ import pytest
 from shared_core.lm.base import LanguageModel
 from shared_core.lm.openai import OpenAICompatibleLM
 from tests.conftest import tiny_config
+from tests.servers.process import VLLM_ENVIRONMENT, VLLM_OPTIONS, Server
 
-ENVIRONMENT = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
 GENERATION_CONFIG = {"repetition_penalty": 1.8, "temperature": 0.7, "top_k": 3, "top_p": 0.5}
 """What the model's authors would have vLLM's server do where a request says nothing."""
 
@@ -53,49 +49,18 @@ def reference(checkpoint: Path) -> Any:
 def engine(checkpoint: Path) -> Iterator[Any]:
     from shared_core.lm.vllm import VLLM
 
-    os.environ.update(ENVIRONMENT)
+    os.environ.update(VLLM_ENVIRONMENT)
     with VLLM(str(checkpoint), dtype="float32") as lm:
         yield lm
 
 
 @pytest.fixture(scope="session")
 def server_url(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    log = tmp_path_factory.mktemp("server") / "log.txt"
-    command = [
-        *(sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(checkpoint)),
-        *("--served-model-name", "tiny", "--host", "127.0.0.1", "--port", str(port), "--dtype", "float32"),
-        *(
-            "--enforce-eager", "--block-size", "32", "--no-enable-chunked-prefill", "--structured-outputs-config",
-            '{"backend":"guidance"}',
-        ),
-        *("--enable-tokenizer-info-endpoint", "--enable-prompt-tokens-details"),
-    ]  # fmt: skip
-    with log.open("wb") as out:
-        process = subprocess.Popen(command, stdout=out, stderr=out, env={**os.environ, **ENVIRONMENT})
-    try:
-        _wait_for(f"http://127.0.0.1:{port}/health", process, log)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        try:
-            process.wait(60)
-        except subprocess.TimeoutExpired:
-            process.kill()
-
-
-def _wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    end = time.monotonic() + 600
-    while time.monotonic() < end:
-        assert process.poll() is None, log.read_text()[-4000:]
-        try:
-            with urllib.request.urlopen(url, timeout=5):
-                return
-        except OSError:
-            time.sleep(1)
-    raise AssertionError(f"The server did not start:\n{log.read_text()[-4000:]}")
+    options = f"{VLLM_OPTIONS} --served-model-name tiny --dtype float32 --enable-prompt-tokens-details"
+    command = [sys.executable, *options.split(), "--model", str(checkpoint)]
+    server = Server(command, tmp_path_factory.mktemp("server") / "log.txt")
+    yield server.url
+    server.stop()
 
 
 @pytest.fixture(scope="session")

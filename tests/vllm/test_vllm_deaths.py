@@ -14,7 +14,7 @@ import pytest
 from shared_core.errors import BackendUnavailableError
 from shared_core.lm._vllm.engine import Job
 from shared_core.lm.base import Generate, Generation, HiddenStates, Prompt, SamplingParams, States
-from tests.vllm.conftest import ENVIRONMENT
+from tests.servers.process import VLLM_ENVIRONMENT
 
 pytestmark = pytest.mark.vllm
 
@@ -39,7 +39,7 @@ def chunked(checkpoint: Path) -> Any:
     """An engine whose user wants chunks."""
     from shared_core.lm.vllm import VLLM
 
-    os.environ.update(ENVIRONMENT)
+    os.environ.update(VLLM_ENVIRONMENT)
     with VLLM(str(checkpoint), dtype="float32", enable_chunked_prefill=True, max_num_batched_tokens=512) as lm:
         yield lm
 
