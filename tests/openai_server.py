@@ -26,9 +26,10 @@ ALL = frozenset(
 LLAMA = frozenset({"logprobs", "echo", "gbnf", "chat", "completions", "penalties", "llama", "stream", "version"})
 """What llama-cpp-python's server does: it answers an invalid field with 500, and dies of a grammar it cannot read."""
 
-_FIELDS = {"model", "messages", "prompt", "max_tokens", "temperature", "top_p", "stop", "seed", "n", "logprobs"} | {
-    "max_completion_tokens"
-}
+_FIELDS = {
+    "model", "messages", "prompt", "max_tokens", "max_completion_tokens", "temperature", "top_p", "stop", "seed", "n",
+    "logprobs",
+}  # fmt: skip
 _BY_FEATURE = {
     "given_ids": {"logprob_token_ids", "return_tokens_as_token_ids"},
     "returns_ids": {"return_token_ids", "skip_special_tokens", "spaces_between_special_tokens"},

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -112,9 +113,9 @@ def _read_folder(
             output_loading_info=True,
             **options,
         )
+    except MemoryError:
+        raise
     except Exception as error:
-        if isinstance(error, MemoryError):
-            raise
         raise ModelLoadError(
             f"No causal language model could be loaded from {name!r}: {type(error).__name__}: {first_line(error)}",
             hint=_load_hint(name, local, offline),
@@ -290,8 +291,6 @@ def eos_ids(model: Any, tokenizer: Any) -> list[int]:
 
 def installed(package: str) -> bool:
     """Return whether a package can be imported."""
-    from importlib.util import find_spec
-
     return find_spec(package) is not None
 
 

@@ -17,7 +17,7 @@ import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import groupby, pairwise
+from itertools import chain, groupby, pairwise
 from typing import Any, Literal
 
 from shared_core.errors import InputError, LanguageModelError
@@ -140,20 +140,14 @@ class Encoder:
 
     def _join(self, parts: Iterable[Part], place: Place) -> list[int]:
         ids: list[int] = []
-        run: list[Part] = []
-
-        def flush() -> None:
-            if run:
-                ids.extend(self._encode_text(run, place if not ids else "inner"))
-                run.clear()
-
-        for part in parts:
-            if part.token_ids is not None:
-                flush()
-                ids.extend(part.token_ids)
-            elif part.text:
-                run.append(replace(part, text=without_halves(part.text)))  # which no tokenizer takes
-        flush()
+        for given, run in groupby(parts, key=lambda part: part.token_ids is not None):
+            if given:
+                ids += chain.from_iterable(part.token_ids or () for part in run)
+                continue
+            # No tokenizer takes half a character.
+            texts = [replace(part, text=without_halves(part.text)) for part in run if part.text]
+            if texts:
+                ids += self._encode_text(texts, place if not ids else "inner")
         return ids
 
     def _encode_text(self, parts: Sequence[Part], place: Place) -> list[int]:
@@ -220,10 +214,10 @@ class Encoder:
             # A vocabulary may spell a control token in ordinary pieces too (Unigram): cut inside each such span.
             control = [spans[i] for i, token_id in enumerate(found) if token_id in self.control_ids]
             if control:
-                if any(end - start < 2 for start, end in control):
-                    start, end = next(span for span in control if span[1] - span[0] < 2)
+                single = [piece[start:end] for start, end in control if end - start < 2]
+                if single:
                     raise InputError(
-                        f"The character {piece[start:end]!r} is a control token of this tokenizer and nothing else.",
+                        f"The character {single[0]!r} is a control token of this tokenizer and nothing else.",
                         hint="Remove the character from the documents or the question.",
                     )
                 cuts = [0, *(start + 1 for start, _ in control), len(piece)]

@@ -1,4 +1,4 @@
-"""Prompts as a server gets them: as ids through its ``/tokenize``, in few calls whatever strangers write, or as text."""
+"""Prompts as servers get them: as ids through ``/tokenize``, in few calls whatever strangers write; or as text."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from importlib import resources
 
 from shared_core.errors import ContextOverflowError
+from shared_core.lm.chat.reply import read_count
 
 _LONGEST = 4000
 """Characters of a refusal that are looked at."""
@@ -63,8 +64,8 @@ def context_overflow(body: object) -> ContextOverflowError | None:
     inner = body.get("error", body) if isinstance(body, Mapping) else body
     text = detail(body)
     if isinstance(inner, Mapping):
-        needed, available = _count(inner.get("n_prompt_tokens")), _count(inner.get("n_ctx"))
-        if available and needed and needed > available:  # llama.cpp
+        needed, available = read_count(inner.get("n_prompt_tokens")), read_count(inner.get("n_ctx"))
+        if needed > available > 0:  # llama.cpp
             return ContextOverflowError(needed, available)
         text = " ".join((text, *(k for k in (inner.get("code"), inner.get("type")) if isinstance(k, str))))
     text = text[:_LONGEST]
@@ -114,7 +115,3 @@ def _of_figures(figures: Mapping[str, str | None]) -> ContextOverflowError | Non
 
 def _parsed(number: str) -> int:
     return int(re.sub(r"\D", "", number)[:12])
-
-
-def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -5,6 +5,7 @@ Nothing in here raises on odd values: what cannot be read is unknown (``None``, 
 
 from __future__ import annotations
 
+import codecs
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -233,8 +234,6 @@ def read_tokens(logprobs: object) -> Tokens | None:
 
 
 def _texts_of_bytes(pieces: Sequence[object]) -> tuple[str, ...] | None:
-    import codecs
-
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     texts: list[str] = []
     for piece in pieces:
