@@ -49,11 +49,11 @@ def checkpoint_of(model: str, dtype: str) -> tuple[str, float, int]:
     import torch
     from transformers import AutoModelForCausalLM
 
-    from shared_core.lm._hf.gguf import find_gguf, load_gguf
+    from shared_core.lm._hf.gguf import dequantised, find_gguf
 
     file = find_gguf(model)
     if file is not None:
-        model = load_gguf(file, lambda folder, _: folder, getattr(torch, dtype), with_tokenizer=True)
+        model = dequantised(file, getattr(torch, dtype), with_tokenizer=True)
     loaded = AutoModelForCausalLM.from_pretrained(model, local_files_only=True)
     return model, sum(p.numel() for p in loaded.parameters()) / 1e6, loaded.config.vocab_size
 

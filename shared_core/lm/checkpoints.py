@@ -13,7 +13,7 @@ from typing import Any
 
 from shared_core.errors import InputError, MissingDependencyError, ModelLoadError
 from shared_core.lm._hf.adapter import find_adapter as find_adapter
-from shared_core.lm._hf.gguf import find_gguf, first_line, load_gguf
+from shared_core.lm._hf.gguf import dequantised, find_gguf, first_line
 from shared_core.lm._hf.traits import context_length as context_length
 
 
@@ -71,17 +71,12 @@ def _load_whole(
     device = device or default_device()
     dtype = check_dtype(dtype)
     file = find_gguf(name)
-    if file is None:
-        return _read_folder(name, tokenizer, device, dtype, trust_remote_code, quantization)
-    if dtype in (None, "auto"):  # quantised values have fewer bits than either
-        exact = dtype is None and device.startswith("cpu") and not computes_bfloat16(device)
-        dtype = torch.float32 if exact else torch.bfloat16
-    return load_gguf(
-        file,
-        lambda folder, kind: _read_folder(folder, tokenizer, device, kind, trust_remote_code, quantization),
-        dtype,
-        with_tokenizer=tokenizer is None,
-    )
+    if file is not None:
+        if dtype in (None, "auto"):  # quantised values have fewer bits than either
+            exact = dtype is None and device.startswith("cpu") and not computes_bfloat16(device)
+            dtype = torch.float32 if exact else torch.bfloat16
+        name = dequantised(file, dtype, with_tokenizer=tokenizer is None)
+    return _read_folder(name, tokenizer, device, dtype, trust_remote_code, quantization)
 
 
 def _read_folder(

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Iterable, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -173,7 +172,7 @@ class OpenAICompatibleLM(Remade, BaseLanguageModel):
             self._planner, self._fresh = None, True
         elif (known := self._planner) is not None:
             return known.able
-        return _value(self._run(self._guarded(self._planned(Deadline(self._deadline))))).able
+        return _value(self._opened.run(self._guarded(self._planned(Deadline(self._deadline))))).able
 
     def generate(self, requests: Sequence[Generate]) -> list[GenerateResult]:
         """Continue many prompts, ``max_concurrency`` at a time.
@@ -181,7 +180,7 @@ class OpenAICompatibleLM(Remade, BaseLanguageModel):
         Errors as results: BackendUnavailableError, ResponseError, ContextOverflowError, GrammarError, CapabilityError,
         ModelLoadError, LanguageModelError.
         """
-        return self._run(self._all(requests, self._sampler.generate))
+        return self._opened.run(self._all(requests, self._sampler.generate))
 
     def stream(self, request: Generate) -> Generator[str, None, Generation]:
         """Yield one sample's text in the pieces in which the server writes it; return the sample as ``generate`` does.
@@ -193,11 +192,11 @@ class OpenAICompatibleLM(Remade, BaseLanguageModel):
             CapabilityError: the server does not stream, or the request asks for more than one sample.
             LanguageModelError: as the results of ``generate``.
         """
-        return _value((yield from hear(lambda heard: self._begin(self._streamed(request, heard)))))
+        return _value((yield from hear(lambda heard: self._opened.submit(self._streamed(request, heard)))))
 
     async def astream(self, request: Generate) -> AsyncGenerator[str | Generation, None]:
         """Yield the pieces as ``stream`` does without blocking the event loop; the last item is the whole result."""
-        async with aclosing(ahear(lambda heard: self._begin(self._streamed(request, heard)))) as pieces:
+        async with aclosing(ahear(lambda heard: self._opened.submit(self._streamed(request, heard)))) as pieces:
             async for piece in pieces:
                 if isinstance(piece, LanguageModelError):
                     raise piece
@@ -212,15 +211,15 @@ class OpenAICompatibleLM(Remade, BaseLanguageModel):
 
     async def agenerate(self, requests: Sequence[Generate]) -> list[GenerateResult]:
         """Run ``generate`` without blocking the event loop."""
-        return await self._arun(self._all(requests, self._sampler.generate))
+        return await self._opened.arun(self._all(requests, self._sampler.generate))
 
     def score(self, requests: Sequence[Score]) -> list[ScoreResult]:
         """Compute log-probabilities (natural log) of given continuations, where the server scores prompts."""
-        return self._run(self._all(requests, self._score))
+        return self._opened.run(self._all(requests, self._score))
 
     async def ascore(self, requests: Sequence[Score]) -> list[ScoreResult]:
         """Run ``score`` without blocking the event loop."""
-        return await self._arun(self._all(requests, self._score))
+        return await self._opened.arun(self._all(requests, self._score))
 
     def token_ids(self, strings: Sequence[str]) -> list[int | None]:
         """Return the id of each string that is one token of the server's tokenizer (or of ``tokenizer=``).
@@ -230,11 +229,11 @@ class OpenAICompatibleLM(Remade, BaseLanguageModel):
         Raises:
             LanguageModelError: the server cannot be asked now.
         """
-        return _value(self._run(self._guarded(self._token_ids(strings))))
+        return _value(self._opened.run(self._guarded(self._token_ids(strings))))
 
     async def atoken_ids(self, strings: Sequence[str]) -> list[int | None]:
         """Run ``token_ids`` without blocking the event loop."""
-        return _value(await self._arun(self._guarded(self._token_ids(strings))))
+        return _value(await self._opened.arun(self._guarded(self._token_ids(strings))))
 
     async def _token_ids(self, strings: Sequence[str]) -> list[int | None]:
         deadline = Deadline(self._deadline)
@@ -246,22 +245,11 @@ class OpenAICompatibleLM(Remade, BaseLanguageModel):
 
     # --- running -----------------------------------------------------------------------------------------------
 
-    def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        self._check_open(work)
-        return self._loop.run(work)
-
-    def _begin(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        self._check_open(work)
-        return self._loop.submit(work)
-
-    async def _arun(self, work: Coroutine[Any, Any, T]) -> T:
-        self._check_open(work)
-        return await self._loop.arun(work)
-
-    def _check_open(self, work: Coroutine[Any, Any, Any]) -> None:
+    @property
+    def _opened(self) -> LoopThread:
         if self._loop.closed:
-            work.close()
             raise InputError("This OpenAICompatibleLM was closed.", hint="Make a new one.")
+        return self._loop
 
     async def _all(
         self, requests: Sequence[Any], handle: Callable[[Any, Planner, Deadline], Coroutine[Any, Any, T]]

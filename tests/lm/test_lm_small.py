@@ -65,12 +65,17 @@ def packed(base: Path, tmp_path: Path) -> tuple[Path, Any]:
     return file, whole.merge_and_unload()
 
 
+def adapter_in(file: Path) -> ours.Adapter:
+    found = ours.find_adapter(str(file))
+    assert found is not None
+    return found
+
+
 def test_loading_merges_what_was_trained(packed: tuple[Path, Any], base: Path) -> None:
     import torch
 
     file, expected = packed
-    found = ours.find_adapter(str(file))
-    assert found is not None
+    found = adapter_in(file)
     assert {key.rpartition(".")[2] for key in found.tensors} == {"a", "b", "tokens"}  # peft writes embeddings, too
     lm = load_small_model(file, device="cpu", dtype="float32")
     for name, weight in expected.state_dict().items():
@@ -140,8 +145,7 @@ def test_packaged_models_are_known_by_their_weights_too(packed: tuple[Path, Any]
 
 
 def test_an_adapter_that_does_not_fit_its_base_is_refused(packed: tuple[Path, Any]) -> None:
-    found = ours.find_adapter(str(packed[0]))
-    assert found is not None
+    found = adapter_in(packed[0])
     lm = TransformersLM(str(found.base_file()), device="cpu")
     extra = dataclasses.replace(found, tokens=("<unk>", "[New]"))
     with pytest.raises(ModelLoadError, match="does not fit"):
@@ -155,8 +159,7 @@ def test_an_adapter_that_does_not_fit_its_base_is_refused(packed: tuple[Path, An
 
 
 def test_the_base_is_not_installed(packed: tuple[Path, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    found = ours.find_adapter(str(packed[0]))
-    assert found is not None
+    found = adapter_in(packed[0])
     away = dataclasses.replace(found, base="smollm2")
     monkeypatch.setattr(gguf, "find_spec", lambda name: None)
     with pytest.raises(ModelLoadError, match="not installed") as caught:

