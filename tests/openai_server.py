@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import accumulate
-from types import MappingProxyType
 from typing import Any
 
 CONTROL = {"<s>": 1, "</s>": 2, "[Relevant]": 3, "[Irrelevant]": 4, "<|im_start|>": 5, "<|im_end|>": 6, "[Odd]": 7}
@@ -166,7 +165,7 @@ class FakeServer:
             if status == 200 and body.get("stream") and "stream" in self.features:
                 self._stream(handler, answer)
             elif status:
-                self._write(handler, status, json.dumps(answer))
+                self._write(handler, status, answer)
             else:  # the server is dead
                 handler.close_connection = True
         finally:
@@ -179,31 +178,23 @@ class FakeServer:
             handler.close_connection = True
             return
         body = fault.get("body", {"error": {"message": "played"}})
-        self._write(
-            handler,
-            fault.get("status", 200),
-            body if isinstance(body, str) else json.dumps(body),
-            fault.get("headers", {}),
-            fault.get("length"),
-        )
+        length = fault.get("length")
+        headers = fault.get("headers", {}) | ({"Content-Length": str(length)} if length else {})
+        self._write(handler, fault.get("status", 200), body, headers)
+        if length:
+            handler.close_connection = True
 
     def _write(
-        self,
-        handler: BaseHTTPRequestHandler,
-        status: int,
-        text: str,
-        headers: Mapping[str, str] = MappingProxyType({}),
-        length: int | None = None,
+        self, handler: BaseHTTPRequestHandler, status: int, body: Any, headers: Mapping[str, str] | None = None
     ) -> None:
+        text = body if isinstance(body, str) else json.dumps(body)
         raw = text.encode()
         handler.send_response(status)
         kind = "text/html" if text.startswith("<") else "application/json"
-        for key, value in {"Content-Type": kind, "Content-Length": str(length or len(raw)), **headers}.items():
+        for key, value in {"Content-Type": kind, "Content-Length": str(len(raw)), **(headers or {})}.items():
             handler.send_header(key, value)
         handler.end_headers()
         handler.wfile.write(raw)
-        if length:
-            handler.close_connection = True
 
     def _stream(self, handler: BaseHTTPRequestHandler, answer: Mapping[str, Any]) -> None:
         """Send an answer word by word; ``self.broken`` words and no end if that is set."""

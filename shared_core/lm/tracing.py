@@ -26,7 +26,7 @@ from shared_core.lm.base import (
     States,
     StatesResult,
 )
-from shared_core.support.sanitize import to_printable
+from shared_core.support.sanitize import to_printable, to_printable_line
 
 Q = TypeVar("Q", Generate, Score, HiddenStates)
 R = TypeVar("R")
@@ -120,7 +120,7 @@ class TracingLM:
 
     def heading(self, text: str) -> None:
         """Write a line that separates what follows, such as the question that is asked next."""
-        self._write(f"=== {' '.join(to_printable(text).split())} ===\n")
+        self._write(f"=== {to_printable_line(text)} ===\n")
 
     def close(self) -> None:
         """Close the file."""

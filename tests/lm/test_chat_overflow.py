@@ -29,12 +29,9 @@ def test_an_overflow_is_known_with_its_figures_where_they_are_told(
     assert "top_k" in found.hint
 
 
-@pytest.mark.parametrize("said", _FILE["others"])
-def test_another_refusal_is_none(said: str) -> None:
+@pytest.mark.parametrize("said", [
+    *_FILE["others"], None, "", {}, {"error": None}, [], 7, {"error": {"message": 7, "n_ctx": True}},
+])  # fmt: skip
+def test_another_refusal_and_what_says_nothing_are_none(said: Any) -> None:
     assert context_overflow(said) is None
     assert context_overflow({"error": {"message": said}}) is None
-
-
-@pytest.mark.parametrize("said", [None, "", {}, {"error": None}, [], 7, {"error": {"message": 7, "n_ctx": True}}])
-def test_what_says_nothing_is_none(said: Any) -> None:
-    assert context_overflow(said) is None

@@ -13,6 +13,7 @@ from shared_core.errors import BackendUnavailableError, InputError
 from shared_core.lm.base import BaseLanguageModel, Capture, Generate, Grammar, Prompt, Sample, SamplingParams
 from shared_core.lm.encoding import Encoder
 from shared_core.lm.scripted import ScriptedLM
+from shared_core.lm.transformers import TransformersLM
 from shared_core.reflection.tokens import reflection_ids
 from shared_core.runtime.flow import Flow, Resources, Together, TokenIds, arun, arun_many, run, run_many
 from tests.conftest import REFLECTION
@@ -54,8 +55,6 @@ def test_control_strings_of_a_transformers_model(tiny_lm: Any, tiny_tokenizer: A
 
 
 def test_a_token_without_an_embedding_is_none_of_the_models(tiny_model: Any, tiny_tokenizer: Any) -> None:
-    from shared_core.lm.transformers import TransformersLM
-
     tokenizer = copy.deepcopy(tiny_tokenizer)
     tokenizer.add_tokens(["[Late]"])
     assert TransformersLM(tiny_model, tokenizer).token_ids(["[Late]", "[Relevant]"])[0] is None
@@ -117,8 +116,6 @@ VERDICTS: tuple[int | str, ...] = ("[Relevant]", 17, "[Irrelevant]")
 
 @pytest.fixture(scope="module", params=["tree", "rows", "fallback"])
 def lm(request: pytest.FixtureRequest, tiny_model: Any, tiny_tokenizer: Any, one_thread: None) -> Any:
-    from shared_core.lm.transformers import TransformersLM
-
     return TransformersLM(tiny_model, tiny_tokenizer, layout=request.param)
 
 
@@ -142,8 +139,6 @@ def test_a_sample_ends_at_a_token_by_its_id(lm: Any) -> None:
 
 
 def test_text_that_spells_a_stop_token_ends_nothing(lm: Any, tiny_model: Any, tiny_tokenizer: Any) -> None:
-    from shared_core.lm.transformers import TransformersLM
-
     (whole,) = ask(lm, {"max_tokens": 8})
     tokenizer = copy.deepcopy(tiny_tokenizer)
     spelt = "".join(whole.tokens[2:5])

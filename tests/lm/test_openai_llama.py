@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -117,19 +118,17 @@ def test_grammars_go_out_in_gbnf(serve: Serve) -> None:
 # --- streams -------------------------------------------------------------------------------------------------------
 
 
+def with_result(pieces: Generator[Any, None, Any]) -> Iterator[Any]:
+    """The pieces of a stream, and the result that it returns behind them."""
+    result = yield from pieces
+    yield result
+
+
 @pytest.mark.parametrize("prompt", [RAW, CHAT], ids=["raw", "chat"])
 @pytest.mark.parametrize("features", [ALL, LLAMA], ids=["vllm", "llama.cpp"])
 def test_a_text_comes_in_pieces(serve: Serve, prompt: Any, features: frozenset[str]) -> None:
     server, lm = serve(features)
-    request = Generate(prompt, SamplingParams(stop=(" is",), logprobs=True))
-    pieces = lm.stream(request)
-    heard: list[str] = []
-    while True:
-        try:
-            heard.append(next(pieces))
-        except StopIteration as end:
-            result = end.value
-            break
+    *heard, result = with_result(lm.stream(Generate(prompt, SamplingParams(stop=(" is",), logprobs=True))))
     assert heard == ["The", " sky", " is", " blue"]
     assert isinstance(result, Generation)
     assert result.text == "The sky"
@@ -164,11 +163,9 @@ def test_pieces_may_be_lists_of_parts(connect: Connect) -> None:
             super()._event(handler, event)
 
     with Parts() as server:
-        pieces = connect(server).stream(Generate(CHAT))
-        assert "".join(next(pieces) for _ in range(4)) == "The sky is blue"
-        with pytest.raises(StopIteration) as end:
-            next(pieces)
-        assert end.value.value.text == "The sky is blue"
+        *pieces, result = with_result(connect(server).stream(Generate(CHAT)))
+        assert len(pieces) == 4
+        assert "".join(pieces) == result.text == "The sky is blue"
 
 
 def test_line_separators_within_a_piece_are_text(connect: Connect) -> None:

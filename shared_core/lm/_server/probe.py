@@ -13,7 +13,7 @@ import re
 import time
 from collections.abc import Awaitable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from shared_core.errors import LanguageModelError, ModelLoadError, ResponseError
 from shared_core.lm._server import read
@@ -39,6 +39,7 @@ from shared_core.lm._server.http import Deadline, Endpoint, Failure
 from shared_core.lm._server.tokens import id_list, listed_control_strings, prompt_ids
 from shared_core.lm.base import Grammar
 
+T = TypeVar("T")
 Api = Literal["auto", "chat", "completions"]
 
 _UNLIKELY = "zq7-xylograph"
@@ -221,8 +222,8 @@ class _Prober:
         (choice, *_) = await self._ask(route, prompt, 12, **fields)
         return read.text_or_thoughts(choice)
 
-    async def shows(self, attempt: Awaitable[bool]) -> bool:
-        """Return whether the attempt shows the ability; a refusal or an unusable answer shows its absence.
+    async def shows(self, attempt: Awaitable[T]) -> T | Literal[False]:
+        """Return what the attempt shows of an ability; a refusal or an unusable answer shows its absence.
 
         Failure if the server could not be asked: that is not to be taken (and kept) for an inability.
         """
@@ -278,26 +279,17 @@ class _Prober:
 
     async def _returned_ids(self, route: Route) -> dict[str, bool]:
         """Detect whether ids are returned, and whether the first of them as a stop token ends the text."""
-        ids: list[int] = []
-        prompt: object = None
+        ids, prompt = await self.shows(self._ids(route)) or ([], [])
+        ends = bool(ids) and await self.shows(self._ends_at(route, ids[0]))
+        return {"returns_ids": bool(ids), "prompt_ids": bool(prompt), "stop_tokens": ends}
 
-        async def returns() -> bool:
-            nonlocal ids, prompt
-            answer = await self._post(route, "Hello", 3, return_token_ids=True, ignore_eos=True)
-            choice = read.choices(answer, self.endpoint.url)[0]
-            ids, prompt = id_list(choice.get("token_ids")), prompt_ids(answer)
-            return bool(ids)
+    async def _ids(self, route: Route) -> tuple[list[int], list[int]]:
+        answer = await self._post(route, "Hello", 3, return_token_ids=True, ignore_eos=True)
+        return id_list(read.choices(answer, self.endpoint.url)[0].get("token_ids")), prompt_ids(answer)
 
-        async def ends() -> bool:
-            (choice, *_) = await self._ask(route, "Hello", 3, stop_token_ids=ids[:1], ignore_eos=True)
-            return choice.get("finish_reason") == "stop" and choice.get("stop_reason") == ids[0]
-
-        found = await self.shows(returns())
-        return {
-            "returns_ids": found,
-            "prompt_ids": bool(prompt),
-            "stop_tokens": found and await self.shows(ends()),
-        }
+    async def _ends_at(self, route: Route, token_id: int) -> bool:
+        (choice, *_) = await self._ask(route, "Hello", 3, stop_token_ids=[token_id], ignore_eos=True)
+        return choice.get("finish_reason") == "stop" and choice.get("stop_reason") == token_id
 
     async def _grammar(self, route: Route) -> Dialect | None:
         # vLLM's field first, which llama.cpp does not know. GBNF in its plainest form, which no server dies of.

@@ -98,11 +98,7 @@ class Sampler:
 
     async def _send(self, ask: Ask, n: int, seed_offset: int, deadline: Deadline) -> list[dict[str, Any]]:
         """Ask for n choices: in one request, or in several where the server refuses so many."""
-        body = dict(ask.body)
-        if n > 1:
-            body["n"] = n
-        if ask.params.seed is not None and ask.route.seed:
-            body["seed"] = (ask.params.seed + seed_offset) % (1 << 63)
+        body = _seeded(ask, seed_offset) | ({"n": n} if n > 1 else {})
         try:
             return [await self._endpoint.post(ask.route.path, body, deadline)]
         except Failure as failure:
@@ -146,11 +142,14 @@ class Sampler:
         if not planner.able.streams or request.params.n > 1 or request.params.next_verdicts:
             raise CapabilityError("streaming", planner.able.model, hint="Use generate, or ask for one sample.")
         ask = await planner.ask(request, deadline)
-        seed = request.params.seed if ask.route.seed else None
-        body = ask.body if seed is None else {**ask.body, "seed": seed}
-        answer = await self._endpoint.stream(ask.route.path, body, deadline, heard)
+        answer = await self._endpoint.stream(ask.route.path, _seeded(ask), deadline, heard)
         choice = read.choices(answer, self._endpoint.url)[0]
         return Generation((self._sample(ask, choice, _outgoing(ask, request.prompt)),), read.usage(answer))
+
+
+def _seeded(ask: Ask, offset: int = 0) -> dict[str, Any]:
+    seed = ask.params.seed if ask.route.seed else None
+    return ask.body if seed is None else {**ask.body, "seed": (seed + offset) % (1 << 63)}
 
 
 def _with_room(ask: Ask, room: int) -> Ask:
