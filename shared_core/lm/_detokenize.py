@@ -98,14 +98,11 @@ class StopScanner:
 
     def overrun(self, stop: str, include: bool) -> int:
         """Count the bytes fed beyond ``cut``; 0 if the stop string was never fed."""
-        return (
-            len(self._buffer) - self._end(stop, include) if stop.encode("utf-8", "surrogatepass") in self._buffer else 0
-        )
+        return len(self._buffer) - self._end(stop, include)
 
     def _end(self, stop: str, include: bool) -> int:
-        raw = stop.encode("utf-8", "surrogatepass")
-        start = self._buffer.find(raw)
-        return start + len(raw) if include else start
+        before, found, _ = self._buffer.partition(stop.encode("utf-8", "surrogatepass"))
+        return len(before) + len(found) if include else len(before)
 
 
 def spell_within(token_id: int, piece: bytes, overrun: int, spell: Callable[[str], Sequence[int]]) -> list[int]:

@@ -120,9 +120,9 @@ def read_reply(reply: Reply, params: SamplingParams, sent: Outgoing | None, who:
             kept = kept.without(find_examples(kept.text, sent.examples))
         kept = kept.between(*find_wrapped(kept.text))
     text = kept.text
-    if not text.strip() and (not finished or (thought and reply.finish != "eos")):
-        raise OnlyThoughts(_unfinished(reply, who))
-    if not text and raw == "" and reply.cut_off and reply.tokens is None and not reply.shows_all:
+    unfinished = not text.strip() and (not finished or (thought and reply.finish != "eos"))
+    unseen = not raw and reply.cut_off and reply.tokens is None and not reply.shows_all
+    if unfinished or unseen:
         raise OnlyThoughts(_unfinished(reply, who))
     end, stop = find_stop(text, params)
     kept = kept.between(0, end)
