@@ -8,7 +8,7 @@ the core speak to a LangChain chat model. ``SelfReflectMiddleware`` checks the a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 try:
     import langchain_core as _  # noqa: F401
@@ -24,6 +24,7 @@ from langchain_selfreflect.embeddings import MiniLMEmbeddings
 from langchain_selfreflect.lm import LangChainLM
 from langchain_selfreflect.retriever import SelfReflectRetriever
 from langchain_selfreflect.sourced import SourcedAnswer, SourcedChain
+from shared_core.support.moved import lazy_names
 
 if TYPE_CHECKING:
     from langchain_selfreflect.loader import SelfReflectLoader as SelfReflectLoader
@@ -34,14 +35,5 @@ __all__ = [
     "SelfReflectCompressor", "SelfReflectLoader", "SelfReflectRetriever", "SourcedAnswer", "SourcedChain",
 ]  # fmt: skip
 
-
-def __getattr__(name: str) -> Any:
-    if name == "SelfReflectLoader":
-        from langchain_selfreflect.loader import SelfReflectLoader
-
-        return SelfReflectLoader
-    if name == "SelfReflectMiddleware":
-        from langchain_selfreflect.middleware import SelfReflectMiddleware
-
-        return SelfReflectMiddleware
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+_LAZY = {"SelfReflectLoader": "loader", "SelfReflectMiddleware": "middleware"}
+__getattr__, _dir = lazy_names(__name__, __all__, _LAZY)

@@ -22,6 +22,7 @@ from shared_core.facades.arguments import as_settings, in_words_of
 from shared_core.facades.checker import ABSTENTION
 from shared_core.facades.checker import SelfReflectChecker as CoreChecker
 from shared_core.pipelines.decision.wording import source_of
+from shared_core.pipelines.evidence import cited_spans, quote_of
 from shared_core.pipelines.necessity import describe_necessity
 from shared_core.reading.base import SupportScorer
 from shared_core.retrieval.base import Retriever
@@ -230,10 +231,10 @@ def feedback(checked: Answer) -> str:
 def _line(claim: Claim, checked: Answer) -> str:
     support = "" if claim.support is None else f" ({claim.support:.2f})"
     line = f"- {claim.verdict}{support}: “{to_printable_line(claim.text)}”"
-    spans = [s for citation in claim.citations for s in citation.primary]
+    spans = cited_spans(claim)
     if not spans:
         return line
-    quote = to_printable_line(" ".join(s.text for s in spans))
+    quote = to_printable_line(quote_of(claim))
     how = "contradicted by" if claim.verdict == "contradicted" else "nearest"
     return f"{line}; {how} “{quote}” ({source_of(checked.passage(spans[0].passage_id))})"
 

@@ -169,10 +169,11 @@ def answer_text(answer: Answer) -> str:
 def check_text(checked: Answer) -> str:
     """Word a check for an agent: each claim with its verdict and the quote for it."""
     from shared_core.pipelines.decision.wording import one_line, source_of
+    from shared_core.pipelines.evidence import cited_spans
 
     lines = []
     for claim in checked.claims:
-        spans = [s for citation in claim.citations for s in citation.primary]
+        spans = cited_spans(claim)
         quote = f" — “{one_line(spans[0].text)}” ({source_of(checked.passage(spans[0].passage_id))})" if spans else ""
         lines.append(f"{claim.verdict or 'unknown'}: {one_line(claim.text)}{quote}")
     return "\n".join(lines) or "The text makes no claim that could be checked."

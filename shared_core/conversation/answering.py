@@ -26,6 +26,7 @@ from shared_core.pipelines.decision.reasons import (
     explain,
 )
 from shared_core.pipelines.decision.wording import abstention_text, is_abstention
+from shared_core.pipelines.evidence import cited_spans
 from shared_core.reading.conflicts import gives_other_dimension
 from shared_core.reading.features import stem
 from shared_core.reading.told import gives_reason
@@ -311,8 +312,7 @@ def is_about(answer: Answer, topics: Sequence[frozenset[str]]) -> bool:
 
 
 def _speaks_of(claim: Claim, by_id: Mapping[str, Passage], topic: frozenset[str]) -> bool:
-    spans = [s for citation in claim.citations for s in citation.primary]
-    cited = [(by_id[s.passage_id], s) for s in spans if s.passage_id in by_id]
+    cited = [(by_id[s.passage_id], s) for s in cited_spans(claim) if s.passage_id in by_id]
     # what is named only behind a quote is another topic: "Renewal in May. Excess 250." says nothing of the excess's
     texts = [
         f"{p.title} {p.metadata.get('section', '')} {p.metadata.get('source', '')} {p.text[: s.end]}" for p, s in cited
@@ -355,7 +355,7 @@ def missing_in(answer: Answer, question: str, topics: Sequence[frozenset[str]], 
 
 
 def _missing(claim: Claim, question: str, topics: Sequence[frozenset[str]], user: str) -> str:
-    quotes = [span.text for citation in claim.citations for span in citation.primary]
+    quotes = [span.text for span in cited_spans(claim)]
     text, short = " ".join([claim.text, *quotes]), claim.short_answer or ""
     if measure := _HOW.search(question):
         word = measure[1].lower()

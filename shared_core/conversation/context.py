@@ -9,6 +9,7 @@ from shared_core.conversation.phrases import WORDS, words_of
 from shared_core.conversation.recognise import recognise
 from shared_core.conversation.turns import Turn
 from shared_core.pipelines.decision.question_run import QuestionRun
+from shared_core.pipelines.evidence import cited_spans
 from shared_core.runtime.flow import Flow, Request, Retrieve, intercept
 from shared_core.types import Answer
 
@@ -87,10 +88,5 @@ def _among(query: str, question: str, answer: Callable[[str], Flow[Answer]]) -> 
 
 def first_quote(answer: Answer) -> frozenset[tuple[str, int, int]]:
     """Return the place of the first claim's quotes."""
-    claims = answer.claims[:1]
-    return frozenset(
-        (span.passage_id, span.start, span.end)
-        for claim in claims
-        for citation in claim.citations
-        for span in citation.primary
-    )
+    spans = cited_spans(answer.claims[0]) if answer.claims else []
+    return frozenset((span.passage_id, span.start, span.end) for span in spans)
