@@ -36,4 +36,4 @@ __all__ = [
 ]  # fmt: skip
 
 _LAZY = {"SelfReflectLoader": "loader", "SelfReflectMiddleware": "middleware"}
-__getattr__, _dir = lazy_names(__name__, __all__, _LAZY)
+__getattr__ = lazy_names(__name__, __all__, _LAZY)[0]

@@ -13,12 +13,10 @@ from langchain_core.language_models import LLM, BaseChatModel, SimpleChatModel
 from langchain_core.language_models.llms import BaseLLM
 from langchain_core.runnables import Runnable, RunnableSerializable, RunnableWithFallbacks
 
-from shared_core.lm.chat import refused_options
-
 _LOG = logging.getLogger(__name__)
 _INNER = ("bound", "runnable", "default")
 """Where ``bind``, ``with_retry``, ``with_fallbacks`` and ``configurable_fields`` hold what they wrap."""
-_NAMES: Mapping[str, tuple[str, ...]] = {
+NAMES: Mapping[str, tuple[str, ...]] = {
     "temperature": ("temperature",),
     "max_tokens": (
         "max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens", "num_predict",
@@ -38,24 +36,18 @@ class Options:
 
     An option that the model's class has a field for is set on a copy of the model: that is what every provider's class
     reads, while keywords at call time are not taken by all of them. A model behind a wrapper (``bind``, ``with_retry``)
-    cannot be copied, and one that names the option in ``_generate`` expects it there: these get it as a keyword. What
-    a model refuses is left out from then on, and logged.
+    cannot be copied, and one that names the option in ``_generate`` expects it there: these get it as a keyword.
     """
 
     def __init__(self, runnable: Runnable[Any, Any]) -> None:
         self._runnable = runnable
         self._inner = innermost(runnable)
         self._fields = self._find_fields()
-        self.refused: set[str] = set()
         self._warned: set[str] = set()
 
     def declares(self, option: str) -> bool:
         """Whether the model's class declares the option."""
         return option in self._fields
-
-    def accepted(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the options that the model has not refused so far."""
-        return {option: value for option, value in options.items() if option not in self.refused}
 
     def apply(self, options: Mapping[str, Any]) -> tuple[Runnable[Any, Any], dict[str, Any]]:
         """Return the model and the keyword arguments to call it with; options that it lacks are left out."""
@@ -78,21 +70,6 @@ class Options:
             self._warned.add(option)
             _LOG.warning("%s takes no %s: %s", type(self._inner).__name__, option, consequence)
 
-    def learn(self, error: Exception, sent: Mapping[str, Any]) -> bool:
-        """Record the options that an error refuses; return whether the call can be tried again without them.
-
-        Args:
-            error: raised by the call.
-            sent: options of this very call. Of calls made at once all are refused, and the first one to fail records
-                it for all; each of the others still has to be tried again. A call that is tried again sends fewer
-                options each time, so that the trying ends.
-        """
-        named = refused_options(error, {option: _NAMES[option] for option in sent})
-        for option in sorted(named - self.refused):
-            _LOG.warning("%s does not take %s; going on without it", type(self._inner).__name__, option)
-        self.refused |= named
-        return bool(named)
-
     def _find_fields(self) -> dict[str, tuple[str, bool]]:
         inner = self._inner
         if not isinstance(inner, (BaseChatModel, BaseLLM)):
@@ -100,7 +77,7 @@ class Options:
         fields = type(inner).model_fields
         parameters = set(inspect.signature(inner._generate).parameters)
         found: dict[str, tuple[str, bool]] = {}
-        for option, names in _NAMES.items():
+        for option, names in NAMES.items():
             for name in names:
                 if option != "stop" and (name in fields or name in parameters):
                     found.setdefault(option, (name, name in fields))

@@ -11,8 +11,8 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import merge_configs
 
 from langchain_selfreflect._caller import caller_of
-from langchain_selfreflect._lm_options import Options, innermost, is_sync, without_cache
-from shared_core.errors import CapabilityError, InputError, MissingDependencyError, ResponseError
+from langchain_selfreflect._lm_options import NAMES, Options, innermost, is_sync, without_cache
+from shared_core.errors import InputError, MissingDependencyError, ResponseError
 from shared_core.facades.arguments import no_language_model
 from shared_core.lm.base import BaseLanguageModel, LanguageModel
 from shared_core.lm.chat import (
@@ -69,6 +69,8 @@ class LangChainLM(ChatAdapter):
         InputError: ``chat_model`` is not a LangChain model, or an option is out of range.
     """
 
+    _option_names = NAMES
+
     def __init__(
         self,
         chat_model: Runnable[Any, Any],
@@ -87,7 +89,7 @@ class LangChainLM(ChatAdapter):
             )
         self.chat_model = chat_model
         self._inner = innermost(chat_model)
-        self._options = Options(chat_model)
+        self._sampling = Options(chat_model)
         self._local = runs_here(self._inner, getattr(self._inner, "llm", None))
         if max_concurrency is None:
             max_concurrency = 1 if self._local else 8
@@ -100,39 +102,6 @@ class LangChainLM(ChatAdapter):
             thinking_tokens=thinking_tokens,
         )
 
-    @property
-    def refused(self) -> frozenset[str]:
-        """Options that the model has refused and that are left out since."""
-        return frozenset(self._options.refused)
-
-    def call(self, ask: Ask) -> Reply:
-        """Call the model; raise whatever its client raises."""
-        while True:
-            sent = self._options.accepted(self._wanted(ask))
-            model, keywords = self._model(ask, sent)
-            try:
-                return self._reply(model.invoke(self._prompt(ask), self._config(ask), **keywords), ask)
-            except Exception as error:
-                if not self._options.learn(error, sent):
-                    raise
-
-    async def acall(self, ask: Ask) -> Reply:
-        """``call`` with the model's own async method; without one, in a thread that no event loop waits for."""
-        while True:
-            sent = self._options.accepted(self._wanted(ask))
-            model, keywords = self._model(ask, sent)
-            try:
-                return self._reply(await self._ainvoke(model, ask, keywords), ask)
-            except Exception as error:
-                if not self._options.learn(error, sent):
-                    raise
-
-    async def _ainvoke(self, model: Runnable[Any, Any], ask: Ask, keywords: Mapping[str, Any]) -> Any:
-        prompt, config = self._prompt(ask), self._config(ask)
-        if is_sync(model):
-            return await in_thread(model.invoke, prompt, config, **keywords)
-        return await model.ainvoke(prompt, config, **keywords)
-
     def can_complete(self) -> bool:
         """Whether there is a model behind the chat that completes text (``ChatHuggingFace(llm=…)``)."""
         return isinstance(getattr(self._inner, "llm", None), BaseLLM)
@@ -142,15 +111,26 @@ class LangChainLM(ChatAdapter):
         return (self.chat_model, self._inner, getattr(self._inner, "llm", None))
 
     def _declared_logprobs(self) -> bool | None:
-        return None if self._options.declares("logprobs") else False
+        return None if self._sampling.declares("logprobs") else False
 
     def _at_once(self, asks: Sequence[Ask]) -> int:
         configs = [caller_of(a.request.model).config for a in asks]
         asked = [c.get("max_concurrency") for c in configs if c]
         return min([self.max_concurrency, *(a for a in asked if a)])
 
-    def _model(self, ask: Ask, sent: Mapping[str, Any]) -> tuple[Runnable[Any, Any], dict[str, Any]]:
-        model, keywords = self._options.apply(sent)
+    def _call(self, ask: Ask, options: Mapping[str, Any]) -> Reply:
+        model, keywords = self._model(ask, options)
+        return _read(model.invoke(self._prompt(ask), self._config(ask), **keywords), self._who)
+
+    async def _acall(self, ask: Ask, options: Mapping[str, Any]) -> Reply:
+        model, keywords = self._model(ask, options)
+        prompt, config = self._prompt(ask), self._config(ask)
+        if is_sync(model):
+            return _read(await in_thread(model.invoke, prompt, config, **keywords), self._who)
+        return _read(await model.ainvoke(prompt, config, **keywords), self._who)
+
+    def _model(self, ask: Ask, options: Mapping[str, Any]) -> tuple[Runnable[Any, Any], dict[str, Any]]:
+        model, keywords = self._sampling.apply(options)
         if ask.completes and self.can_complete():
             model, keywords = self._inner.llm, {k: v for k, v in keywords.items() if k == "stop"}
         return without_cache(model) if ask.params.temperature > 0 else model, keywords
@@ -164,10 +144,10 @@ class LangChainLM(ChatAdapter):
             return ask.sent.text
         return [_CLASSES[role](content=content) for role, content in ask.sent.messages]
 
-    def _wanted(self, ask: Ask) -> dict[str, Any]:
+    def _options(self, ask: Ask) -> dict[str, Any]:
         params = ask.params
         if params.n > 1 and params.temperature > 0:
-            self._options.warn_without("temperature", "all samples are drawn at the model's own")
+            self._sampling.warn_without("temperature", "all samples are drawn at the model's own")
         wanted: dict[str, Any] = {"temperature": params.temperature, "max_tokens": ask.max_tokens}
         if params.top_p < 1:
             wanted["top_p"] = params.top_p
@@ -185,11 +165,6 @@ class LangChainLM(ChatAdapter):
     def _config(self, ask: Ask) -> RunnableConfig:
         """Return the config of the calling run, for its tracing, with the tags of inner calls."""
         return inner_config(caller_of(ask.request.model).config)
-
-    def _reply(self, answer: object, ask: Ask) -> Reply:
-        if ask.params.logprobs and "logprobs" in self._options.refused:
-            raise CapabilityError("token_logprobs", self.name, hint="Set logprobs=False.")
-        return _read(answer, self._who)
 
 
 def _read(answer: Any, who: str) -> Reply:

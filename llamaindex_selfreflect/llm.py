@@ -6,7 +6,7 @@ import inspect
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse, LogProb, MessageRole
 from llama_index.core.constants import DEFAULT_CONTEXT_WINDOW
@@ -17,7 +17,7 @@ from llama_index.core.instrumentation.dispatcher import (  # type: ignore[attr-d
 from llama_index.core.llms import LLM
 from llama_index.core.llms.custom import CustomLLM
 
-from shared_core.errors import CapabilityError, InputError, ResponseError
+from shared_core.errors import InputError, ResponseError
 from shared_core.facades.arguments import no_language_model
 from shared_core.lm.base import LanguageModel
 from shared_core.lm.chat import (
@@ -31,7 +31,6 @@ from shared_core.lm.chat import (
     get,
     read_content,
     read_tokens,
-    refused_options,
     runs_here,
     tokens_of,
 )
@@ -46,12 +45,6 @@ be told from what the user asked for."""
 
 Sent = list[ChatMessage] | str
 """A chat, or a text to be completed."""
-
-_CALLED = {
-    "max_tokens": ("max_tokens", "max_completion_tokens", "max_output_tokens"),
-    "logprobs": ("logprobs", "top_logprobs"),
-}
-"""What providers call an option, where it has more names than one."""
 
 _THOUGHTS = ("reasoning_content", "reasoning", "thinking", "thinking_delta")
 """Where integrations put a model's thoughts beside its text."""
@@ -89,6 +82,11 @@ class LlamaIndexLM(ChatAdapter):
         InputError: ``llm`` is no LLM of LlamaIndex, or an option is out of range.
     """
 
+    _option_names: ClassVar = {
+        "max_tokens": ("max_tokens", "max_completion_tokens", "max_output_tokens"),
+        "logprobs": ("logprobs", "top_logprobs"),
+    }
+
     def __init__(
         self,
         llm: LLM,
@@ -107,7 +105,6 @@ class LlamaIndexLM(ChatAdapter):
             )
         self.llm = llm
         self._passed = set(type(llm).model_fields if options is None else options)
-        self._refused: set[str] = set()
         self._warned = False
         metadata = llm.metadata
         window = metadata.context_window
@@ -124,36 +121,6 @@ class LlamaIndexLM(ChatAdapter):
             thinking_tokens=thinking_tokens,
         )
 
-    @property
-    def refused(self) -> frozenset[str]:
-        """Options that the model has refused and that are left out since."""
-        return frozenset(self._refused)
-
-    def call(self, ask: Ask) -> Reply:
-        """Call the model; raise whatever its client raises."""
-        prompt = self._prompt(ask)
-        while True:
-            options = self._options(ask)
-            try:
-                with _tagged():
-                    return self._reply(self._answer(prompt, options), prompt, ask)
-            except Exception as error:
-                if not self._learn(error, options):
-                    raise
-
-    async def acall(self, ask: Ask) -> Reply:
-        """``call`` by the model's own async form, in a thread where that one would block."""
-        prompt = self._prompt(ask)
-        while True:
-            options = self._options(ask)
-            try:
-                with _tagged():
-                    answer = await self._aanswer(prompt, options)
-                return self._reply(answer, prompt, ask)
-            except Exception as error:
-                if not self._learn(error, options):
-                    raise
-
     def can_complete(self) -> bool:
         """Every LLM of LlamaIndex has ``complete``."""
         return True
@@ -166,29 +133,31 @@ class LlamaIndexLM(ChatAdapter):
         # A field of that name is no promise: the provider may ignore it, so one call tells.
         return None if "logprobs" in type(self.llm).model_fields else False
 
-    def _answer(self, prompt: Sent, options: dict[str, Any]) -> ChatResponse | CompletionResponse:
+    def _call(self, ask: Ask, options: Mapping[str, Any]) -> Reply:
+        prompt = self._prompt(ask)
+        with _tagged():
+            answer = self._answer(prompt, options)
+        return self._reply(answer, prompt, ask)
+
+    async def _acall(self, ask: Ask, options: Mapping[str, Any]) -> Reply:
+        prompt = self._prompt(ask)
+        with _tagged():
+            answer = await self._aanswer(prompt, options)
+        return self._reply(answer, prompt, ask)
+
+    def _answer(self, prompt: Sent, options: Mapping[str, Any]) -> ChatResponse | CompletionResponse:
         if isinstance(prompt, str):
             return self.llm.complete(prompt, formatted=True, **options)
         return self.llm.chat(prompt, **options)
 
-    async def _aanswer(self, prompt: Sent, options: dict[str, Any]) -> ChatResponse | CompletionResponse:
+    async def _aanswer(self, prompt: Sent, options: Mapping[str, Any]) -> ChatResponse | CompletionResponse:
         if _blocking(self.llm, "acomplete" if isinstance(prompt, str) else "achat"):
             return await in_thread(self._answer, prompt, options)
         if isinstance(prompt, str):
             return await self.llm.acomplete(prompt, formatted=True, **options)
         return await self.llm.achat(prompt, **options)
 
-    def _learn(self, error: Exception, sent: Mapping[str, Any]) -> bool:
-        """Record the options that an error refuses; return whether the call can be tried again without them."""
-        named = refused_options(error, {option: _CALLED.get(option, (option,)) for option in sent})
-        for option in sorted(named - self._refused):
-            _LOG.warning("%s does not take %s; going on without it", self.name, option)
-        self._refused |= named
-        return bool(named)
-
     def _reply(self, answer: object, prompt: Sent, ask: Ask) -> Reply:
-        if ask.params.logprobs and "logprobs" in self._refused:
-            raise CapabilityError("token_logprobs", self.name, hint="Set logprobs=False.")
         return _read(answer, self._who, sent=prompt if isinstance(prompt, str) else "", logprobs=ask.params.logprobs)
 
     # --- what is sent ------------------------------------------------------------------------------------------
@@ -229,7 +198,7 @@ class LlamaIndexLM(ChatAdapter):
         options = {k: v for k, v in given.items() if k in self._passed}
         if params.logprobs:
             options["logprobs"] = True if self.llm.metadata.is_chat_model and not ask.completes else 1
-        return {name: value for name, value in options.items() if name not in self._refused}
+        return options
 
 
 @contextmanager
