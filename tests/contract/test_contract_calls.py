@@ -17,7 +17,7 @@ from llama_index.core.llms import MockLLM
 
 from langchain_selfreflect import LangChainLM
 from llamaindex_selfreflect import LlamaIndexLM
-from shared_core.errors import InputError
+from shared_core.errors import InputError, LanguageModelError
 from shared_core.lm import Generate, Generation, Prompt, SamplingParams
 from tests.contract.sides import Side
 
@@ -94,6 +94,30 @@ def test_calls_see_the_callers_context(framework: Side) -> None:
 def test_options_out_of_range_are_refused(framework: Side, options: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=next(iter(options))):
         framework.lm(lambda p: p, **options)
+
+
+async def test_what_a_model_refuses_is_left_out_from_then_on(framework: Side) -> None:
+    def picky(prompt: str) -> Any:
+        options = framework.model.seen[-1].options
+        if options.get("temperature") == 0.7:
+            return ValueError("Unsupported value: 'temperature' does not support 0.7, only the default (1)")
+        for option in ("seed", "logprobs"):
+            if options.get(option):
+                return TypeError(f"create() got an unexpected keyword argument '{option}'")
+        return "ok"
+
+    lm: Any = framework.lm(picky, logprobs="probe")
+    assert not lm.capabilities.token_logprobs
+    asked = Generate(Prompt.trusted("Say a word."), SamplingParams(temperature=0.7, seed=3))
+    assert lm.generate([asked])[0].text == (await lm.agenerate([asked]))[0].text == "ok"
+    assert lm.refused == {"temperature", "seed", "logprobs"}
+    assert len(framework.model.seen) == 2 + 3 + 1  # the probe, what is refused by and by, and the same at once
+
+
+def test_an_error_that_only_names_an_option_refuses_nothing(framework: Side) -> None:
+    lm: Any = framework.lm(lambda prompt: ValueError("temperature of the server room is too high"))
+    assert isinstance(lm.generate([MANY[0]])[0], LanguageModelError)
+    assert lm.refused == frozenset()
 
 
 # --- tags ----------------------------------------------------------------------------------------------------------

@@ -90,29 +90,6 @@ def test_samples_at_a_temperature_that_cannot_be_set_are_warned_of_once(caplog: 
     ]
 
 
-async def test_what_a_model_refuses_is_left_out_from_then_on() -> None:
-    class Picky(TunableModel):
-        def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
-            if self.temperature is not None and self.temperature != 1.0:
-                raise ValueError("Unsupported value: 'temperature' does not support 0.0, only the default (1)")
-            if stop:
-                raise TypeError("create() got an unexpected keyword argument 'stop'")
-            return self._answer("sync", messages, stop, {})
-
-        async def _agenerate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
-            return self._generate(messages, stop)
-
-    lm = LangChainLM(Picky(temperature=1.0, reply=lambda p: "one. two"))
-    assert one(lm, ask(stop=(".",))).text == "one"
-    assert lm.refused == {"temperature", "stop"}
-    (again,) = await lm.agenerate([ask(stop=(".",))])
-    assert isinstance(again, Generation)
-    assert again.text == "one"
-    hot = LangChainLM(TunableModel(reply=lambda p: ValueError("temperature of the server room is too high")))
-    assert isinstance(hot.generate([ask()])[0], GenerationError)
-    assert hot.refused == frozenset(), "an error that only names an option refuses nothing"
-
-
 async def test_of_calls_made_at_once_all_are_tried_again_without_what_the_model_refuses() -> None:
     """The first to fail must not keep the others from being tried again; an error that stays must end the trying."""
     cured = True
@@ -220,16 +197,6 @@ def test_a_probe_that_fails_for_another_reason_is_tried_again() -> None:
     lm = LangChainLM(model, logprobs="probe")
     assert lm.capabilities.token_logprobs is False
     assert lm.capabilities.token_logprobs is True
-
-
-def test_a_model_that_refuses_logprobs_has_none() -> None:
-    class Refusing(TalkingModel):
-        def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
-            if "logprobs" in kwargs:
-                raise TypeError("got an unexpected keyword argument 'logprobs'")
-            return self._answer("sync", messages, stop, kwargs)
-
-    assert LangChainLM(Refusing(), logprobs="probe").capabilities.token_logprobs is False
 
 
 def test_auto_probes_only_a_model_that_knows_the_option() -> None:

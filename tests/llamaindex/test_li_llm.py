@@ -81,27 +81,6 @@ def test_options_are_passed_where_the_class_has_them() -> None:
     assert sorted(o["seed"] for _, o in seeded.calls) == [3, 4]
 
 
-async def test_what_a_model_refuses_is_left_out_from_then_on() -> None:
-    def picky(prompt: str, options: dict[str, Any]) -> str:
-        if "temperature" in options:
-            raise ValueError("Unsupported value: 'temperature' does not support 0.0, only the default (1)")
-        if "logprobs" in options:
-            raise TypeError("create() got an unexpected keyword argument 'logprobs'")
-        return "ok"
-
-    for llm in (ChatLLM(picky), CompletionLLM(picky)):
-        lm = LlamaIndexLM(llm)
-        assert only(lm.generate([Generate(ASK)])).text == only(await lm.agenerate([Generate(ASK)])).text == "ok"
-        assert [sorted(o) for _, o in llm.calls[-2:]] == [["max_tokens"], ["max_tokens"]]
-        assert "temperature" in lm.refused
-    asked = LlamaIndexLM(ChatLLM(picky))
-    assert not asked.capabilities.token_logprobs
-    assert asked.refused == {"temperature", "logprobs"}
-    broken = LlamaIndexLM(ChatLLM(lambda p, o: (_ for _ in ()).throw(ValueError("temperature too high in the room"))))
-    assert not isinstance(broken.generate([Generate(ASK)])[0], Generation)
-    assert not broken.refused
-
-
 async def test_a_class_without_async_methods_does_not_block_the_loop() -> None:
     threads: set[str] = set()
 

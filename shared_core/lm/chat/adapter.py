@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import logging
 import math
 import threading
 from abc import abstractmethod
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Iterable, Sequence
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from shared_core.errors import CapabilityError, InputError, LanguageModelError
 from shared_core.lm.base import (
@@ -28,8 +26,9 @@ from shared_core.lm.base import (
     Sample,
     SamplingParams,
 )
-from shared_core.lm.chat.failures import needs_chat_template, provider_error, refused_options, timeout_error
-from shared_core.lm.chat.layout import Outgoing, control_strings, outgoing
+from shared_core.lm.chat.calls import Ask, Caller
+from shared_core.lm.chat.failures import needs_chat_template, provider_error, timeout_error
+from shared_core.lm.chat.layout import control_strings, outgoing
 from shared_core.lm.chat.read import OnlyThoughts, make_sample, read_reply
 from shared_core.lm.chat.reply import Reply
 from shared_core.lm.chat.secrets import Secrets
@@ -37,8 +36,6 @@ from shared_core.lm.identity import identity_of_module, module_within, plain_nam
 from shared_core.support.pickling import Portable
 from shared_core.support.threads import FATAL, acall_all, call_all
 from shared_core.types import Usage
-
-_LOG = logging.getLogger(__name__)
 
 LogprobsMode = bool | Literal["auto", "probe"]
 """Whether a provider returns token log-probabilities; see ``ChatAdapter``."""
@@ -51,38 +48,7 @@ _LOCAL = frozenset({
 })  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """One call of the model, for one sample of one request.
-
-    Attributes:
-        request: what the sample is for.
-        index: which of the request's samples, from 0.
-        sent: the prompt in both forms.
-        max_tokens: the most to generate, the model's thoughts among them.
-        stop: strings that the provider may stop at; fewer than were asked for, since the rest is cut here.
-        completes: send ``sent.text`` to be continued, not messages.
-    """
-
-    request: Generate
-    index: int
-    sent: Outgoing
-    max_tokens: int
-    stop: tuple[str, ...]
-    completes: bool
-
-    @property
-    def params(self) -> SamplingParams:
-        """Its sampling parameters."""
-        return self.request.params
-
-    @property
-    def seed(self) -> int | None:
-        """Seed of this sample; with one seed for all they would be the same sample."""
-        return None if self.params.seed is None else self.params.seed + self.index
-
-
-class ChatAdapter(Portable, BaseLanguageModel):
+class ChatAdapter(Caller, Portable, BaseLanguageModel):
     """Adapter of a framework's language model: text always, log-probabilities where its provider returns them.
 
     ``n`` samples are ``n`` calls. All calls of a batch are made at once, up to ``max_concurrency``. A request that
@@ -121,6 +87,7 @@ class ChatAdapter(Portable, BaseLanguageModel):
         is_number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
         if timeout is not None and not (is_number and timeout > 0):
             raise InputError(f"timeout must be a positive number of seconds or None, not {timeout!r}.")
+        super().__init__()
         self.name = name
         self.context_length = context_length
         self.max_concurrency = max_concurrency
@@ -131,25 +98,9 @@ class ChatAdapter(Portable, BaseLanguageModel):
         self._known: tuple[object, str] | None = None  # the weights' stamp and the identity that they had
         self._thinks = False  # it was seen to think aloud
         self._completes = False  # it was seen to have no chat template
-        self._refused: set[str] = set()  # options that it was seen not to take
         self._lock = threading.Lock()
 
     # --- what an adapter says ----------------------------------------------------------------------------------
-
-    _option_names: ClassVar[Mapping[str, Sequence[str]]] = {}
-    """What providers call an option, where that is not its own name alone."""
-
-    @abstractmethod
-    def _options(self, ask: Ask) -> dict[str, Any]:
-        """Return the options of a call, by our names."""
-
-    @abstractmethod
-    def _call(self, ask: Ask, options: Mapping[str, Any]) -> Reply:
-        """Call the model; raise whatever its client raises."""
-
-    @abstractmethod
-    async def _acall(self, ask: Ask, options: Mapping[str, Any]) -> Reply:
-        """Call the model's own async form; without one, in a thread that no event loop waits for."""
 
     @abstractmethod
     def can_complete(self) -> bool:
@@ -203,54 +154,6 @@ class ChatAdapter(Portable, BaseLanguageModel):
                 elif not isinstance(outcome, BaseException):
                     self._logprobs = outcome.tokens is not None
             return bool(self._logprobs)
-
-    # --- one call ----------------------------------------------------------------------------------------------
-
-    @property
-    def refused(self) -> frozenset[str]:
-        """Options that the model has refused and that are left out since."""
-        return frozenset(self._refused)
-
-    def call(self, ask: Ask) -> Reply:
-        """Call the model, again without the options that it refuses; raise whatever its client raises."""
-        while True:
-            sent = self._not_refused(ask)
-            try:
-                return self._as_asked(ask, self._call(ask, sent))
-            except Exception as error:
-                if not self._learn(error, sent):
-                    raise
-
-    async def acall(self, ask: Ask) -> Reply:
-        """``call`` without blocking the event loop."""
-        while True:
-            sent = self._not_refused(ask)
-            try:
-                return self._as_asked(ask, await self._acall(ask, sent))
-            except Exception as error:
-                if not self._learn(error, sent):
-                    raise
-
-    def _not_refused(self, ask: Ask) -> dict[str, Any]:
-        return {option: value for option, value in self._options(ask).items() if option not in self._refused}
-
-    def _as_asked(self, ask: Ask, reply: Reply) -> Reply:
-        if ask.params.logprobs and "logprobs" in self._refused:
-            raise CapabilityError("token_logprobs", self.name, hint="Set logprobs=False.")
-        return reply
-
-    def _learn(self, error: Exception, sent: Mapping[str, Any]) -> bool:
-        """Record the options that an error refuses; return whether the call can be tried again without them.
-
-        ``sent`` are the options of this very call. Of calls made at once all are refused, and the first one to fail
-        records it for all; each of the others still has to be tried again. A call that is tried again sends fewer
-        options each time, so that the trying ends.
-        """
-        named = refused_options(error, {option: self._option_names.get(option, (option,)) for option in sent})
-        for option in sorted(named - self._refused):
-            _LOG.warning("%s does not take %s; going on without it", self.name, option)
-        self._refused |= named
-        return bool(named)
 
     # --- generating --------------------------------------------------------------------------------------------
 
