@@ -1,4 +1,4 @@
-"""The commands, links and packages that README and docs name exist."""
+"""The commands and packages that README and docs name exist."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from shared_core.cli.common import DefaultGroup
 from tests.docs_pages import PAGES, ROOT, SHELL, blocks, inline, read
 
 COMMAND: Any = typer.main.get_command(app)
-_LINK = re.compile(r"\]\(([^)#\s]+)(?:#([^)\s]*))?\)")
 _ENDS = re.compile(r"\s#.*$|[|<>].*$|&&.*$|;.*$")
 
 
@@ -96,18 +95,6 @@ def test_extras_exist(page: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     for extras in re.findall(r"(?:selfreflect-rag|'\.|\"\.)\[([\w,-]+)\]", read(page)):
         assert set(extras.split(",")) <= set(project["optional-dependencies"]), extras
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_links_lead_somewhere(page: str) -> None:
-    for target, anchor in _LINK.findall(read(page)):
-        if "://" in target:
-            continue
-        path = (ROOT / page).parent / target
-        assert path.exists(), target
-        if anchor:
-            headings = re.findall(r"^#+ (.*)$", path.read_text("utf-8"), re.MULTILINE)
-            assert anchor in {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}, anchor
 
 
 def test_the_pages_are_read() -> None:
