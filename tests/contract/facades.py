@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +98,10 @@ class LlamaIndexFacades(_Shared):
     def rank(self, reranker: Any, query: str, texts: Sequence[str] = TEXTS) -> list[str]:
         nodes = _Nodes(texts, None).retrieve(query)
         return [n.node.get_content() for n in reranker.postprocess_nodes(nodes, query_str=query)]
+
+    def load(self, path: Path, **options: Any) -> Iterator[tuple[str, str, dict[str, Any]]]:
+        """(id, text, metadata) of each passage of a file or folder, as the loader gives them."""
+        return ((d.id_, d.text, d.metadata) for d in li.SelfReflectReader(**options).lazy_load_data(path))
 
     def human(self, text: str) -> Any:
         return ChatMessage(role="user", content=text)
@@ -208,6 +212,9 @@ class LangChainFacades(_Shared):
 
     def rank(self, reranker: Any, query: str, texts: Sequence[str] = TEXTS) -> list[str]:
         return [d.page_content for d in reranker.compress_documents([Document(t) for t in texts], query)]
+
+    def load(self, path: Path, **options: Any) -> Iterator[tuple[str, str, dict[str, Any]]]:
+        return ((str(d.id), d.page_content, d.metadata) for d in lc.SelfReflectLoader(path, **options).lazy_load())
 
     def human(self, text: str) -> Any:
         return HumanMessage(text)
