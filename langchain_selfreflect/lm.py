@@ -168,15 +168,7 @@ class LangChainLM(ChatAdapter):
 
 
 def _read(answer: Any, who: str) -> Reply:
-    """Convert a model's reply to the common form of all providers.
-
-    Args:
-        answer: a message, or the text of a model that gives text.
-        who: answered, for errors.
-
-    Raises:
-        ResponseError: it is neither, for instance what a parser made of one.
-    """
+    """Convert a message, or a text, to the common form; ResponseError for others, such as what a parser makes."""
     if isinstance(answer, str):
         return Reply(read_content(answer).text)
     if not isinstance(answer, BaseMessage):

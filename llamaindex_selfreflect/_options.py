@@ -81,16 +81,9 @@ _DEFAULTS = {"streaming": False, "verbose": False}
 
 
 def require_known(options: Mapping[str, object], owner: str, *own: str, listed: type = EngineOptions) -> None:
-    """Refuse options that are not listed.
+    """Raise ArgumentError for the first option that is not ``listed``.
 
-    Args:
-        options: as given.
-        owner: class or method, for the hint.
-        own: names of its further arguments, for the hint.
-        listed: the options there are.
-
-    Raises:
-        ArgumentError: names the first unknown option and the nearest known one.
+    Its hint names the nearest one of these and of ``own``, the further arguments of ``owner``.
     """
     known = listed.__annotations__.keys()
     for name in options:

@@ -216,16 +216,9 @@ def _blocking(llm: LLM, name: str) -> bool:
 
 
 def _read(answer: Any, who: str, *, sent: str, logprobs: bool) -> Reply:
-    """Convert a model's reply to the common form of all providers.
+    """Convert the answer of ``chat`` or ``complete`` to the common form; ResponseError for others.
 
-    Args:
-        answer: of ``chat`` or ``complete``.
-        who: answered, for errors.
-        sent: the text that was to be completed; empty for a chat.
-        logprobs: they were asked for.
-
-    Raises:
-        ResponseError: it is neither a chat's answer nor a completion's.
+    ``sent`` is the text that was to be completed, empty for a chat.
     """
     if not isinstance(answer, (ChatResponse, CompletionResponse)):
         raise ResponseError(

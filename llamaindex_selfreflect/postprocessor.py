@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 from llama_index.core.bridge.pydantic import (
@@ -43,25 +43,6 @@ from shared_core.types import MetadataValue, Passage
 
 _SHAPING = ("method", "settings", "model", "device")
 """Fields that the re-ranker is made of; the others are looked at when nodes are ranked."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Given:
-    """Parts of a re-ranker that are not fields."""
-
-    lm: LanguageModel | None
-    reader: Reader | None
-    judge: SupportScorer | None
-    embedder: Embedder | None
-
-    def make(
-        self, method: RerankMethod, settings: SelfReflectSettings | None, model: str | None, device: str | None
-    ) -> SelfReflectReranker:
-        """The re-ranker for these fields; a ``model`` is loaded only where the method asks one."""
-        lm = _load(model, device) if model is not None and method in WITH_MODEL else self.lm
-        return SelfReflectReranker(
-            lm, settings, method=method, reader=self.reader, judge=self.judge, embedder=self.embedder
-        )
 
 
 class SelfReflectRerank(BaseNodePostprocessor):
@@ -111,7 +92,7 @@ class SelfReflectRerank(BaseNodePostprocessor):
     metadata_mode: MetadataMode = Field(default=MetadataMode.EMBED, description="Metadata shown with the text.")
     settings: SelfReflectSettings | None = Field(default=None, description="Of the engine.")
 
-    _given: _Given = PrivateAttr()
+    _make: partial[SelfReflectReranker] = PrivateAttr()
     _reranker: SelfReflectReranker = PrivateAttr()
 
     # LlamaIndex's own leave out what cannot be pickled, silently: a model or reader that was given would be lost.
@@ -142,10 +123,10 @@ class SelfReflectRerank(BaseNodePostprocessor):
         check_count("top_n", top_n)
         if llm is not None and model is not None:
             raise InputError("Both llm and model are given.", hint="Give one of them.")
-        given = _Given(as_language_model(llm), reader, judge, embedder)
+        make = partial(_make, as_language_model(llm), reader=reader, judge=judge, embedder=embedder)
         own = None if settings is None else as_settings(settings, from_dict=True)
         with in_words_of(self, lm="llm"):
-            reranker = given.make(method, own, model, device)
+            reranker = make(method=method, settings=own, model=model, device=device)
         super().__init__(
             callback_manager=callback_manager or CallbackManager([]),
             model=model,
@@ -156,7 +137,7 @@ class SelfReflectRerank(BaseNodePostprocessor):
             metadata_mode=metadata_mode,
             settings=own,
         )
-        self._given, self._reranker = given, reranker
+        self._make, self._reranker = make, reranker
 
     def __setattr__(self, name: str, value: Any) -> None:
         (value,) = self._changed({name: value}).values()
@@ -179,7 +160,7 @@ class SelfReflectRerank(BaseNodePostprocessor):
         shaping = {n: found[n] for n in _SHAPING if n in found and getattr(self, n) != found[n]}
         if shaping:
             with in_words_of(self, lm="llm"):
-                self._reranker = self._given.make(**{n: getattr(self, n) for n in _SHAPING} | shaping)
+                self._reranker = self._make(**{n: getattr(self, n) for n in _SHAPING} | shaping)
         return found
 
     def warm_up(self) -> Self:
@@ -275,7 +256,18 @@ def _notes(ranked: Ranked) -> dict[str, MetadataValue]:
     return notes
 
 
-def _load(model: str, device: str | None) -> LanguageModel:
-    from shared_core.lm.transformers import TransformersLM
+def _make(
+    lm: LanguageModel | None,
+    *,
+    method: RerankMethod,
+    settings: SelfReflectSettings | None,
+    model: str | None,
+    device: str | None,
+    **parts: Any,
+) -> SelfReflectReranker:
+    """Make the re-ranker of these fields; a ``model`` is loaded only where the method asks one."""
+    if model is not None and method in WITH_MODEL:
+        from shared_core.lm.transformers import TransformersLM
 
-    return TransformersLM(model) if device is None else TransformersLM(model, device=device)
+        lm = TransformersLM(model, device=device)
+    return SelfReflectReranker(lm, settings, method=method, **parts)

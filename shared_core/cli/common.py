@@ -192,10 +192,15 @@ def default_index(docs: Sequence[Path]) -> Path:
 
     That is ``~/.cache/selfreflect`` on Linux; ``XDG_CACHE_HOME`` moves it.
     """
+    key = "\n".join(sorted(os.path.realpath(p) for p in docs))
+    return cache_folder() / hashlib.sha256(key.encode()).hexdigest()[:12]
+
+
+def cache_folder() -> Path:
+    """Return the folder of default indexes."""
     import platformdirs
 
-    key = "\n".join(sorted(os.path.realpath(p) for p in docs))
-    return platformdirs.user_cache_path("selfreflect", appauthor=False) / hashlib.sha256(key.encode()).hexdigest()[:12]
+    return platformdirs.user_cache_path("selfreflect", appauthor=False)
 
 
 def check_questions_and_docs(questions: Sequence[str], docs: Sequence[Path]) -> None:
@@ -276,8 +281,8 @@ def open_index(docs: Sequence[Path], index: Path | None, vectors: str | None) ->
     if not docs and index is None:
         raise InputError("No documents to answer from.", hint="Give --docs PATH (files or folders) or --index DIR.")
     where = index if index is not None else default_index(docs)
-    if not docs and not where.exists():
-        raise IndexMissingError(f"There is no index at {where}.", hint="Make one: selfreflect index DOCS --index DIR")
+    if not docs:
+        require_index(where)
     first = not where.exists()
     opened = DocumentIndex(where, settings=None if vectors is None else IndexSettings(vectors=vectors))
     if docs:
@@ -289,6 +294,12 @@ def open_index(docs: Sequence[Path], index: Path | None, vectors: str | None) ->
         if index is None:
             (note if first else detail)(f"The index of these documents is kept in {where}")
     return opened
+
+
+def require_index(path: Path) -> None:
+    """Raise IndexMissingError if there is nothing at this place."""
+    if not path.exists():
+        raise IndexMissingError(f"There is no index at {path}.", hint="Make one: selfreflect index DOCS --index DIR")
 
 
 def group_failures(failures: Iterable[Failure]) -> list[tuple[str, Failure]]:

@@ -15,9 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from shared_core import __version__
-from shared_core.cli.common import FAILED, build_model, reports_errors
+from shared_core.cli.common import FAILED, build_model, cache_folder, reports_errors, require_index
 from shared_core.cli.console import Verbosity, err, note, out, write_json
-from shared_core.errors import IndexMissingError, SelfReflectError, StoreError
+from shared_core.errors import SelfReflectError, StoreError
 from shared_core.settings import SelfReflectSettings, Settings
 
 PACKAGES = {
@@ -74,7 +74,7 @@ def doctor_command(
         "platform": platform.platform(),
         "packages": packages,
         "device": _device(),
-        "cache": _cache(),
+        "cache": str(cache_folder()),
         "embedded_default": _probe(_default, packages),
         "documents": _probe(_documents, packages),
     }
@@ -110,12 +110,6 @@ def _device() -> str:
     if torch.cuda.is_available():
         return f"cuda: {torch.cuda.get_device_name(0)}"
     return "mps" if torch.backends.mps.is_available() else f"cpu, {torch.get_num_threads()} threads"
-
-
-def _cache() -> str:
-    import platformdirs
-
-    return str(platformdirs.user_cache_path("selfreflect", appauthor=False))
 
 
 def _probe(what: Callable[[], dict[str, Any]], packages: Mapping[str, str | None] | None = None) -> dict[str, Any]:
@@ -184,8 +178,7 @@ def _chroma(url: str) -> dict[str, Any]:
 def _index(path: Path) -> dict[str, Any]:
     from shared_core.documents.store import DocumentIndex
 
-    if not path.exists():
-        raise IndexMissingError(f"There is no index at {path}.", hint="Make one: selfreflect index DOCS --index DIR")
+    require_index(path)
     return {"path": str(path), **vars(DocumentIndex(path).stats())}
 
 

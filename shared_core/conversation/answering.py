@@ -190,10 +190,7 @@ def _in_context(
     best, problem = yield from answer_in_context(question, context, answer, run)
     reading = next(filter(_has_full_name, readings), Rewriting(question))
     problem = problem or _problem(question, reading, best)
-    if problem and not best.abstained:
-        best = _withheld(best, problem, run)
-    more = {CONDENSED: with_topic(question, context), "condensed_by": "rule"}
-    return _with_trace(dataclasses.replace(best, question=question, metadata={**best.metadata, **more}), run)
+    return _as_reply(question, best, problem, {CONDENSED: with_topic(question, context), "condensed_by": "rule"}, run)
 
 
 def _has_full_name(reading: Rewriting) -> bool:
@@ -207,10 +204,15 @@ def _surest(question: str, tried: Sequence[tuple[Rewriting, Answer]], by: str, r
     judged = [(reading, answer, _problem(question, reading, answer)) for reading, answer in tried]
     right = [found for found in judged if not found[2]]
     reading, best, problem = max(right or judged[:1], key=lambda found: found[1].confidence or 0.0)
-    if problem and not best.abstained:
-        best = _withheld(best, problem, run)
     more = {} if reading.question == question else {CONDENSED: reading.question, "condensed_by": by}
-    return _with_trace(dataclasses.replace(best, question=question, metadata={**best.metadata, **more}), run)
+    return _as_reply(question, best, problem, more, run)
+
+
+def _as_reply(question: str, answer: Answer, problem: str, more: Mapping[str, str], run: QuestionRun) -> Answer:
+    """Return the answer with the user's own question; withheld where there is a problem with it."""
+    if problem and not answer.abstained:
+        answer = _withheld(answer, problem, run)
+    return _with_trace(dataclasses.replace(answer, question=question, metadata={**answer.metadata, **more}), run)
 
 
 def _problem(question: str, reading: Rewriting, answer: Answer) -> str:

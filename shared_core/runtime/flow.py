@@ -250,31 +250,19 @@ def _outcome(track: _Track[T]) -> T:
     return track.value  # type: ignore[return-value]  # a finished track has a value
 
 
-def run(
-    flow: Flow[T],
-    resources: Resources,
-    on_event: Callable[[Event], None] = lambda event: None,
-    *,
-    deadline: Deadline | float | None = None,
-) -> T:
+def run(flow: Flow[T], resources: Resources, *, deadline: Deadline | float | None = None) -> T:
     """Run one flow to its end and return its result; errors the flow does not catch are raised."""
     clock = Clock(deadline)
-    track = _Track(flow, on_event, clock)
+    track = _Track(flow, lambda event: None, clock)
     for _ in _pump([track], clock, resources):
         pass
     return _outcome(track)
 
 
-async def arun(
-    flow: Flow[T],
-    resources: Resources,
-    on_event: Callable[[Event], None] = lambda event: None,
-    *,
-    deadline: Deadline | float | None = None,
-) -> T:
+async def arun(flow: Flow[T], resources: Resources, *, deadline: Deadline | float | None = None) -> T:
     """Run one flow as ``run`` does, without blocking the event loop."""
     clock = Clock(deadline)
-    track = _Track(flow, on_event, clock)
+    track = _Track(flow, lambda event: None, clock)
     async for _ in _apump([track], clock, resources):
         pass
     return _outcome(track)
