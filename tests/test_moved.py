@@ -23,8 +23,3 @@ def test_a_moved_module_names_its_new_place(module: str) -> None:
     with pytest.raises(ModuleNotFoundError, match=f"{module} has moved to {MODULES[module]}$"):
         importlib.import_module(module)
     assert importlib.import_module(MODULES[module])
-
-
-def test_an_unknown_name_stays_unknown() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
-        importlib.import_module("shared_core.uncertainty").Nothing  # noqa: B018

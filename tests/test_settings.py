@@ -118,6 +118,7 @@ def test_a_misspelt_name_says_what_was_meant() -> None:
         with pytest.raises(SettingsError) as caught:
             SelfReflectSettings(**wrong)
         assert caught.value.hint.startswith(near)
+        assert "Known settings" in caught.value.hint
         assert str(caught.value).count("Hint:") == 1
 
 
@@ -152,10 +153,16 @@ def test_a_binding_of_0_1_0_is_recognised_or_refused_as_such() -> None:
     assert caught.value.hint == "Again; or use the settings that it was fitted for: signals='support_only'"
 
 
-def test_replacing_keeps_what_was_chosen() -> None:
+def test_replacing_validates_and_keeps_what_was_chosen() -> None:
     made = SelfReflectSettings(seakr=SeakrSettings(published={"layer": 3})).replace(top_k=2)
     assert made.model_fields_set == {"seakr", "top_k"}
     assert made.seakr.published.layer == 3
+    assert SelfReflectSettings().replace(top_k=5).model_fields_set == {"top_k"}  # the default, but asked for
+    nested = made.replace(seakr=made.seakr.replace(samples=4))
+    assert (nested.top_k, nested.seakr.samples) == (2, 4)
+    assert nested.seakr.model_fields_set == {"published", "samples"}
+    with pytest.raises(SettingsError):
+        made.replace(top_k=0)
 
 
 def test_an_argument_that_is_a_setting_is_named_as_one() -> None:

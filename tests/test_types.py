@@ -98,27 +98,3 @@ def test_an_ambiguous_citation_shows_each_text_once() -> None:
 def test_target_accuracy_outside_its_range_is_refused(value: object) -> None:
     with pytest.raises(SettingsError, match="target_accuracy"):
         SelfReflectSettings(target_accuracy=value)
-
-
-def test_an_unknown_setting_is_refused_and_the_known_ones_are_named() -> None:
-    with pytest.raises(SettingsError, match="top_k") as caught:
-        SelfReflectSettings(topk=3)
-    assert "Known settings" in caught.value.hint
-    with pytest.raises(SettingsError, match="max_pair"):
-        SelfReflectSettings(reclaim={"max_pair": 2})
-
-
-def test_replace_validates() -> None:
-    settings = SelfReflectSettings()
-    assert settings.replace(top_k=9).top_k == 9
-    with pytest.raises(SettingsError):
-        settings.replace(top_k=0)
-
-
-def test_replace_sets_what_it_is_given_and_nothing_else() -> None:
-    settings = SelfReflectSettings(top_k=7)
-    changed = settings.replace(target_accuracy=0.9)
-    assert changed.model_fields_set == {"top_k", "target_accuracy"}
-    assert SelfReflectSettings().replace(top_k=5).model_fields_set == {"top_k"}  # the default, but asked for
-    nested = settings.replace(seakr=settings.seakr.replace(samples=4))
-    assert (nested.top_k, nested.seakr.samples, nested.seakr.model_fields_set) == (7, 4, {"samples"})

@@ -53,7 +53,7 @@ class Answer:
     Attributes:
         text: of the reply; ``None`` for a reply without any.
         finish: why it ended, as OpenAI's API says it.
-        tokens: (text, log-probability) of each token.
+        tokens: (text, log-probability) of each token; bytes where it is a part of a character.
         thoughts: given beside the text.
         tool: it calls a tool.
         prompt_tokens, generated_tokens: usage.
@@ -61,7 +61,7 @@ class Answer:
 
     text: str | None = ""
     finish: str = "stop"
-    tokens: tuple[tuple[str, Any], ...] = ()
+    tokens: tuple[tuple[str | bytes, Any], ...] = ()
     thoughts: str = ""
     tool: bool = False
     prompt_tokens: int = 0
@@ -141,7 +141,13 @@ def _answer(said: Any) -> Answer:
 
 
 def openai_logprobs(answer: Answer) -> dict[str, Any]:
-    return {"content": [{"token": t, "logprob": p, "bytes": None} for t, p in answer.tokens]}
+    return {"content": [_token(t, p) for t, p in answer.tokens]}
+
+
+def _token(text: str | bytes, logprob: Any) -> dict[str, Any]:
+    if isinstance(text, str):
+        return {"token": text, "logprob": logprob, "bytes": None}
+    return {"token": "\\x", "logprob": logprob, "bytes": list(text)}
 
 
 class Side(ABC):
@@ -223,7 +229,7 @@ def _joined(messages: Sequence[ChatMessage]) -> str:
 
 
 def _raw(answer: Answer) -> Any:
-    content = [SimpleNamespace(token=t, logprob=p, bytes=None) for t, p in answer.tokens]
+    content = [SimpleNamespace(**_token(t, p)) for t, p in answer.tokens]
     choice = SimpleNamespace(logprobs=SimpleNamespace(content=content), finish_reason=answer.finish)
     return SimpleNamespace(choices=[choice])
 

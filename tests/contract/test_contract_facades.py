@@ -144,9 +144,11 @@ MANY = [f"The lamp {i} was lit in 18{i:02}." for i in range(12)]
         (SelfReflectSettings().replace(top_k=2), 3, 2),
         (SelfReflectSettings(top_k=5), 9, 5),  # the default's value, asked for
         (SelfReflectSettings(top_k=7), 3, 3),  # there are no more
+        (None, None, 12),  # a retriever that has no number gives all
+        (SelfReflectSettings(top_k=2), None, 2),
     ],
 )
-def test_how_many_passages_are_read(facades: Facades, settings: Any, k: int, read: int) -> None:
+def test_how_many_passages_are_read(facades: Facades, settings: Any, k: int | None, read: int) -> None:
     given = {} if settings is None else {"settings": settings}
     engine = facades.engine(facades.retriever_of(MANY, k), reader=facades.reader(0.1), **given)
     assert len(facades.sources(engine, QUESTION)) == read

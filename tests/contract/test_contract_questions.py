@@ -12,8 +12,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.prompts import ChatPromptTemplate, PromptTemplate
 from langchain_core.runnables import RunnablePassthrough
 from langchain_core.runnables.history import RunnableWithMessageHistory
-from llama_index.core.chat_engine import CondenseQuestionChatEngine
-from llama_index.core.llms import ChatMessage, ImageBlock, MockLLM, TextBlock
+from llama_index.core.llms import ChatMessage, ImageBlock, TextBlock
 
 from langchain_selfreflect import SelfReflectChain
 from shared_core import Answer
@@ -203,10 +202,3 @@ def test_an_abstention_brings_what_was_read_and_may_be_raised() -> None:
     assert len(whole["context"]) == 2
     with pytest.raises(AbstainedError):
         chain(reader=reader, on_abstain="raise").with_sources().invoke(QUESTION)
-
-
-def test_a_chat_engine_of_llamaindex_takes_our_engine() -> None:
-    chat = CondenseQuestionChatEngine.from_defaults(LlamaIndexFacades().engine(), llm=MockLLM())
-    assert str(chat.chat(QUESTION)).startswith("The lamp was lit in 1871.")
-    streamed = CondenseQuestionChatEngine.from_defaults(LlamaIndexFacades().engine(streaming=True), llm=MockLLM())
-    assert "".join(streamed.stream_chat(QUESTION).response_gen).startswith("The lamp was lit in 1871.")

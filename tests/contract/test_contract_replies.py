@@ -175,7 +175,10 @@ def test_a_stop_string_in_the_thoughts_is_none(side: Side) -> None:
     assert (sample.text, sample.stop) == ("1871", "\n\n")
 
 
-@pytest.mark.parametrize(("said", "finish"), [("length", "length"), ("stop", "eos"), ("", "eos")])
+@pytest.mark.parametrize(
+    ("said", "finish"),
+    [("length", "length"), ("max_tokens", "length"), ("MAX_TOKENS", "length"), ("stop", "eos"), ("", "eos")],
+)
 def test_the_end_is_told_in_our_words(side: Side, said: str, finish: str) -> None:
     assert one(side, Answer("1871", said)).finish_reason == finish
 
@@ -183,8 +186,9 @@ def test_the_end_is_told_in_our_words(side: Side, said: str, finish: str) -> Non
 # --- replies without an answer -------------------------------------------------------------------------------------
 
 
-def test_an_empty_reply_is_empty(side: Side) -> None:
-    assert one(side, "").text == ""
+@pytest.mark.parametrize("completes", [False, True])
+def test_an_empty_reply_is_empty(side: Side, completes: bool) -> None:
+    assert one(side, "", completes=completes).text == ""
 
 
 @pytest.mark.parametrize("text", [None, ""])
@@ -194,9 +198,10 @@ def test_a_call_of_a_tool_is_an_error(side: Side, text: str | None) -> None:
     assert "tool" in error.message
 
 
+@pytest.mark.parametrize("finish", ["content_filter", "SAFETY"])
 @pytest.mark.parametrize("text", [None, "", "The lamp"])
-def test_an_answer_that_is_withheld_is_an_error(side: Side, text: str | None) -> None:
-    error = refused(side, Answer(text, "content_filter"))
+def test_an_answer_that_is_withheld_is_an_error(side: Side, text: str | None, finish: str) -> None:
+    error = refused(side, Answer(text, finish))
     assert isinstance(error, ResponseError)
     assert "withheld" in error.message
 
@@ -219,6 +224,14 @@ def test_log_probabilities_are_those_of_the_answer(side: Side) -> None:
     assert sample.text == "It was 1871."
     assert sample.tokens == ("It", " was", " 1871", ".")
     assert sample.logprobs == (-0.5, -0.6, -0.7, -0.8)
+    assert side.model.seen[-1].options["logprobs"] is True
+
+
+def test_tokens_that_are_parts_of_a_character_keep_their_log_probabilities(framework: Side) -> None:
+    parts = tuple((bytes([byte]), -0.5) for byte in "né🙂".encode())
+    sample = one(framework, Answer("né🙂", tokens=parts), logprobs=True)
+    assert "".join(sample.tokens or ()) == "né🙂"
+    assert sample.logprobs == (-0.5,) * len(parts)
 
 
 def test_log_probabilities_behind_an_echo_are_those_of_the_answer(side: Side) -> None:

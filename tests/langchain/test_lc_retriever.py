@@ -136,6 +136,7 @@ def test_all_are_ranked_of_a_retriever_that_takes_no_number() -> None:
 
 @pytest.mark.parametrize(("logprob", "count"), [(-3.0, 3), (-0.01, 0)])
 async def test_the_gate_opens_when_the_model_is_unsure(logprob: float, count: int) -> None:
+    assert len(retriever(llm=sure(logprob), gate="flare").invoke(QUESTION)) == count
     made = retriever(llm=sure(logprob), settings=PERPLEXITY)
     found = made.invoke(QUESTION)
     assert len(found) == count
@@ -145,11 +146,6 @@ async def test_the_gate_opens_when_the_model_is_unsure(logprob: float, count: in
         assert document.metadata["selfreflect_uncertainty"] > 2.0
         assert document.metadata["selfreflect_query"] == QUESTION
         assert "relevance_score" not in document.metadata  # nothing ranked it
-
-
-@pytest.mark.parametrize(("logprob", "count"), [(-3.0, 3), (-0.01, 0)])
-def test_flare_retrieves_for_an_improbable_token(logprob: float, count: int) -> None:
-    assert len(retriever(llm=sure(logprob), gate="flare").invoke(QUESTION)) == count
 
 
 async def test_a_closed_gate_is_heard_of() -> None:

@@ -148,10 +148,13 @@ def test_llamaindexs_own_condensing_engine_asks_ours() -> None:
             return "When was the Tide Museum closed?"
 
     history = [ChatMessage(role="user", content=FIRST), ChatMessage(role="assistant", content="Lavinia Hathe.")]
-    engine = CondenseQuestionChatEngine.from_defaults(
-        SelfReflectQueryEngine(shelf()), llm=Condenser(), chat_history=history
+    plain, streaming = (
+        CondenseQuestionChatEngine.from_defaults(
+            SelfReflectQueryEngine(shelf(), streaming=streams), llm=Condenser(), chat_history=history
+        )
+        for streams in (False, True)
     )
-    assert str(engine.chat(SECOND)) == CLOSED
+    assert str(plain.chat(SECOND)) == CLOSED == "".join(streaming.stream_chat(SECOND).response_gen)
 
 
 def said(role: str, text: str, *blocks: Any) -> ChatMessage:

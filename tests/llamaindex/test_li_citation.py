@@ -241,8 +241,6 @@ def test_the_package_is_cheap_to_import_and_names_what_it_has() -> None:
     assert names.split() == sorted(llamaindex_selfreflect.__all__)
     for name in llamaindex_selfreflect.__all__:
         assert getattr(llamaindex_selfreflect, name).__name__ == name
-    with pytest.raises(AttributeError):
-        _ = llamaindex_selfreflect.nothing
     assert set(llamaindex_selfreflect._HOME) == set(llamaindex_selfreflect.__all__)
 
 

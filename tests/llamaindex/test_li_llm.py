@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from llama_index.core.base.llms.types import ChatResponse, CompletionResponse, TextBlock, ThinkingBlock
+from llama_index.core.base.llms.types import ChatResponse, TextBlock, ThinkingBlock
 from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
 from llama_index.core.llms import MockLLM
 
@@ -110,19 +110,6 @@ def raw(*tokens: tuple[str, float], reason: str = "stop") -> Any:
     return SimpleNamespace(choices=[SimpleNamespace(logprobs=SimpleNamespace(content=content), finish_reason=reason)])
 
 
-def test_logprobs_come_from_the_raw_reply_where_it_has_them() -> None:
-    reply = chat_reply("Yes. No", raw=raw(("Yes", -0.1), (".", -0.2), (" No", -3.0), reason="length"))
-    llm = ChatLLM(lambda p, o: reply)
-    (sample,) = only(LlamaIndexLM(llm).generate([Generate(ASK, SamplingParams(logprobs=True))])).samples
-    assert llm.calls[0][1]["logprobs"] is True
-    assert sample.logprobs == (-0.1, -0.2, -3.0)
-    assert sample.tokens == ("Yes", ".", " No")
-    assert sample.finish_reason == "length"
-    cut = SamplingParams(logprobs=True, stop=(".",))
-    (sample,) = only(LlamaIndexLM(llm).generate([Generate(ASK, cut)])).samples
-    assert (sample.text, sample.logprobs, sample.tokens) == ("Yes", (-0.1,), ("Yes",))
-
-
 def tokens_of(text: str, lists: Any = None, raw: Any = None) -> tuple[tuple[str, ...] | None, tuple[float, ...] | None]:
     """What a reply's tokens are read as: texts and log-probabilities."""
     lm = LlamaIndexLM(saying(chat_reply(text, raw=raw, logprobs=lists)))
@@ -138,13 +125,6 @@ def test_logprobs_are_read_from_top_lists_only_if_there_is_one_way() -> None:
     assert tokens_of("abc", two) == (None, None)
     assert tokens_of("abbc", two) == (("ab", "bc"), (-1.0, -1.0))
     assert tokens_of("ab") == (None, None)
-
-
-def test_a_character_of_several_tokens_keeps_their_logprobs() -> None:
-    parts = [list(b) for b in (b"\xf0\x9f", b"\x99\x82", b"!")]
-    content = [{"token": "\\x", "logprob": -0.5, "bytes": b} for b in parts]
-    reply = {"choices": [{"logprobs": {"content": content}}]}
-    assert tokens_of("🙂!", None, reply) == (("", "🙂", "!"), (-0.5,) * 3)
 
 
 @pytest.mark.parametrize("odd", [
@@ -182,8 +162,6 @@ def test_a_reply_in_several_blocks_is_one_text() -> None:
 
 
 def test_a_reply_without_text_is_empty_not_a_crash() -> None:
-    empty = CompletionResponse(text="")
-    assert only(LlamaIndexLM(CompletionLLM(lambda p, o: empty)).generate([Generate(ASK)])).text == ""
     silent = chat_reply("")
     silent.message.blocks = []
     assert only(LlamaIndexLM(ChatLLM(lambda p, o: silent)).generate([Generate(ASK)])).text == ""
