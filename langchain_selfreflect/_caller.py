@@ -36,7 +36,7 @@ class Caller:
         slots: for retrievals that run at once (``max_concurrency`` of the config), shared by a batch.
     """
 
-    config: RunnableConfig | None = None
+    config: RunnableConfig = dataclasses.field(default_factory=RunnableConfig)
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     history: tuple[Turn, ...] = ()
     documents: dict[str, Document] = dataclasses.field(default_factory=dict)
@@ -59,11 +59,6 @@ class Caller:
     def slot(self) -> AbstractAsyncContextManager[None]:
         """Return a context to retrieve in, which is entered once there is room for one more retrieval."""
         return self.slots if self.slots is not None else nullcontext()
-
-    @property
-    def run(self) -> RunnableConfig:
-        """The config; empty if there is none."""
-        return self.config if self.config is not None else RunnableConfig()
 
 
 _CURRENT: ContextVar[Caller | None] = ContextVar("selfreflect_caller", default=None)

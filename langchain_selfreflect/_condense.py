@@ -30,7 +30,7 @@ runnable from ``{"chat_history": messages, "input": question, "question": questi
 class Condensing:
     """Prepares questions as a chain's ``condense`` says.
 
-    >>> Condensing("auto", None).prepare(Asked("Why?"), None).condense
+    >>> Condensing("auto", None).prepare(Asked("Why?"), RunnableConfig()).condense
     'auto'
 
     Args:
@@ -69,7 +69,7 @@ class Condensing:
                 hint="Give 'auto', True, False, a template, a prompt, or a runnable that writes the full question.",
             )
 
-    def prepare(self, asked: Asked, config: RunnableConfig | None) -> Asked:
+    def prepare(self, asked: Asked, config: RunnableConfig) -> Asked:
         """Return the question with how it is to be condensed; a runnable of the user's is asked here.
 
         Raises:
@@ -82,7 +82,7 @@ class Condensing:
             written = self._runnable.invoke(_input(asked), inner_config(config))
         return self._marked(asked, written)
 
-    async def aprepare(self, asked: Asked, config: RunnableConfig | None) -> Asked:
+    async def aprepare(self, asked: Asked, config: RunnableConfig) -> Asked:
         """``prepare`` without blocking the event loop."""
         if self._runnable is None or not _wants(asked):
             return self._marked(asked)

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 from langchain_core.runnables import Runnable
 from pydantic import BaseModel, BeforeValidator, SkipValidation, ValidationError
 
 from shared_core.errors import SelfReflectError, SettingsError
 from shared_core.facades.arguments import as_settings, missing_argument, unknown_argument
-from shared_core.facades.gated_retriever import GateName
 from shared_core.facades.reranker import RerankMethod
 from shared_core.lm.base import LanguageModel
 from shared_core.lm.chat import LogprobsMode
 from shared_core.reading.base import Reader, SupportScorer
 from shared_core.retrieval.base import Embedder, Retriever
-from shared_core.settings import GuaranteeName, PipelineName, SelfReflectSettings
+from shared_core.settings import AbstainPolicy, GateName, GuaranteeName, PipelineName, SelfReflectSettings
 
 T = TypeVar("T")
 
@@ -36,7 +35,7 @@ Guarantee = Annotated[GuaranteeName, SkipValidation]
 Logprobs = Annotated[LogprobsMode, SkipValidation]
 Method = Annotated[RerankMethod, SkipValidation]
 Pipeline = Annotated[PipelineName, SkipValidation]
-OnAbstain = Annotated[Literal["say", "show", "raise", "fallback"], SkipValidation]
+OnAbstain = Annotated[AbstainPolicy, SkipValidation]
 OurEmbedder = Annotated[Embedder, SkipValidation]
 OurJudge = Annotated[SupportScorer, SkipValidation]
 OurReader = Annotated[Reader, SkipValidation]

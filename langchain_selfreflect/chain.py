@@ -220,24 +220,24 @@ class SelfReflectChain(Strict, Answering[AIMessage], RunnableSerializable[ChainI
         """Yield the engine's events and dispatch them to callbacks. Runs in a context of its own."""
         asked = find_asked(input, self.input_key)
         enter(replace(caller, history=asked.history))
-        _events.tell(asked.note, caller.run)
-        asked = self._condensing.prepare(asked, caller.run)
+        _events.tell(asked.note, caller.config)
+        asked = self._condensing.prepare(asked, caller.config)
         with in_words_of(self, lm="llm"), closing(cast("Any", self._engine_of(caller).stream(asked))) as events:
             for event in events:
-                _events.tell(event, caller.run)
+                _events.tell(event, caller.config)
                 yield _with_note(event, asked)
 
     async def aevents(self, input: ChainInput, caller: Caller) -> AsyncGenerator[Event, None]:
         """``events`` for async runs."""
         asked = find_asked(input, self.input_key)
         enter(replace(caller, history=asked.history))
-        await _events.atell(asked.note, caller.run)
-        asked = await self._condensing.aprepare(asked, caller.run)
+        await _events.atell(asked.note, caller.config)
+        asked = await self._condensing.aprepare(asked, caller.config)
         with in_words_of(self, lm="llm"):
             await self._made.aget(self, self._make)
             async with aclosing(cast("Any", self._engine_of(caller).astream(asked))) as events:
                 async for event in events:
-                    await _events.atell(event, caller.run)
+                    await _events.atell(event, caller.config)
                     yield _with_note(event, asked)
 
     def _output(self, input: ChainInput, answer: Answer, caller: Caller) -> AIMessage:
@@ -279,10 +279,10 @@ class SelfReflectChain(Strict, Answering[AIMessage], RunnableSerializable[ChainI
         """Answer questions of callers with the same options, as one batch."""
         batch = _Batch.of(inputs, callers, self.input_key)
         for caller, asked in zip(batch.callers, batch.asked):
-            _events.tell(asked.note, caller.run)
+            _events.tell(asked.note, caller.config)
 
         def listen(i: int, event: Event) -> None:
-            _events.tell(event, batch.callers[i].run)
+            _events.tell(event, batch.callers[i].config)
 
         engine = self._engine_of(callers[0])
         todo = batch.keep(self._condensing.prepare_all(batch.asked, batch.runs))
@@ -292,11 +292,11 @@ class SelfReflectChain(Strict, Answering[AIMessage], RunnableSerializable[ChainI
         """``_answer_alike`` for async runs."""
         batch = _Batch.of(inputs, callers, self.input_key)
         for caller, asked in zip(batch.callers, batch.asked):
-            await _events.atell(asked.note, caller.run)
+            await _events.atell(asked.note, caller.config)
         await self._made.aget(self, self._make)
         engine = self._engine_of(callers[0])
         todo = batch.keep(await self._condensing.aprepare_all(batch.asked, batch.runs))
-        async with _telling(lambda i: batch.callers[i].run) as listen:
+        async with _telling(lambda i: batch.callers[i].config) as listen:
             answers = await engine.aanswer_many(todo, listen, wrap=batch.tag)
         return self._end(batch, answers)
 
@@ -339,7 +339,7 @@ class _Batch:
     @property
     def runs(self) -> list[RunnableConfig]:
         """Configs of the questions' runs."""
-        return [caller.run for caller in self.callers]
+        return [caller.config for caller in self.callers]
 
     def keep(self, prepared: Sequence[Asked | Exception]) -> list[Asked]:
         """Return the questions that were prepared, and leave the others out, with their errors in their places."""

@@ -120,7 +120,7 @@ class SelfReflectCompressor(Strict, BaseDocumentCompressor):
 
 
 def _caller(callbacks: Callbacks | None) -> Caller:
-    return Caller(None if callbacks is None else RunnableConfig(callbacks=callbacks))
+    return Caller(RunnableConfig(callbacks=callbacks))
 
 
 def _documents(ranked: Sequence[Ranked], caller: Caller) -> list[Document]:

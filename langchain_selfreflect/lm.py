@@ -114,9 +114,8 @@ class LangChainLM(ChatAdapter):
         return None if self._sampling.declares("logprobs") else False
 
     def _at_once(self, asks: Sequence[Ask]) -> int:
-        configs = [caller_of(a.request.model).config for a in asks]
-        asked = [c.get("max_concurrency") for c in configs if c]
-        return min([self.max_concurrency, *(a for a in asked if a)])
+        asked = [caller_of(a.request.model).config.get("max_concurrency") for a in asks]
+        return min([self.max_concurrency, *(most for most in asked if most)])
 
     def _call(self, ask: Ask, options: Mapping[str, Any]) -> Reply:
         model, keywords = self._model(ask, options)
@@ -193,7 +192,7 @@ def _read(answer: Any, who: str) -> Reply:
     )  # fmt: skip
 
 
-def inner_config(config: RunnableConfig | None) -> RunnableConfig:
+def inner_config(config: RunnableConfig) -> RunnableConfig:
     """Add the tags of inner calls to a config."""
     return merge_configs(config, RunnableConfig(tags=list(INNER_TAGS)))
 

@@ -14,10 +14,9 @@ from shared_core.calibration.stack import AnyCalibration
 from shared_core.facades.arguments import unknown_argument
 from shared_core.reading.base import Reader, SupportScorer
 from shared_core.retrieval.base import Embedder
-from shared_core.settings import GuaranteeName, PipelineName, SelfReflectSettings
+from shared_core.settings import AbstainPolicy, GuaranteeName, PipelineName, SelfReflectSettings
 
 F = TypeVar("F", bound=Callable[..., object])
-OnAbstain = Literal["say", "show", "raise", "fallback"]
 
 
 class CoreOptions(TypedDict, total=False):
@@ -26,7 +25,7 @@ class CoreOptions(TypedDict, total=False):
     settings: SelfReflectSettings | None
     target_accuracy: float | None
     pipeline: PipelineName | None
-    on_abstain: OnAbstain | None
+    on_abstain: AbstainPolicy | None
     guarantee: GuaranteeName | None
     abstain_text: str | None
     deadline: float | None
@@ -47,7 +46,7 @@ class CallOptions(TypedDict, total=False):
     top_k: int | None
     where: dict[str, Any] | None
     deadline: float | None
-    on_abstain: OnAbstain | None
+    on_abstain: AbstainPolicy | None
 
 
 class KeywordOptions(CoreOptions, total=False):

@@ -20,6 +20,8 @@ from shared_core.retrieval.base import Retriever
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Decision, Passage
 
+_WHERE_HINT = "Set it in the retriever: index.as_retriever(filters=MetadataFilters(…))."
+
 
 @dataclass(frozen=True, slots=True)
 class Cut:
@@ -188,7 +190,7 @@ def framework_retriever(retriever: object, settings: SelfReflectSettings) -> Bas
     """
     if isinstance(retriever, BaseRetriever):
         if settings.where is not None:
-            raise unreachable_filter("Set it in the retriever: index.as_retriever(filters=MetadataFilters(…)).")
+            raise unreachable_filter(_WHERE_HINT)
         return retriever
     if callable(getattr(retriever, "as_retriever", None)):
         raise no_retriever(retriever, "It is an index: give index.as_retriever(…).")
@@ -208,7 +210,7 @@ def narrowed(retriever: BaseRetriever, given: Mapping[str, Any]) -> BaseRetrieve
         where = given.get("where", retriever.where)
         return PassageRetriever(retriever.retriever, top_k, where=where, callback_manager=retriever.callback_manager)
     if "where" in given:
-        raise unreachable_filter("Set it in the retriever: index.as_retriever(filters=MetadataFilters(…)).")
+        raise unreachable_filter(_WHERE_HINT)
     return retriever
 
 

@@ -17,10 +17,10 @@ from llamaindex_selfreflect.llm import as_language_model
 from llamaindex_selfreflect.postprocessor import SelfReflectRerank
 from shared_core.errors import InputError
 from shared_core.facades.arguments import as_settings, in_words_of
-from shared_core.facades.gated_retriever import GatedResult, GatedRetriever, GateName, usual_gate
+from shared_core.facades.gated_retriever import GatedResult, GatedRetriever, usual_gate
 from shared_core.reading.base import SupportScorer
 from shared_core.retrieval.base import Embedder, Retriever
-from shared_core.settings import SelfReflectSettings
+from shared_core.settings import GateName, SelfReflectSettings
 from shared_core.types import Decision
 
 

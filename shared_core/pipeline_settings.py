@@ -9,6 +9,9 @@ from pydantic import Field, model_validator
 
 from shared_core.support.settings_base import Settings
 
+GateName = Literal["uncertainty", "flare", "dragin", "always"]
+"""Every gate (see ``GatedRetriever``)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Demonstration:
@@ -103,7 +106,7 @@ class SeakrSettings(Settings):
         description="Retrieve if the uncertainty is above it. None uses the calibrated threshold; without one, "
         "retrieval always happens and no samples are drawn. The paper's is -6 (gram, 20 samples, Llama 2 7B).",
     )
-    gate: Literal["uncertainty", "flare", "dragin", "always"] = Field(
+    gate: GateName = Field(
         default="uncertainty",
         description="When to retrieve: if the estimator is above the threshold (uncertainty), if a token is improbable "
         "(flare), if an uncertain word is attended to (dragin, needs attention weights), or always.",

@@ -11,6 +11,7 @@ from pydantic import Field, field_validator
 
 from shared_core.pipeline_settings import (
     Demonstration,
+    GateName,
     ReclaimPublished,
     ReclaimSettings,
     ResearchPublished,
@@ -23,7 +24,9 @@ from shared_core.pipeline_settings import (
 from shared_core.support.settings_base import Renamed, Settings
 
 __all__ = [
+    "AbstainPolicy",
     "Demonstration",
+    "GateName",
     "GuaranteeName",
     "PipelineName",
     "ReclaimPublished",
@@ -43,6 +46,9 @@ PipelineName = Literal["composed", "reclaim", "research", "seakr", "self_rag"]
 
 GuaranteeName = Literal["conformal_factuality", "conformal_risk_control", "learn_then_test"]
 """Every guarantee (see ``abstention``)."""
+
+AbstainPolicy = Literal["say", "show", "raise", "fallback"]
+"""Every policy for abstentions (see ``on_abstain``)."""
 
 
 class SelfReflectSettings(Settings):
@@ -99,7 +105,7 @@ class SelfReflectSettings(Settings):
         default=None, ge=1, description="Passages to retrieve for re-ranking; None is twice top_k."
     )
     max_claims: int = Field(default=3, ge=1, description="Maximum claims of an answer of the composed pipeline.")
-    on_abstain: Literal["say", "show", "raise", "fallback"] = Field(
+    on_abstain: AbstainPolicy = Field(
         default="say",
         description="If the engine abstains: say why; show the nearest passages too; raise AbstainedError; or fall "
         "back to the model's own knowledge, marked as such (needs a language model).",

@@ -14,10 +14,10 @@ from rich.text import Text
 from shared_core.cli.common import (
     ABSTAINED,
     BuiltEngine,
+    check_calibration,
     check_output,
     check_questions_and_docs,
     exit_code,
-    read_calibration,
     reports_errors,
 )
 from shared_core.cli.console import JsonList, note, out, show_error, show_heading, write_json
@@ -62,7 +62,7 @@ def ask_command(
     engine.require_judge_in_use()
     check_output(html, "--html")
     check_output(trace_prompts, "--trace-prompts")
-    read_calibration(engine.calibration)
+    check_calibration(engine.calibration)
     built = engine.build(settings, trace_prompts=trace_prompts)
     several = len(asked) > 1
     results: list[Result] = []

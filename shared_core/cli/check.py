@@ -13,9 +13,9 @@ from shared_core.cli.ask import show_quotes, show_trace, write_html
 from shared_core.cli.common import (
     ABSTAINED,
     BuiltEngine,
+    check_calibration,
     check_output,
     check_questions_and_docs,
-    read_calibration,
     reports_errors,
 )
 from shared_core.cli.console import err, note, out, question_progress, write_json
@@ -66,7 +66,7 @@ def check_command(
     text = read_answer(answer)
     check_questions_and_docs([question], documents.docs)
     check_output(html, "--html")
-    read_calibration(calibration)
+    check_calibration(calibration)
     if necessary and not documents.has_model:
         raise InputError("--necessary needs a language model.", hint="Give --model or --base-url.")
     built = documents.build(settings)

@@ -29,7 +29,6 @@ from shared_core.errors import (
 from shared_core.settings import SelfReflectSettings
 
 if TYPE_CHECKING:
-    from shared_core.calibration.stack import AnyCalibration
     from shared_core.documents.load import Failure
     from shared_core.documents.store import DocumentIndex
     from shared_core.facades.engine import SelfReflectEngine
@@ -258,18 +257,18 @@ def _unwritable(path: Path, why: str, option: str) -> InputError:
     return InputError(f"{path} cannot be written: {why}.", hint=f"Give another path to {option}, or make the folder.")
 
 
-def read_calibration(path: Path | None) -> dict[str, AnyCalibration] | None:
-    """Read the calibration file that the user named.
+def check_calibration(path: Path | None) -> None:
+    """Refuse a calibration file that cannot be read, before any work is done.
 
     Raises:
         InputError: there is no such file, or ``selfreflect calibrate`` did not write it.
     """
     if path is None:
-        return None
+        return
     from shared_core.calibration import io as calibration_io
 
     try:
-        return calibration_io.load(path)
+        calibration_io.load(path)
     except CalibrationError as error:
         raise InputError(error.message, hint=error.hint) from error
 

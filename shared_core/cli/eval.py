@@ -14,10 +14,10 @@ from rich.table import Table
 from shared_core.cli.common import (
     FAILED,
     DefaultGroup,
+    check_calibration,
     check_output,
     check_output_folder,
     check_questions_and_docs,
-    read_calibration,
     reports_errors,
 )
 from shared_core.cli.console import err, note, out, question_progress
@@ -142,7 +142,7 @@ def _check(options: EvalOptions) -> None:
     check_output_folder(options.plots, "--plots")
     check_questions_and_docs((), options.docs)
     options.require_judge_in_use()
-    read_calibration(options.calibration)
+    check_calibration(options.calibration)
     if read_shard(options.shard) is not None and options.output is None:
         raise InputError("A shard needs a folder that it can be merged from.", hint="--shard 1/4 -o DIR")
     if options.output is not None or options.plots is not None:

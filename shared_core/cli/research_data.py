@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shared_core.cli import common
-from shared_core.cli.common import FAILED, answers_closed_book, open_index, read_calibration, reports_errors
+from shared_core.cli.common import FAILED, answers_closed_book, check_calibration, open_index, reports_errors
 from shared_core.cli.console import err, out, question_progress
 from shared_core.cli.options import Calibration, DocumentOptions, Limit, Set, Target, with_set
 from shared_core.cli.train_rows import show_failures, write_report
@@ -99,7 +99,7 @@ def research_data_command(options: SearchOptions) -> None:
     from shared_core.training.rows import write_json_lines, write_rows
 
     carrier = options.carrier()
-    read_calibration(options.calibration)
+    check_calibration(options.calibration)
     questions = read_questions(options.questions)[: options.limit]
     settings = options.settings()
     if not options.has_model:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
 
 import typer
 
-from shared_core.cli.common import check_questions_and_docs, read_calibration, reports_errors
+from shared_core.cli.common import check_calibration, check_questions_and_docs, reports_errors
 from shared_core.cli.console import Verbosity, note
 from shared_core.cli.options import AnswerOptions
 from shared_core.errors import MissingDependencyError, SelfReflectError
@@ -62,7 +62,7 @@ def serve_command(
         raise MissingDependencyError(error.name or "fastapi", extra="serve", purpose="The server") from error
     settings = engine.settings()
     check_questions_and_docs([], engine.docs)
-    read_calibration(engine.calibration)
+    check_calibration(engine.calibration)
     built = engine.build(settings)
     limits = Limits(
         key=key or None, cors=tuple(cors or ()), max_upload=int(max_upload * 1e6), timeout=timeout, parallel=parallel
@@ -92,7 +92,7 @@ def mcp_command(engine: AnswerOptions) -> None:
     """
     settings = engine.settings()
     check_questions_and_docs(["?"], engine.docs)
-    read_calibration(engine.calibration)
+    check_calibration(engine.calibration)
     make_server(engine.build(settings).engine).run()
 
 

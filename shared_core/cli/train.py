@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
-from shared_core.cli.common import build_model, read_calibration, reports_errors
+from shared_core.cli.common import build_model, check_calibration, reports_errors
 from shared_core.cli.console import err, out
 from shared_core.cli.options import BaseUrl, Calibration, Set, with_set
 from shared_core.cli.training_options import TrainingOptions, launched, training_steps
@@ -213,7 +213,7 @@ def _reward_settings(rows: Sequence[Path], options: RewardOptions) -> SelfReflec
     """Take the settings of the searches (``searches.json`` beside the rows), with the given changes."""
     from shared_core.training.research.searches import settings_of
 
-    read_calibration(options.calibration)
+    check_calibration(options.calibration)
     found, calibrated = next((read for path in rows if (read := settings_of(path.parent))[0]), (None, False))
     if found is None:
         err.print("no searches.json beside the rows: using the settings' defaults", style="yellow")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import Literal, Self
+from typing import Self, get_args
 
 from shared_core.calibration.stack import AnyCalibration
 from shared_core.errors import QuestionError, SettingsError
@@ -20,11 +20,10 @@ from shared_core.retrieval.base import Embedder, Retriever
 from shared_core.runtime import flow as flows
 from shared_core.runtime.budget import Meter
 from shared_core.runtime.flow import Embed, Flow, LeafRequest, Retrieve
-from shared_core.settings import SelfReflectSettings
+from shared_core.settings import GateName, SelfReflectSettings
 from shared_core.types import Passage
 
-GateName = Literal["uncertainty", "flare", "dragin", "always"]
-GATES: tuple[str, ...] = ("uncertainty", "flare", "dragin", "always")
+GATES: tuple[str, ...] = get_args(GateName)
 
 
 def usual_gate(lm: LanguageModel | None) -> GateName:
