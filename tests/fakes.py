@@ -22,6 +22,11 @@ PASSAGES = (
 )
 
 
+def shares_a_word(query: str, text: str) -> bool:
+    """Whether a text holds a word of the query that has more than three letters."""
+    return any(word.strip("?.,") in text.lower() for word in query.lower().split() if len(word) > 3)
+
+
 class Shelf:
     """Gives the passages that share a word with the query."""
 
@@ -31,8 +36,7 @@ class Shelf:
 
     def retrieve(self, query: str, k: int = 5) -> Sequence[Passage]:
         self.queries.append(query)
-        words = {w.strip("?.,").lower() for w in query.split() if len(w) > 3}
-        return [p.with_score(1.0) for p in self.passages if any(w in p.text.lower() for w in words)][:k]
+        return [p.with_score(1.0) for p in self.passages if shares_a_word(query, p.text)][:k]
 
 
 class FirstSentenceReader:

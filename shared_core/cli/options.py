@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -18,6 +18,9 @@ from shared_core.cli.common import BuiltEngine
 from shared_core.cli.console import note
 from shared_core.errors import InputError
 from shared_core.settings import PipelineName, SelfReflectSettings, Settings
+
+if TYPE_CHECKING:
+    from shared_core.reading.base import SupportScorer
 
 Docs = Annotated[
     list[Path],
@@ -115,6 +118,17 @@ class DocumentOptions:
         """Whether a language model is named."""
         return self.model is not None or self.base_url is not None
 
+    @property
+    def reads(self) -> bool:
+        """Whether documents are named."""
+        return bool(self.docs) or self.index is not None
+
+    def load_judge(self) -> SupportScorer | None:
+        """Load the judge, if one is named."""
+        from shared_core.reading.support import CrossEncoderSupportScorer
+
+        return None if self.judge is None else CrossEncoderSupportScorer(self.judge)
+
     def require_judge_in_use(self) -> None:
         """Refuse a judge where answers are sentences of the documents, which nobody judges.
 
@@ -137,7 +151,6 @@ class DocumentOptions:
         """
         from shared_core.facades.engine import SelfReflectEngine
         from shared_core.lm.tracing import TracingLM
-        from shared_core.reading.support import CrossEncoderSupportScorer
         from shared_core.retrieval import BM25Retriever
 
         lm, tracer = common.build_model(self.model, self.base_url, self.dtype), None
@@ -148,8 +161,8 @@ class DocumentOptions:
                     hint="Name one with --model or --base-url.",
                 )
             lm = tracer = TracingLM(lm, trace_prompts)
-        judge = None if self.judge is None else CrossEncoderSupportScorer(self.judge)
-        if common.answers_closed_book(settings) and not self.docs and self.index is None:
+        judge = self.load_judge()
+        if common.answers_closed_book(settings) and not self.reads:
             return BuiltEngine(SelfReflectEngine(BM25Retriever(), lm, settings, judge=judge), None, tracer)
         index = common.open_index(self.docs, self.index, self.vectors)
         return BuiltEngine(SelfReflectEngine(index.retriever(), lm, settings, judge=judge), index, tracer)

@@ -53,11 +53,6 @@ class SearchOptions(DocumentOptions):
     calibration: Calibration = None
     set: Set = field(default_factory=list)
 
-    @property
-    def reads(self) -> bool:
-        """Whether documents are named."""
-        return bool(self.docs) or self.index is not None
-
     def settings(self) -> SelfReflectSettings:
         """Return the settings of the searches; errors as ``with_set``."""
         made = SelfReflectSettings(
@@ -128,7 +123,6 @@ def research_data_command(options: SearchOptions) -> None:
 def _search_engine(options: SearchOptions, settings: SelfReflectSettings) -> SelfReflectEngine:
     """Build the engine, comparing each part with the folder's configuration before the next, heavier one is loaded."""
     from shared_core.facades.engine import SelfReflectEngine
-    from shared_core.reading.support import CrossEncoderSupportScorer
     from shared_core.retrieval import BM25Retriever
     from shared_core.training.labelling import check_documents
     from shared_core.training.research.searches import options_of, searches_log
@@ -139,6 +133,6 @@ def _search_engine(options: SearchOptions, settings: SelfReflectSettings) -> Sel
     retriever = open_index(options.docs, options.index, options.vectors).retriever() if reads else BM25Retriever()
     if not answers_closed_book(settings):
         check_documents(log, retriever)
-    judge = None if options.judge is None else CrossEncoderSupportScorer(options.judge)
+    judge = options.load_judge()
     model = common.build_model(options.model, options.base_url, options.dtype)
     return SelfReflectEngine(retriever, model, settings, judge=judge)

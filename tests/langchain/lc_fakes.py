@@ -15,7 +15,7 @@ from langchain_core.retrievers import BaseRetriever
 from pydantic import Field
 
 from langchain_selfreflect import SelfReflectChain
-from tests.fakes import FirstSentenceReader
+from tests.fakes import FirstSentenceReader, shares_a_word
 
 QUESTION = "When was the lamp lit?"
 
@@ -46,8 +46,7 @@ class ShelfRetriever(BaseRetriever):
         self.asked.append((how, query))
         if self.burst in query:
             raise OSError("pipe burst")
-        words = {w.strip("?.,").lower() for w in query.split() if len(w) > 3}
-        return [d for d in self.docs if any(w in d.page_content.lower() for w in words)]
+        return [d for d in self.docs if shares_a_word(query, d.page_content)]
 
     def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
         return self._find("sync", query)

@@ -23,7 +23,7 @@ from llama_index.core.llms.callbacks import llm_chat_callback, llm_completion_ca
 from llama_index.core.llms.custom import CustomLLM
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
-from tests.fakes import PASSAGES
+from tests.fakes import PASSAGES, shares_a_word
 
 QUESTION = "When was the lamp lit?"
 
@@ -52,8 +52,7 @@ class NodeShelf(BaseRetriever):
 
     def _found(self, how: str, bundle: QueryBundle) -> list[NodeWithScore]:
         self.asked.append((how, bundle))
-        words = {w.strip("?.,").lower() for w in bundle.query_str.split() if len(w) > 3}
-        return [n for n in self.shelf if not n.text or any(w in n.text.lower() for w in words)]
+        return [n for n in self.shelf if not n.text or shares_a_word(bundle.query_str, n.text)]
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return self._found("sync", query_bundle)

@@ -8,9 +8,8 @@ import re
 from importlib.resources import files
 
 import pytest
-from typer.testing import CliRunner
 
-from shared_core.cli import app as command_line
+from tests.command import selfreflect
 from tests.serve.engines import MakeClient
 
 soups = pytest.importorskip("bs4")
@@ -56,6 +55,6 @@ def test_every_control_has_a_name_and_every_reference_exists() -> None:
 
 def test_a_missing_extra_is_named_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "uvicorn", None)
-    result = CliRunner().invoke(command_line, ["serve", "--docs", "nowhere"])
+    result = selfreflect("serve", "--docs", "nowhere")
     assert result.exit_code == 1
     assert "pip install 'selfreflect-rag[serve]'" in result.output
