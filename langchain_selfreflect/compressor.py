@@ -120,7 +120,7 @@ class SelfReflectCompressor(Strict, BaseDocumentCompressor):
 
 
 def _caller(callbacks: Callbacks | None) -> Caller:
-    return Caller(RunnableConfig(callbacks=callbacks))
+    return Caller() if callbacks is None else Caller(RunnableConfig(callbacks=callbacks))
 
 
 def _documents(ranked: Sequence[Ranked], caller: Caller) -> list[Document]:

@@ -194,7 +194,8 @@ def _read(answer: Any, who: str) -> Reply:
 
 def inner_config(config: RunnableConfig) -> RunnableConfig:
     """Add the tags of inner calls to a config."""
-    return merge_configs(config, RunnableConfig(tags=list(INNER_TAGS)))
+    # An empty one is left out: each config that is merged brings the callbacks of the context with it.
+    return merge_configs(config or None, RunnableConfig(tags=list(INNER_TAGS)))
 
 
 def as_language_model(llm: object, *, logprobs: LogprobsMode = "auto") -> LanguageModel | None:
