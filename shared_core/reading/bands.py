@@ -118,6 +118,11 @@ def find_in_range(question: str, passages: Sequence[Passage]) -> Chosen | None:
     if len(asked) != 1 or age_asked(question) is not None:
         return None
     value, dimension = _base(asked[0], asked[0].unit)
+    whole = read_band(question)  # "a dog over 20 kg"
+
+    def holds(band: Band) -> bool:
+        return band.holds(value) if whole is None else band[:3] == whole[:3]
+
     words = content_stems(f"{question[: asked[0].start]} {question[asked[0].end :]}") - _BESIDE
     sections: dict[object, list[_Line]] = defaultdict(list)
     for line in _lines(passages):
@@ -126,10 +131,10 @@ def find_in_range(question: str, passages: Sequence[Passage]) -> Chosen | None:
     chosen: dict[Place, None] = {}
     others: list[Place] = []
     for lines in (some for some in sections.values() if len(some) > 1):
-        within = [line.place for line in lines if line.band.holds(value) and _is_about(words, line.place, passages)]
+        within = [line.place for line in lines if holds(line.band) and _is_about(words, line.place, passages)]
         if len({passages[number].text[start:end] for number, start, end in within}) == 1:
             chosen |= dict.fromkeys(within)
-            others += [line.place for line in lines if not line.band.holds(value)]
+            others += [line.place for line in lines if not holds(line.band)]
     return Chosen(chosen, others, asked[0]) if chosen else None
 
 

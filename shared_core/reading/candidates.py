@@ -67,6 +67,7 @@ class Candidate:
             setting, for what says that someone did it where who is asked, and for what has no number where how many is
             asked; 0 for everything else.
         joined: it is a whole list, not a sentence (``lists``).
+        chosen: it is one of several rows of a table that the question asks for by their values (``row_values``).
         untold: it does not tell what the question's form asks for (``told``).
     """
 
@@ -89,6 +90,7 @@ class Candidate:
     conflicts: frozenset[str] = frozenset()
     defines: int = 0
     joined: bool = False
+    chosen: bool = False
     untold: bool = False
 
 

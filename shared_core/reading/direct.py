@@ -9,9 +9,9 @@ from shared_core.reading.attributes import is_property
 from shared_core.reading.bands import find_in_range
 from shared_core.reading.cells import Chosen
 from shared_core.reading.days import gives_hours, says_whether_open
-from shared_core.reading.extremes import choose_extreme
 from shared_core.reading.people import has_office, names_holder, names_person
 from shared_core.reading.questions import words
+from shared_core.reading.row_values import choose_compared, choose_extreme
 from shared_core.reading.rows import above, innermost, source_of
 from shared_core.reading.values import gives_date
 from shared_core.types import Passage
@@ -41,13 +41,14 @@ def answers_by_form(question: str, sentence: str, passage: Passage) -> bool:
 
 
 def choose_rows(question: str, passages: Sequence[Passage]) -> Chosen:
-    """Return the rows and lines that answer by their values: the range that a value is in, an extreme of a column.
+    """Return the rows and lines that answer by their values: a range that a value is in, a column's extreme, a limit.
 
     >>> mugs = Passage("p", "Quantity: 1–9; Each: £8\\nQuantity: 10–49; Each: £6", "Mugs")
     >>> choose_rows("What does each mug cost if I order 20?", [mugs]).lines
     {(0, 24, 49): None}
     """
-    return find_in_range(question, passages) or choose_extreme(question, passages) or Chosen()
+    ways = find_in_range, choose_extreme, choose_compared
+    return next((chosen for choose in ways if (chosen := choose(question, passages)) is not None), Chosen())
 
 
 def _heads_office(question: str, sentence: str, passage: Passage, around: str) -> bool:

@@ -24,7 +24,6 @@ from shared_core.reading.days import find_hours
 from shared_core.reading.definitions import LIKELY, find_definitions, find_headed, term_asked
 from shared_core.reading.direct import answers_by_form, choose_rows
 from shared_core.reading.entries import DEFINES, lacks_names, of_entries_asked
-from shared_core.reading.extremes import query_for_rows
 from shared_core.reading.faq import find_faq, join_faq
 from shared_core.reading.features import (
     Lacking,
@@ -56,6 +55,7 @@ from shared_core.reading.questions import (
 )
 from shared_core.reading.quotable import is_heading, is_record, join_comments, quotable
 from shared_core.reading.rewording import reword
+from shared_core.reading.row_values import query_for_rows
 from shared_core.reading.rows import Entry, above, answer_in_row, innermost
 from shared_core.reading.told import LATER, UNTOLD, tells_what_is_asked
 from shared_core.reading.values import (
@@ -314,6 +314,7 @@ class ExtractiveReader(Remade):
             replace(
                 c,
                 defines=marked.get(i, 0) - unsaid[i],
+                chosen=lines[i] is not None and len(chosen.lines) > 1,
                 conflicts=c.conflicts | absent[i],
                 answer=answers.get(i) or c.answer,
             )

@@ -164,7 +164,7 @@ def join_lists(question: str, passages: Sequence[Passage], candidates: Sequence[
 def place_parts(
     order: Sequence[int], candidates: list[Candidate], passages: Sequence[Passage], chances: list[float | None]
 ) -> list[int]:
-    """Put the parts of a list that is longer than a passage behind one another, all as sure as the surest of them.
+    """Put the parts of a list that is longer than a passage, or rows, behind one another, all as sure as the surest.
 
     Args:
         order: numbers of the candidates, best first.
@@ -174,7 +174,7 @@ def place_parts(
     """
     parts: dict[tuple[str, str], list[int]] = {}
     for i in order:
-        if _is_named(candidates[i]):
+        if _is_part(candidates[i]):
             parts.setdefault(place_of(passages[candidates[i].passage]), []).append(i)
     out = [*order]
     for numbers in parts.values():
@@ -183,7 +183,7 @@ def place_parts(
         out = [i for i in out if i not in numbers]
         placed = {i: (passages[candidates[i].passage], candidates[i]) for i in numbers}
         out[first:first] = sorted(numbers, key=lambda i: _order_of(*placed[i]))
-        for i, after in pairwise(out[first : first + len(numbers)]):
+        for i, after in pairwise([i for i in out[first : first + len(numbers)] if candidates[i].joined]):
             candidates[i], candidates[after] = _adjoin((placed[i][0], candidates[i]), placed[after])
         for i in numbers:
             chances[i] = surest
@@ -191,12 +191,12 @@ def place_parts(
 
 
 def count_parts(order: Sequence[int], candidates: Sequence[Candidate], passages: Sequence[Passage]) -> int:
-    """Return of how many parts the best candidate is one, itself included: those of its list in other passages."""
+    """Return of how many parts the best candidate is one: those of its list in other passages, or chosen rows."""
     best = candidates[order[0]]
-    if not _is_named(best):
+    if not _is_part(best):
         return 1
     own = place_of(passages[best.passage])
-    return sum(_is_named(candidates[i]) and place_of(passages[candidates[i].passage]) == own for i in order)
+    return sum(_is_part(candidates[i]) and place_of(passages[candidates[i].passage]) == own for i in order)
 
 
 def query_for_rest(passages: Sequence[Passage], best: Candidate) -> str:
@@ -406,6 +406,10 @@ def _is_first(passage: Passage, found: ItemList) -> bool:
 
 def _is_named(candidate: Candidate) -> bool:
     return candidate.joined and candidate.defines >= _NAMED
+
+
+def _is_part(candidate: Candidate) -> bool:
+    return candidate.chosen or _is_named(candidate)
 
 
 def _lies_in(candidate: Candidate, passage: int, whole: _Whole) -> bool:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from shared_core import SelfReflectEngine
 from shared_core.documents import DocumentIndex
 from shared_core.reading.bands import find_in_range, read_band
-from shared_core.reading.extremes import choose_extreme, query_for_rows
+from shared_core.reading.row_values import choose_compared, choose_extreme, query_for_rows
 from shared_core.reading.tables import find_tables
 from shared_core.types import Answer, Passage
 
@@ -85,6 +85,26 @@ def test_rows_are_chosen_by_their_values(ask, name: str, text: str, question: st
 
 
 @pytest.mark.parametrize(
+    ("name", "text", "question", "held"),
+    [
+        ("league.md", LEAGUE, "Which teams have more than 25 points?", ["Ashford Rovers", "Bexley Town"]),
+        ("courses.csv", COURSES, "Which courses cost less than £120?", ["Glazing", "Hand building"]),
+        ("courses.csv", COURSES, "Which courses are longer than 7 weeks?", ["Pottery for beginners", "Throwing on the wheel"]),
+        ("courses.csv", COURSES, "Are there any level 2 courses under £100?", ["Glazing"]),
+        ("courses.csv", COURSES, "Who teaches courses under £90?", []),
+        ("courses.csv", COURSES, "Are there courses over £500?", []),
+    ],
+)
+def test_all_rows_within_a_limit_are_quoted(ask, name: str, text: str, question: str, held: list[str]) -> None:  # type: ignore[no-untyped-def]
+    answer = ask(name, text, question)
+    lines = text.splitlines()
+    others = [line.strip("| ").split(" |")[0].split(",")[0] for line in lines]
+    assert answer.abstained is (not held)
+    assert all(name in answer.text for name in held)
+    assert len(held) == sum(bool(o) and f": {o};" in answer.text for o in others)
+
+
+@pytest.mark.parametrize(
     ("name", "text", "question"),
     [
         ("courses.csv", COURSES, "Which weekend course is the cheapest?"),
@@ -114,6 +134,16 @@ def test_extremes_are_those_of_all_rows(values: list[int], order: random.Random)
         held = {passages[number].text for number, _, _ in chosen.lines}
         assert held == {p.text for p in passages if f"Height: {best} m" in p.text}
         assert len(chosen.lines) + len(chosen.others) == len(values)
+
+
+@given(st.lists(st.integers(1, 10_000), min_size=2, max_size=12), st.integers(1, 10_000))
+def test_rows_within_a_limit_are_those_whose_value_is(values: list[int], limit: int) -> None:
+    passages = rows_of(values, rows=len(values))
+    chosen = choose_compared(f"Which masts are higher than {limit} m?", passages)
+    assert chosen is not None
+    assert {number for number, _, _ in chosen.lines} == {i for i, value in enumerate(values) if value > limit}
+    assert choose_compared(f"Which masts are higher than {limit} m?", passages[1:]) is None
+    assert choose_compared(f"Which masts cost more than £{limit}?", passages) is None
 
 
 @given(st.lists(st.integers(1, 10_000), min_size=3, max_size=12))
@@ -210,6 +240,21 @@ def test_at_most_one_of_adjoining_ranges_is_chosen(value: int, ends: list[int]) 
     held = [text[start:end] for _, start, end in found.lines] if found else []
     within = [label for label in [*labels, f"{later[-1]}+"] if (band := read_band(label)) and band.holds(value)]
     assert [line.split(";")[0] for line in held] == [f"Quantity: {label}" for label in within]
+
+
+@pytest.mark.parametrize(
+    ("question", "held"),
+    [
+        ("What is the price of a dog over 20 kg?", ["over 20 kg"]),
+        ("What is the price of a dog under 10 kg?", ["under 10 kg"]),
+        ("What is the price of a dog of 20 kg?", ["10–20 kg"]),
+        ("What is the price of a dog over 10 kg?", []),
+    ],
+)
+def test_ranges_that_a_question_names_are_that_very_range(question: str, held: list[str]) -> None:
+    text = "Dog: under 10 kg; Price: £5\nDog: 10–20 kg; Price: £6\nDog: over 20 kg; Price: £7"
+    found = find_in_range(question, [Passage("p", text)])
+    assert [text[start + 5 : end].split(";")[0] for _, start, end in (found.lines if found else [])] == held
 
 
 def test_values_of_other_kinds_choose_no_range() -> None:

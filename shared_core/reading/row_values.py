@@ -1,12 +1,14 @@
-"""Find the row of a table with the highest or lowest value in a column: "Which team has the most points?"."""
+"""Choose rows of a table by the values of a column: the team with the most points, courses for less than £120."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from shared_core.citation.facts.dates import dates_of
 from shared_core.citation.facts.quantities import UNITS, quantities_of
+from shared_core.reading.bands import Band, read_band
 from shared_core.reading.cells import Chosen, Place, Range
 from shared_core.reading.comparisons import read_how_much, read_when
 from shared_core.reading.language import phrase_groups, word_list
@@ -27,10 +29,14 @@ _COMPARES_OTHERWISE = re.compile(
     re.IGNORECASE,
 )
 _ASKS_ROW = re.compile(r"\W*(?:which|who|whose|where)\b|\W*what\b(?!['’]s\b| (?:is|are|was|were)\b)", re.IGNORECASE)
+_ASKS_ROWS = re.compile(
+    r"\W*(?:which|what (?!(?:is|are|was|were|does|do|did)\b)|who|(?:is|are) there)\b", re.IGNORECASE
+)
 _ASKS_VALUE = re.compile(r"\W*(?:how|when)\b", re.IGNORECASE)
 _TOTAL = re.compile(r"\W*(?:grand |sub-?)?(?:totals?|sum|overall|average|mean)\b", re.IGNORECASE)
 _BRACKETS = re.compile(r"\s*\([^()]*\)")
 _OF_ANY_ROW = {stem for word in word_list("of_any_row") for stem in content_stems(word)}
+_COMPARATIVES = {stem for word in word_list("comparatives") for stem in content_stems(word)}
 _FREE = re.compile(r"free(?: of charge)?|no charge", re.IGNORECASE)
 _MONEY = frozenset(UNITS[sign].dimension for sign in "£$€")
 _SYMBOL = 3  # letters of a unit's name that is no symbol, at least
@@ -60,15 +66,31 @@ def choose_extreme(question: str, passages: Sequence[Passage]) -> Chosen | None:
     return found[0] if len(found) == 1 else None
 
 
+def choose_compared(question: str, passages: Sequence[Passage]) -> Chosen | None:
+    """Return the rows whose value in a column is in the range that a question names: "less than £120".
+
+    ``None`` as ``choose_extreme``. There may be none, if a table is whole and no row of it has such a value.
+
+    >>> table = Passage("t", "Peak: Varo; Height: 3,412 m\\nPeak: Nera; Height: 3,298 m\\nPeak: Alba; Height: 2,987 m")
+    >>> len(choose_compared("Which peaks are higher than 3000 m?", [table]).lines)
+    2
+    """
+    limit = _limit_asked(question)
+    if limit is None:
+        return None
+    found = [chosen for table in find_tables(passages) if (chosen := _compare(limit, table, passages))]
+    return found[0] if len(found) == 1 else None
+
+
 def query_for_rows(question: str, passages: Sequence[Passage], best: int) -> str:
-    """Return a query for the other rows of the table of which a passage holds some, if an extreme of it is asked for.
+    """Return a query for the other rows of the table of which a passage holds some, if its values are to be compared.
 
     Args:
         question: as asked.
         passages: that were read.
         best: number of the passage with the best quote.
     """
-    if _extreme_asked(question) is None:
+    if _extreme_asked(question) is None and _limit_asked(question) is None:
         return ""
     for table in find_tables(passages):
         if not table.is_whole and any(row.passage == best for row in table.rows):
@@ -82,6 +104,66 @@ def _extreme_asked(question: str) -> str | None:
     if "first" in found and not _AT_END.search(question):
         return None  # "the first game" is a thing's name or number
     return found.pop() if len(found) == 1 and not _COMPARES_OTHERWISE.search(question) else None
+
+
+class _Limit(NamedTuple):
+    """The range of values that rows are asked for, the unit that the question gives, and its other words."""
+
+    band: Band
+    unit: str
+    words: str
+
+
+def _limit_asked(question: str) -> _Limit | None:
+    """Return the only range of values that a question asks rows for; numbers without one are words like others."""
+    if not _ASKS_ROWS.match(question) or _EXTREME.search(question):
+        return None
+    numbers = [q for q in quantities_of(question) if not q.ordinal]
+    limits = [q for q in numbers if q.hedge in ("above", "below")]
+    if len(limits) == 1:
+        before = [q.end for q in numbers if q.end <= limits[0].start]
+        first, last = max(before, default=0), limits[0].end
+    elif len(numbers) == 2:
+        first, last = numbers[0].start, numbers[1].end
+    else:
+        return None
+    band = read_band(question[first:last])
+    start = limits[0].start if limits else first
+    return _Limit(band, numbers[-1].unit, f"{question[:start]} {question[last:]}") if band is not None else None
+
+
+def _compare(limit: _Limit, table: Table, passages: Sequence[Passage]) -> Chosen | None:
+    if not table.is_whole:
+        return None
+    rows = [row for row in table.rows if not _TOTAL.match(_text(row.key, row, passages))]
+    asked = content_stems(limit.words)
+    column, factor = _column_limited(limit, asked, _columns(rows, passages))
+    among = _rows_asked(asked - _OF_ANY_ROW - _COMPARATIVES, rows, table, passages)
+    if not column or not among:
+        return None
+    chosen = [row for row in among if limit.band.holds(column[row][1][0] * factor)]
+    return Chosen({_place(row): row.key for row in chosen}, [_place(row) for row in table.rows if row not in chosen])
+
+
+def _column_limited(limit: _Limit, asked: set[str], columns: _Columns) -> tuple[Mapping[Row, _Amount], float]:
+    """Return the amounts that a limit is about, and what makes them values of its unit; none where it is not certain.
+
+    The unit is the column's name in "more than 7 weeks".
+    """
+    unit = content_stems(limit.unit)
+    fits = {name: amounts for name, amounts in columns.items() if _kind_of(amounts) == limit.band.dimension}
+    factor = 1.0
+    if not fits and limit.unit:
+        fits = {n: amounts for n, amounts in columns.items() if not _kind_of(amounts) and unit & content_stems(n)}
+        factor = UNITS[limit.unit].factor
+    held = {name: len(asked & content_stems(name)) for name in fits}
+    most = max(held.values(), default=0)
+    best = [name for name in fits if held[name] == most]
+    return (fits[best[0]], factor) if len(best) == 1 and (most or limit.unit) else ({}, 1.0)
+
+
+def _kind_of(amounts: Mapping[Row, _Amount]) -> str:
+    return next(iter(amounts.values()))[0]
 
 
 def _choose(question: str, word: str, table: Table, passages: Sequence[Passage]) -> Chosen | None:
