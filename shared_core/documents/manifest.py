@@ -41,7 +41,7 @@ from shared_core.documents.manifest_file import (
 )
 from shared_core.documents.scan import INDEX_MARK
 from shared_core.errors import IndexCorruptedError, IndexMissingError, InputError, StoreError
-from shared_core.retrieval.base import searched_text
+from shared_core.retrieval.base import batches, searched_text
 from shared_core.types import Passage
 
 __all__ = ["RESTORE", "FileRecord", "Manifest", "words_of", "writable"]
@@ -152,9 +152,11 @@ class Manifest:
 
     def _rows_in(self, query: str, keys: Sequence[object]) -> Iterator[tuple[Any, ...]]:
         """Run a query that ends in ``IN``, a batch of keys at a time."""
-        for first in range(0, len(keys), _MANY):
-            some = keys[first : first + _MANY]
+        for some in batches(keys, _MANY):
             yield from self.rows(f"{query} ({', '.join('?' * len(some))})", some)
+
+    def _ids(self, query: str) -> set[str]:
+        return {str(row[0]) for row in self.rows(query)}
 
     # --- settings of the index ---------------------------------------------------------------------------------
 
@@ -267,8 +269,8 @@ class Manifest:
         for (file_id,) in self.rows("SELECT id FROM files ORDER BY source"):
             found = self.rows("SELECT row, id FROM passages WHERE file_id = ? ORDER BY start, id", (file_id,))
             wanted = [int(row) for row, identifier in found if only is None or identifier in only]
-            for first in range(0, len(wanted), _MANY):
-                yield from self.passages_at(wanted[first : first + _MANY]).values()
+            for some in batches(wanted, _MANY):
+                yield from self.passages_at(some).values()
 
     def passages_at(self, rows: Sequence[int]) -> dict[int, Passage]:
         """Read the passages of these rows, by row and in that order; unknown rows are left out."""
@@ -313,7 +315,7 @@ class Manifest:
 
     def passage_ids(self) -> set[str]:
         """Ids of all passages."""
-        return {str(row[0]) for row in self.rows("SELECT id FROM passages")}
+        return self._ids("SELECT id FROM passages")
 
     def counts(self) -> tuple[int, int, int]:
         """Count files, passages and characters."""
@@ -323,7 +325,7 @@ class Manifest:
 
     def retired(self) -> set[str]:
         """Ids of deleted passages that a vector store outside may still hold."""
-        return {str(row[0]) for row in self.rows("SELECT id FROM retired")}
+        return self._ids("SELECT id FROM retired")
 
     def forget_retired(self) -> None:
         """Note that no vector store holds deleted passages any more."""
@@ -354,8 +356,9 @@ class Manifest:
 
     def without_vectors(self) -> set[str]:
         """Ids of passages that have no vectors yet."""
-        query = "SELECT id FROM passages WHERE NOT EXISTS (SELECT 1 FROM vectors WHERE vectors.row = passages.row)"
-        return {str(row[0]) for row in self.rows(query)}
+        return self._ids(
+            "SELECT id FROM passages WHERE NOT EXISTS (SELECT 1 FROM vectors WHERE vectors.row = passages.row)"
+        )
 
     def each_vector(self) -> Iterator[tuple[int, bytes]]:
         """Iterate over (row, vectors) in order of rows; other threads wait meanwhile."""
@@ -370,7 +373,7 @@ class Manifest:
             with self.transaction() as connection:
                 connection.execute("INSERT INTO words (words) VALUES ('delete-all')")
                 rows = [int(row) for (row,) in connection.execute("SELECT row FROM passages ORDER BY row")]
-                for first in range(0, len(rows), _MANY):
-                    for row, passage in self.passages_at(rows[first : first + _MANY]).items():
+                for some in batches(rows, _MANY):
+                    for row, passage in self.passages_at(some).items():
                         values = row, " ".join(words_of(searched_text(passage)))
                         connection.execute("INSERT INTO words (rowid, word) VALUES (?, ?)", values)

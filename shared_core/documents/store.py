@@ -21,6 +21,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,7 @@ from shared_core.documents.store_types import IndexProgress, IndexReport, IndexS
 from shared_core.documents.update import read_files
 from shared_core.documents.vector_places import VectorPlaces
 from shared_core.errors import IndexCorruptedError, IndexMissingError, InputError, SettingsError, StoreError
+from shared_core.retrieval.base import batches
 from shared_core.support.pickling import Remade
 from shared_core.types import Passage
 
@@ -244,18 +246,15 @@ class DocumentIndex(Remade):
         if held is None:
             return
         missing, stale = self._places.difference(manifest, held)
-        batch: list[Passage] = []
+        passages = manifest.passages(missing) if missing else iter(())
         done = 0
-        for passage in manifest.passages(missing) if missing else ():
-            batch.append(passage)
-            if len(batch) == BATCH or done + len(batch) == len(missing):
-                held.add(batch)
-                done += len(batch)
-                batch = []
-                if progress:
-                    progress(IndexProgress("embedding", done, len(missing), str(passage.metadata["source"])))
-        for start in range(0, len(stale), BATCH):
-            held.delete(stale[start : start + BATCH])
+        while batch := list(islice(passages, BATCH)):
+            held.add(batch)
+            done += len(batch)
+            if progress:
+                progress(IndexProgress("embedding", done, len(missing), str(batch[-1].metadata["source"])))
+        for some in batches(stale, BATCH):
+            held.delete(some)
         manifest.forget_retired()
 
     # --- reading ------------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from shared_core.retrieval.base import (
     Ranking,
     Retriever,
     Where,
+    batches,
     check_k,
     check_query,
     collect_ids,
@@ -35,7 +36,7 @@ from shared_core.retrieval.dense import embed_checked
 from shared_core.retrieval.filters import Predicate, compile_filter
 from shared_core.retrieval.hybrid import HybridRetriever
 from shared_core.retrieval.tokenizer import other_forms
-from shared_core.retrieval.vectors import Coded, VectorTable
+from shared_core.retrieval.vectors import Coded, VectorTable, highest
 from shared_core.types import Passage
 
 if TYPE_CHECKING:
@@ -70,15 +71,19 @@ class _Stored(RankedRetriever):
     def _first(self, ranked: Iterable[tuple[int, float]], k: int, keep: Predicate | None) -> Ranking:
         """Cut a ranking of rows to the first ``k`` whose metadata pass, and name the passages."""
         pending = list(ranked)
-        kept = pending[:k] if keep is None else []
-        for first in range(0, 0 if keep is None else len(pending), _FILTERED):
-            some = pending[first : first + _FILTERED]
-            known = self._manifest.metadata_at([row for row, _ in some])
-            kept += [(row, score) for row, score in some if row in known and keep is not None and keep(known[row])]
-            if len(kept) >= k:
-                break
+        kept = pending if keep is None else self._filtered(pending, k, keep)
         names = self._manifest.ids_at([row for row, _ in kept[:k]])
         return [(names[row], score) for row, score in kept[:k] if row in names]
+
+    def _filtered(self, ranked: list[tuple[int, float]], k: int, keep: Predicate) -> list[tuple[int, float]]:
+        """Return at least ``k`` of the rows whose metadata pass, if there are so many."""
+        kept: list[tuple[int, float]] = []
+        for some in batches(ranked, _FILTERED):
+            known = self._manifest.metadata_at([row for row, _ in some])
+            kept += [(row, score) for row, score in some if row in known and keep(known[row])]
+            if len(kept) >= k:
+                break
+        return kept
 
 
 class OpensRetriever(Protocol):
@@ -137,7 +142,7 @@ class StoredBM25(_Stored):
             self._add(scores, adjacent, np.maximum(self._lengths - 1, 0), PHRASES)  # n words have n - 1 pairs
         scores = np.round(scores, DIGITS)
         best = np.flatnonzero(scores > 0)
-        best = best[np.argsort(-scores[best], kind="stable")]
+        best = best[highest(scores[best], None)]
         return self._rows[best], scores[best]
 
     def _add(

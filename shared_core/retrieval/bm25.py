@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import logging
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from shared_core.errors import InputError
@@ -32,6 +33,7 @@ from shared_core.retrieval.base import (
 )
 from shared_core.retrieval.filters import Predicate, compile_filter
 from shared_core.retrieval.tokenizer import Tokenizer, other_forms
+from shared_core.retrieval.vectors import highest
 from shared_core.types import Passage
 
 if TYPE_CHECKING:
@@ -180,10 +182,7 @@ def _rank_bm25(words: list[list[str]], k1: float, b: float) -> Scorer:
     from rank_bm25 import BM25Okapi
 
     model: Any = BM25Okapi(words, k1=k1, b=b)
-    counts: dict[str, int] = {}
-    for frequencies in model.doc_freqs:
-        for word in frequencies:
-            counts[word] = counts.get(word, 0) + 1
+    counts = Counter(word for frequencies in model.doc_freqs for word in frequencies)
     # Its own idf is negative for words in more than half of the passages, and clipped.
     n = len(words)
     model.idf = {word: math.log(1 + (n - df + 0.5) / (df + 0.5)) for word, df in counts.items()}
@@ -211,15 +210,6 @@ def _best(passages: list[Passage], scores: NDArray[np.float64], k: int, keep: Pr
 
     scores = np.round(scores, DIGITS)
     found = np.flatnonzero(scores > 0)
-    if keep is None and len(found) > 4 * k:
-        # Keep ties with the k-th too, so that the stable sort below decides them.
-        bar = np.partition(scores[found], len(found) - k)[len(found) - k]
-        found = found[scores[found] >= bar]
-    out: Ranking = []
-    for i in found[np.argsort(-scores[found], kind="stable")]:
-        passage = passages[i]
-        if keep is None or keep(passage.metadata):
-            out.append((passage.id, float(scores[i])))
-            if len(out) == k:
-                break
-    return out
+    ranked = found[highest(scores[found], k if keep is None else None)]
+    kept = (i for i in ranked if keep is None or keep(passages[i].metadata))
+    return [(passages[i].id, float(scores[i])) for i in islice(kept, k)]

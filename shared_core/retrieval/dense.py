@@ -57,19 +57,16 @@ def passage_vectors(embedder: Embedder, passages: Sequence[Passage]) -> list[Pas
     Raises:
         RetrievalError: the embedder returned something other than vectors.
     """
+    import numpy as np
+
     if not passages:
         return []
     if isinstance(embedder, PassageEmbedder):
         return _in_context(embedder, passages)
     texts = [windows(p) for p in passages]
     vectors = embed_checked(embedder, [t for group in texts for t in group])
-    out: list[PassageVectors] = []
-    start = 0
-    for group in texts:
-        mine = vectors[start : start + len(group)]
-        out.append(PassageVectors(mine, (), mine[-1]))
-        start += len(group)
-    return out
+    ends = np.cumsum([len(group) for group in texts])
+    return [PassageVectors(own, (), own[-1]) for own in np.split(vectors, ends[:-1])]
 
 
 def embed_passages(embedder: Embedder, passages: Sequence[Passage]) -> list[Embedded]:

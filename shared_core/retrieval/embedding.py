@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from shared_core.citation.sentences import split_sentences
@@ -91,13 +92,8 @@ class MiniLMEmbedder:
         """
         model = load_model()
         plans = [_plan(model, passage) for passage in passages]
-        means = model.means([window.one for plan in plans for window in plan])
-        out: list[PassageVectors] = []
-        start = 0
-        for plan in plans:
-            out.append(_vectors(plan, means[start : start + len(plan)]))
-            start += len(plan)
-        return out
+        means = iter(model.means([window.one for plan in plans for window in plan]))
+        return [_vectors(plan, list(islice(means, len(plan)))) for plan in plans]
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +177,7 @@ def _vectors(plan: Sequence[_Window], means: Sequence[NDArray[np.float32]]) -> P
     whole = _unit((np.stack([m[0] for m in means]) * sizes[:, None]).sum(axis=0, keepdims=True))[0]
     spans = [span for window in plan for span in window.spans]
     if len(spans) < 2:
-        return PassageVectors(whole[None], (((spans or [(0, 0)])[0]),), whole)
+        return PassageVectors(whole[None], tuple(spans or [(0, 0)]), whole)
     own = [_unit(m[1:]) - CONTEXT * _unit(m[:1]) for m in means if len(m) > 1]
     return PassageVectors(_unit(np.concatenate(own)), tuple(spans), whole)
 

@@ -13,13 +13,23 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from shared_core.errors import InputError, RetrievalError
-from shared_core.retrieval.base import Embedder, Ranking, Retriever, Where, check_k, collect, collect_ids, find_each
+from shared_core.retrieval.base import (
+    Embedder,
+    Ranking,
+    Retriever,
+    Where,
+    batches,
+    check_k,
+    collect,
+    collect_ids,
+    find_each,
+)
 from shared_core.retrieval.bm25 import BM25Retriever
 from shared_core.retrieval.dense import DenseRetriever
 from shared_core.retrieval.filters import normalise
@@ -157,8 +167,8 @@ class HybridRetriever:
         depth, normal = max(check_k(k), self.depth), normalise(where)
 
         def search(texts: list[str]) -> Iterator[list[Passage]]:
-            for first in range(0, len(texts), _BATCH):
-                lists = [_ask(r, texts[first : first + _BATCH], depth, normal) for r in self.retrievers]
+            for some in batches(texts, _BATCH):
+                lists = [_ask(r, some, depth, normal) for r in self.retrievers]
                 for ranked in zip(*lists):
                     fused = self._fuse([r.ranking for r in ranked], depth)
                     found = self._read(fused[:k], ranked)
@@ -169,10 +179,10 @@ class HybridRetriever:
         return find_each(queries, search)
 
     def _fuse(self, ranked: Sequence[_Scored], depth: int) -> Ranking:
-        total: dict[str, float] = {}
+        total: dict[str, float] = defaultdict(float)
         for weight, found in zip(self.weights, ranked):
             for (identifier, _), value in zip(found, self._values([score for _, score in found], depth)):
-                total[identifier] = total.get(identifier, 0.0) + weight * value
+                total[identifier] += weight * value
         scale = sum(self.weights) if self.fusion == "scores" else 1.0
         order = sorted(total, key=lambda i: -total[i])  # stable: ties in the order of the first list
         return [(i, total[i] / scale) for i in order]
@@ -207,11 +217,11 @@ class HybridRetriever:
 
 def _without_copies(passages: Sequence[Passage], k: int) -> list[Passage]:
     """Return the best k; further copies of a text are among them only where there is nothing else."""
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     first: list[Passage] = []
     further: list[Passage] = []
     for passage in passages:
-        counts[passage.text] = counts.get(passage.text, 0) + 1
+        counts[passage.text] += 1
         (first if counts[passage.text] <= _COPIES else further).append(passage)
     chosen = [*first[:k], *further[: max(0, k - len(first))]]
     return sorted(chosen, key=lambda p: -(p.score or 0.0))

@@ -14,7 +14,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from shared_core.support.pickling import Portable
 
@@ -131,7 +131,7 @@ class VectorTable(Portable, Generic[Key]):
         for first in range(0, len(asked.codes), step):
             some = Coded(asked.codes[first : first + step], asked.scales[first : first + step])
             for scores in _cosines(state, some):
-                best = _top(scores[state.slots], k)
+                best = highest(scores[state.slots], k)
                 out.append([(state.keys[int(state.slots[i])], float(scores[state.slots[i]])) for i in best])
         return out
 
@@ -214,8 +214,8 @@ def _cosines(state: _State[Key], asked: Coded) -> Floats:
     return np.clip(best, -1, 1)
 
 
-def _top(scores: Floats, k: int | None) -> NDArray[np.int64]:
-    """Find the positions of the ``k`` highest scores, highest first, ties in order."""
+def highest(scores: NDArray[np.floating[Any]], k: int | None) -> NDArray[np.int64]:
+    """Return the positions of the ``k`` highest of (n,) scores (``None``: of all), highest first, ties in order."""
     import numpy as np
 
     places = np.arange(len(scores))
