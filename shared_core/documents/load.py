@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import IO, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from shared_core.documents.loaders.extracted import (
     Extracted,
@@ -54,10 +54,7 @@ from shared_core.errors import DocumentError, InputError
 LOADER_VERSION = 39
 """Increased whenever the same bytes may give another text; an index then reads its files again."""
 
-_OPEN: dict[str, Callable[[IO[bytes]], IO[bytes]]] = {
-    "gzip": lambda stream: cast(IO[bytes], gzip.GzipFile(fileobj=stream)),
-    "bzip2": lambda stream: cast(IO[bytes], bz2.BZ2File(stream)),
-}
+_OPEN: dict[str, Callable[[io.BytesIO], Any]] = {"gzip": gzip.open, "bzip2": bz2.open}
 
 MAX_FILE_BYTES = 64 * 2**20
 
@@ -245,14 +242,13 @@ def parse_document(data: bytes, source: str, options: LoadOptions, *, file_name:
     found = file_format(file_name)
     if found is None:
         kind = ending(file_name)
-        known = " ".join(SUFFIXES)
-        hint = (
-            f"You can {way}." if (way := way_out(kind)) else f"Export it to text, PDF or HTML. Known endings: {known}"
-        )
+        way = way_out(kind)
+        export = f"Export it to text, PDF or HTML. Known endings: {' '.join(SUFFIXES)}"
+        hint = f"You can {way}." if way else export
         raise DocumentError(f"Its format ({kind}) is not supported.", hint=hint)
     try:
         budget = Budget(options.max_seconds)
-        content = unpack(data, found.packed, options.max_file_bytes, budget) if found.packed else data
+        content = _unpack(data, found.packed, options.max_file_bytes, budget) if found.packed else data
         kind, extracted = _extract(found.kind, content, options, budget)
     except MemoryError as error:
         raise DocumentError("It does not fit into memory.", hint="Split the file.") from error
@@ -306,12 +302,8 @@ def _stem(source: str) -> str:
     return PurePath(path.stem).stem if path.suffix.lower() in PACKED else path.stem
 
 
-def unpack(data: bytes, packed: str, limit: int, budget: Budget) -> bytes:
-    """Unpack a compressed file.
-
-    Raises:
-        DocumentError: damaged, more than ``limit`` bytes, or the time is used up.
-    """
+def _unpack(data: bytes, packed: str, limit: int, budget: Budget) -> bytes:
+    """Unpack a compressed file; DocumentError if it is damaged or beyond the limits."""
     try:
         with _OPEN[packed](io.BytesIO(data)) as stream:
             return b"".join(read_unpacked(stream, budget, limit))

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from shared_core.documents.loaders.adoc_inline import CHARACTERS, inline
+from shared_core.documents.loaders.adoc_inline import CHARACTERS, FORMULAS, inline
 from shared_core.documents.loaders.adoc_tables import Table, table_html
 from shared_core.documents.loaders.extracted import Extracted, front_matter, titled
 from shared_core.documents.loaders.html import read_html
@@ -132,7 +132,7 @@ class _Blocks:
         above = _Attributes()
         while self.place < len(self.lines):
             line = self.lines[self.place]
-            if not line.strip() or (line.startswith("//") and not line.startswith("///")):
+            if not line.strip() or _is_comment(line):
                 self.place += 1
             elif match := _ATTRIBUTE.fullmatch(line):
                 self._set(match)
@@ -183,18 +183,18 @@ class _Blocks:
     def _heading(self, level: int, text: str) -> str:
         """Return a heading; below a document's title authors, dates and attributes follow without an empty line."""
         head: list[str] = []
-        while level == 1 and self._peek(self.place).strip():
-            if match := _ATTRIBUTE.fullmatch(self._peek(self.place)):
+        while level == 1 and (line := self._peek(self.place)).strip():
+            if match := _ATTRIBUTE.fullmatch(line):
                 self._set(match)
                 continue
-            head += [] if self._peek(self.place).startswith("//") else [self._peek(self.place)]
+            head += [] if line.startswith("//") else [line]
             self.place += 1
         below = f"<p>{self._inline(chr(10).join(head))}</p>" if head else ""
         return f"<h{level}>{self._inline(text)}</h{level}>{below}"
 
     def _underlined(self, line: str) -> int:
         """Return the level of a title with a line below it as long as itself; 0 for others."""
-        under = self.lines[self.place + 1].rstrip() if self.place + 1 < len(self.lines) else ""
+        under = self._peek(self.place + 1).rstrip()
         if len(set(under)) != 1 or len(under) < 3 or not re.search(r"\w", line) or line[0] in " \t":
             return 0
         return _UNDERLINES.get(under[0], 0) if abs(len(under) - len(line.rstrip())) < 3 else 0
@@ -220,11 +220,8 @@ class _Blocks:
         if mark[1:].startswith("==") and kind in "|,:!":
             return table_html(Table(mark, inside, above.named, above.title), self._inline, self._inner)
         if kind == "+":
-            text = (
-                "\n".join(inside)
-                if above.style in ("stem", "latexmath", "asciimath")
-                else _TAG.sub(" ", "\n".join(inside))
-            )
+            text = "\n".join(inside)
+            text = text if above.style in FORMULAS else _TAG.sub(" ", text)
             return self._titled(above, f"<p>{html.escape(html.unescape(text))}</p>")
         if kind in "`." or (kind == "-" and mark != "--") or above.style in _CODE:
             return self._titled(above, _code(inside))
@@ -241,9 +238,9 @@ class _Blocks:
     def _paragraph(self, above: _Attributes) -> str:
         start = self.place
         self.place += 1
-        while self.place < len(self.lines) and self._continues(self.lines[self.place]):
+        while self._continues(self._peek(self.place)):
             self.place += 1
-        some = [line for line in self.lines[start : self.place] if not line.startswith("//") or line.startswith("///")]
+        some = [line for line in self.lines[start : self.place] if not _is_comment(line)]
         if above.style in _CODE or (some and some[0][0] in " \t" and above.style != "normal"):
             return self._titled(above, _code(some))
         text = "\n".join(line.strip() for line in some)
@@ -266,7 +263,7 @@ class _Blocks:
         place = self.place
         while place < len(self.lines) and (
             not self.lines[place].strip()
-            or (self.lines[place].startswith("//") and not self.lines[place].startswith("///"))
+            or _is_comment(self.lines[place])
             or (_BLOCK_ATTRIBUTES.fullmatch(self.lines[place]) and not self.lines[place].startswith("[["))
         ):
             place += 1
@@ -285,16 +282,11 @@ class _Blocks:
                 body = self._item_body(item.text, opened)
                 out.append(f"{terms}<dd>{body}</dd>" if body.strip() else terms)
             else:
-                label = (
-                    f"{number}. "
-                    if kind == "ol"
-                    else f"({item.label if item.label != '.' else number}) "
-                    if kind == "co"
-                    else ""
-                )
+                mark = number if item.label == "." else item.label
+                label = {"ol": f"{number}. ", "co": f"({mark}) "}.get(kind, "")
                 out.append(f"<li>{label}{self._item_body(item.text, opened)}</li>")
             place = self._next()
-            following = _item(self.lines[place]) if place < len(self.lines) else None
+            following = _item(self._peek(place))
             if following is None or following.marker != item.marker:
                 break
             self.place, item = place, following
@@ -307,13 +299,9 @@ class _Blocks:
         attached: list[str] = []
         if not text and _is_text(self._peek(self._next())):
             self.place = self._next()  # a definition may begin below an empty line
-        while (
-            self.place < len(self.lines)
-            and self._continues(self.lines[self.place])
-            and not _item(self.lines[self.place])
-        ):
-            if not self.lines[self.place].startswith("//"):
-                first.append(self.lines[self.place].strip())
+        while self._continues(line := self._peek(self.place)) and not _item(line):
+            if not line.startswith("//"):
+                first.append(line.strip())
             self.place += 1
         while True:
             place = self._next()
@@ -335,6 +323,7 @@ class _Blocks:
         return self._inline("\n".join(first)) + "".join(attached)
 
     def _peek(self, place: int) -> str:
+        """Return a line; empty behind the last one."""
         return self.lines[place] if place < len(self.lines) else ""
 
 
@@ -346,6 +335,10 @@ class _Item:
     marker: str
     text: str
     label: str = ""
+
+
+def _is_comment(line: str) -> bool:
+    return line.startswith("//") and not line.startswith("///")
 
 
 def _item(line: str) -> _Item | None:

@@ -42,9 +42,10 @@ _INLINE = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_TAGS = {"bold": "b", "bold2": "b", "slanted": "i", "slanted2": "i", "raised": "sup", "lowered": "sub"}
 _SIGNS = {"C": "©", "R": "®", "TM": "™"}
 _UNSEEN = frozenset(("image", "icon", "anchor", "indexterm", "video", "audio"))
-_FORMULAS = frozenset(("stem", "latexmath", "asciimath"))
+FORMULAS = frozenset(("stem", "latexmath", "asciimath"))
 _NAMED = re.compile(r'\A"((?:[^"\\]|\\.)*)"(?:,.*)?\Z|,[ ]*(?:\w[\w-]*=|role|window).*\Z', re.DOTALL)
 _WORD = re.compile(r"[a-z]")
 
@@ -76,14 +77,7 @@ def _marked(text: str, depth: int) -> str:
 def _shown(match: re.Match[str], depth: int) -> str:
     """Return the HTML of what one mark stands for."""
     found = {name: value for name, value in match.groupdict().items() if value is not None}
-    for name, tag in (
-        ("bold", "b"),
-        ("bold2", "b"),
-        ("slanted", "i"),
-        ("slanted2", "i"),
-        ("raised", "sup"),
-        ("lowered", "sub"),
-    ):
+    for name, tag in _TAGS.items():
         if name in found:
             return f"<{tag}>{_marked(found[name], depth)}</{tag}>"
     for name in ("mono", "mono2"):
@@ -123,7 +117,7 @@ def _shown(match: re.Match[str], depth: int) -> str:
 def _macro(name: str, target: str, text: str, depth: int) -> str:
     if name in _UNSEEN:
         return ""
-    if name in _FORMULAS:
+    if name in FORMULAS:
         return html.escape(text, quote=False)
     if name in ("footnote", "footnoteref"):
         return f" ({_marked(text, depth)})" if text else ""

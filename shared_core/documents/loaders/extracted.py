@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -60,6 +60,10 @@ class Segment:
     title: str = ""
     metadata: Mapping[str, MetadataValue] = field(default_factory=dict)
 
+    def moved(self, by: int) -> Segment:
+        """Return the segment in a text with so many code points more before it."""
+        return replace(self, start=self.start + by, end=self.end + by)
+
 
 class Problem(NamedTuple):
     """A line, page or row that could not be used while the rest of its file could, and what to do about it."""
@@ -90,19 +94,28 @@ class Extracted:
     pages: tuple[Page, ...] = ()
 
 
-def join_parts(parts: Iterable[Extracted]) -> Extracted:
-    """Join chapters, slides or parts of a mail, whose numbers count from 1; those without text are left out."""
+def join_texts(parts: Iterable[Extracted]) -> Extracted:
+    """Join texts with their structure, but for their titles; an empty line is between them."""
     pieces: list[str] = []
     headings: list[Heading] = []
+    segments: list[Segment] = []
+    problems: list[Problem] = []
     pages: list[Page] = []
     length = 0
-    for number, part in enumerate(parts, 1):
-        if part.text.strip():
-            pages.append(Page(length, number))
-            headings += [heading.moved(length) for heading in part.headings]
-            pieces.append(part.text)
-            length += len(part.text) + len(_PARTED)
-    return Extracted(_PARTED.join(pieces), "", tuple(headings), pages=tuple(pages))
+    for part in parts:
+        headings += [heading.moved(length) for heading in part.headings]
+        segments += [segment.moved(length) for segment in part.segments]
+        problems += part.problems
+        pages += [page._replace(start=page.start + length) for page in part.pages]
+        pieces.append(part.text)
+        length += len(part.text) + len(_PARTED)
+    return Extracted(_PARTED.join(pieces), "", tuple(headings), tuple(segments), tuple(problems), tuple(pages))
+
+
+def join_pages(parts: Iterable[Extracted]) -> Extracted:
+    """Join slides, chapters or parts of a mail as pages, numbered from 1; those without text are left out."""
+    numbered = enumerate(parts, 1)
+    return join_texts(replace(part, pages=(Page(0, number),)) for number, part in numbered if part.text.strip())
 
 
 # Its first line has a key, so that a rule at the top of a text begins none.
@@ -197,18 +210,10 @@ def decode(data: bytes, *, declared: str | None = None, fallback: str | None = N
                 continue
             if _is_prose(text):
                 return text
-    if binary or b"\x00" in data or _is_utf8(data):
-        what = f"It looks like {binary}." if binary else "If it is UTF-16 text, save it with a byte-order mark."
-        raise DocumentError("The file is binary, not text.", hint=f"{what} Rename or convert it, or leave it out.")
-    return _strict(data, "utf-8", 0)
-
-
-def _is_utf8(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeError:
-        return False
-    return True
+    if not binary and b"\x00" not in data:
+        _strict(data, "utf-8", 0)  # fails, unless it is UTF-8 with more control characters than text has
+    what = f"It looks like {binary}." if binary else "If it is UTF-16 text, save it with a byte-order mark."
+    raise DocumentError("The file is binary, not text.", hint=f"{what} Rename or convert it, or leave it out.")
 
 
 def _looks_binary(data: bytes) -> str:
@@ -255,13 +260,14 @@ _NO_TITLE = re.compile(
 )
 
 
-def is_no_title(title: str) -> bool:
-    """Return whether a title is one that a program made up.
+def given_title(title: str) -> str:
+    """Return the title among a document's properties on one line; empty if it is one that a program made up.
 
-    >>> is_no_title("スライド 1"), is_no_title("Slide rules")
-    (True, False)
+    >>> given_title("スライド 1"), given_title("Slide rules ")
+    ('', 'Slide rules')
     """
-    return _NO_TITLE.match(title) is not None
+    title = one_line(without_surrogates(title))
+    return "" if _NO_TITLE.match(title) else title
 
 
 def damaged(kind: str, error: Exception) -> DocumentError:
@@ -297,8 +303,12 @@ def titled(found: Extracted) -> Extracted:
     """Return a page titled by its first heading, if that is above all others; by its first line, if there are none."""
     if not found.headings:
         return replace(found, title=first_line_title(found.text))
-    first, *others = found.headings
-    return replace(found, title=first.label if all(heading.level > first.level for heading in others) else "")
+    return replace(found, title=found.headings[0].label if first_is_highest(found.headings) else "")
+
+
+def first_is_highest(headings: Sequence[Heading]) -> bool:
+    """Return whether the first heading is above all others; False if there are none."""
+    return bool(headings) and all(heading.level > headings[0].level for heading in headings[1:])
 
 
 def first_line_title(text: str) -> str:

@@ -40,9 +40,8 @@ _VARIANTS = frozenset(f"{_LANGUAGES} .pl .pt .pt-br .ro .ru .sk .sl .sr .sv .th 
 _ENCODINGS = frozenset((".utf8", ".utf-8", ".latin1", ".iso-8859-1", ".euc-jp", ".euc-kr", ".jis", ".big5", ".gb2312"))
 _GENERATED = re.compile(r"search[-_]?index\.js(?:on)?|package-lock\.json")
 _HASH = re.compile(r"[-._](?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{8,20}(?=\.)")  # of its content: "book-a0b12cfe.js"
-
-
-_COMPOUND = b"\xd0\xcf\x11\xe0"
+COMPOUND = b"\xd0\xcf\x11\xe0"
+"""Beginning of a document of Office 97 to 2003, or of a newer one with a password."""
 _STREAMS = {"doc": ("WordDocument",), "ppt": ("PowerPoint Document",), "xls": ("Workbook", "Book")}
 _MEMBERS = {"docx": b"word/document", "pptx": b"ppt/presentation", "xlsx": b"xl/workbook"}
 _OPENDOCUMENT = re.compile(rb"mimetypeapplication/vnd\.oasis\.opendocument\.(text|presentation|spreadsheet)")
@@ -135,7 +134,7 @@ def office_format(kind: str, data: bytes) -> str:
         if match := _OPENDOCUMENT.search(data, 0, 200):
             return _OPENDOCUMENT_KINDS[match[1]]
         return next((found for found, member in _MEMBERS.items() if member in data), kind)
-    if data.startswith(_COMPOUND):
+    if data.startswith(COMPOUND):
         found = [of for of, names in _STREAMS.items() if any(_stream_name(name) in data for name in names)]
         return kind if kind in found or not found else found[0]  # others may be embedded in it
     if kind in ("doc", "xls") and (b"\0" not in begins or data.startswith(_MARKS)):

@@ -22,18 +22,10 @@ from shared_core.errors import DocumentError, MissingDependencyError, SelfReflec
 
 _PACKAGES = {
     "pdf": ("pypdfium2",),
-    "docx": ("office_oxide", "lxml"),
-    "pptx": ("office_oxide", "lxml"),
-    "xlsx": ("office_oxide", "lxml"),
-    "epub": ("lxml",),
-    "doc": ("office_oxide", "lxml"),
-    "ppt": ("office_oxide", "lxml"),
     "xls": ("xlrd",),
-    "rtf": ("lxml",),
-    "odt": ("lxml",),
-    "odp": ("lxml",),
-    "ods": ("lxml",),
     "rst": ("docutils", "lxml"),
+    **dict.fromkeys(("docx", "pptx", "xlsx", "doc", "ppt"), ("office_oxide", "lxml")),
+    **dict.fromkeys(("epub", "rtf", "odt", "odp", "ods"), ("lxml",)),
 }
 _helper = Helper("shared_core.documents.loaders.isolated")
 

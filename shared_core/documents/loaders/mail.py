@@ -18,7 +18,8 @@ from shared_core.documents.loaders.extracted import (
     Problem,
     Segment,
     decode,
-    join_parts,
+    join_pages,
+    join_texts,
     one_line,
     without_surrogates,
 )
@@ -28,7 +29,6 @@ from shared_core.errors import DocumentError
 _MAIL_HEAD = re.compile(rb"(?:From [^\n]*\n)?(?:[!-9;-~]+:[^\n]*\n(?:[ \t][^\n]*\n)*)+\r?\n")
 _MAIL_BEGINS = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))From [^\n]*\n(?=[!-9;-~]+:)")
 _MARKED_FROM = re.compile(rb"^>(>*From )", re.MULTILINE)  # in a mailbox, of a line that would begin a mail
-_BETWEEN = "\n\n"
 _MAIL_NAME = re.compile(rb"^([!-9;-~]+):", re.MULTILINE)
 # What a mail says above the text of an older one.
 _OLDER = re.compile(
@@ -64,11 +64,8 @@ def load_mailbox(data: bytes, fallback: str | None, budget: Budget) -> Extracted
     starts = [match.start() for match in _MAIL_BEGINS.finditer(data)]
     if not starts:
         raise DocumentError("It holds no mail.", hint="Save the mails as .eml files.")
-    pieces: list[str] = []
-    headings: list[Heading] = []
-    segments: list[Segment] = []
+    mails: list[Extracted] = []
     problems: list[Problem] = []
-    length = 0
     for number, (start, end) in enumerate(pairwise([*starts, len(data)]), 1):
         budget.check()
         try:
@@ -81,18 +78,17 @@ def load_mailbox(data: bytes, fallback: str | None, budget: Budget) -> Extracted
         if found is None:
             problems.append(Problem(f"mail {number} cannot be read{why}", "Save it as a .eml file."))
             continue
-        headings += [Heading(length, length, 1, found.title), *(heading.moved(length) for heading in found.headings)]
-        segments.append(Segment(length, length + len(found.text), found.title, {"mail": number}))
         problems += [Problem(f"mail {number}: {p.message}", p.hint) for p in found.problems]
-        pieces.append(found.text)
-        length += len(found.text) + len(_BETWEEN)
-    return Extracted(_BETWEEN.join(pieces), "", tuple(headings), tuple(segments), tuple(problems))
+        headings = (Heading(0, 0, 1, found.title), *found.headings)
+        segment = Segment(0, len(found.text), found.title, {"mail": number})
+        mails.append(replace(found, headings=headings, segments=(segment,)))
+    return replace(join_texts(mails), problems=tuple(problems))
 
 
 def _read(data: bytes, fallback: str | None, budget: Budget) -> Extracted | None:
     try:
         mail = BytesParser(EmailMessage, policy=mail_policy).parsebytes(data)
-        found = join_parts(_mail_parts(mail, fallback, budget))
+        found = join_pages(_mail_parts(mail, fallback, budget))
         files = [
             one_line(part.get_filename() or part.get_content_type()) for part in _attached(mail) if not _sent(part)
         ]

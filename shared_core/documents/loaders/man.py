@@ -7,8 +7,9 @@ definition on the next line, and heads a section, so that the two are not separa
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
-from shared_core.documents.loaders.extracted import TERM_LEVEL, Extracted, Heading, one_line
+from shared_core.documents.loaders.extracted import TERM_LEVEL, Extracted, Heading, join_texts, one_line
 from shared_core.documents.loaders.limits import Budget
 
 _ROFF = re.compile(r"""\s*(?:[.']?\\"|\.(?:TH|Dd|ig|de|if|ie|so|nh|SH|Sh|tr|ds|EX)\b)""")
@@ -82,7 +83,7 @@ def _outside_definitions(lines: list[str]) -> list[str]:
 
 class _Page:
     def __init__(self) -> None:
-        self._blocks: list[tuple[str, int]] = []  # (text, level of its first line as a heading, or 0)
+        self._blocks: list[Extracted] = []
         self._lines: list[list[str]] = []  # of the open paragraph, each in pieces
         self._title = self._name = ""
         self._next = ""  # the next line of text is a heading or a term
@@ -136,20 +137,14 @@ class _Page:
     def result(self) -> Extracted:
         """Return the page."""
         self._close()
-        headings: list[Heading] = []
-        length = 0
-        for text, level in self._blocks:
-            first = text.split("\n", 1)[0] if level > 0 else ""
-            if level:
-                headings.append(Heading(length, length + len(first), abs(level), one_line(first)))
-            length += len(text) + 2
-        return Extracted("\n\n".join(text for text, _ in self._blocks), self._title, tuple(headings))
+        return replace(join_texts(self._blocks), title=self._title)
 
     def _text(self, text: str) -> None:
         if not text.strip():
             return
         if self._next in ("1", "2"):
-            self._blocks.append((one_line(text), int(self._next)))
+            label = one_line(text)
+            self._blocks.append(Extracted(label, headings=(Heading(0, len(label), int(self._next), label),)))
             self._next = ""
         elif self._next == "term" or not self._filled or self._fresh or not self._lines:
             self._lines.append([text.strip() if self._filled else text.rstrip()])
@@ -174,7 +169,10 @@ class _Page:
     def _close(self) -> None:
         text = "\n".join(" ".join(line) for line in self._lines).strip("\n")
         if text:
-            self._blocks.append((text, TERM_LEVEL if self._term else -TERM_LEVEL if self._definition == "ended" else 0))
+            first = text.split("\n", 1)[0] if self._term else ""
+            heading = Heading(0, len(first), TERM_LEVEL, one_line(first))
+            headed = self._term or self._definition == "ended"
+            self._blocks.append(Extracted(text, headings=(heading,) if headed else ()))
             self._definition = "open" if self._term else self._definition.removeprefix("ended")
         self._lines, self._fresh, self._term = [], False, False
 

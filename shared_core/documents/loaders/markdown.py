@@ -15,7 +15,7 @@ from itertools import pairwise
 from shared_core.documents.loaders.extracted import Extracted, Heading, Segment, blanked, front_matter, one_line
 from shared_core.documents.loaders.html import read_html
 from shared_core.documents.loaders.limits import Budget
-from shared_core.documents.loaders.markdown_html import without_html
+from shared_core.documents.loaders.markdown_html import INLINE_CODE, without_html
 from shared_core.documents.loaders.named_rows import replace_tables
 
 _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})")
@@ -37,16 +37,15 @@ _TABLE_OR_CODE = re.compile(
       (?P<body>(?>(?:[ \t]*+[^\s][^\n]*+(?:\n|\Z))+))""",
     re.MULTILINE | re.DOTALL | re.VERBOSE,
 )
+_CODE = rf"{_FENCED} | ^(?:[ ]{{4}}|\t)[^\n]*+ | {INLINE_CODE}"  # fenced, indented or within a line
 _ENTITY_OR_CODE = re.compile(
-    rf"""{_FENCED} | ^(?:[ ]{{4}}|\t)[^\n]*+ | (?<!`)(?P<ticks>`+)(?!`)[^\n]{{0,1000}}?(?<!`)(?P=ticks)(?!`)
+    rf"""{_CODE}
       | (?P<entity>&(?:[A-Za-z][A-Za-z0-9]{{1,31}}|\#[0-9]{{1,7}}|\#[xX][0-9A-Fa-f]{{1,6}});)""",
     re.MULTILINE | re.DOTALL | re.VERBOSE,
 )
 _DASHES = re.compile("-+")
-_MARK = re.compile(  # code that is fenced, indented or within a line; else struck-out text, a comment or a tag
-    rf"""(?P<code>{_FENCED} | ^(?:[ ]{{4}}|\t)[^\n]*+
-      | (?<!`)(?P<ticks>`+)(?!`)[^\n]{{0,1000}}?(?<!`)(?P=ticks)(?!`))
-    | (?<![~\\])~~(?=[^\s~])[^\n~]*+(?<=\S)~~(?!~)
+_MARK = re.compile(  # code; else struck-out text, a comment or a tag
+    rf"""(?P<code>{_CODE}) | (?<![~\\])~~(?=[^\s~])[^\n~]*+(?<=\S)~~(?!~)
     | <!--.*?(?:-->|(?P<endless>\Z)) | (?P<tag></?[A-Za-z][\w-]*+(?:[ \t\r\n/][^<>]*+)?>)""",
     re.MULTILINE | re.DOTALL | re.VERBOSE,
 )

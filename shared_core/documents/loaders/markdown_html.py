@@ -21,13 +21,14 @@ _BLOCKS = frozenset(
 )
 _PLAIN = frozenset("br hr wbr".split())  # without attributes or end; "<source>" is a placeholder
 _ITEMS = LISTS | {"li"}
+INLINE_CODE = r"(?<!`)(?P<ticks>`+)(?!`)[^\n]{0,1000}?(?<!`)(?P=ticks)(?!`)"
 _INDENTED = r"(?:\A|(?<=\n\n)|(?<=\n\r\n))(?:[ ]{4}|\t)[^\n]*+(?>(?:\n(?:[ ]{4}|\t)[^\n]*+)*)"
 
 
 def _pieces(indented: str) -> re.Pattern[str]:
     return re.compile(
         rf"""(?P<kept>^[ \t]*(?P<fence>`{{3,}}(?=[^`\n]*$)|~{{3,}}).*?(?:^[ \t]*(?P=fence)[`~]*[ \t]*\r?$|\Z)
-        | (?<!`)(?P<ticks>`+)(?!`)[^\n]{{0,1000}}?(?<!`)(?P=ticks)(?!`) | <!--.*?(?:-->|\Z))
+        | {INLINE_CODE} | <!--.*?(?:-->|\Z))
         | (?P<indented>{indented})
         | (?:^[ \t]++)?(?P<table><table\b[^<>]*>(?>(?:(?!</?table\b).)*)</table\s*>)
         | <%(?P<template>(?>(?:(?!%>).)*))%>

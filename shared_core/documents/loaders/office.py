@@ -24,14 +24,14 @@ from shared_core.documents.loaders.extracted import (
     Problem,
     damaged,
     decode,
+    given_title,
     hidden_parts,
-    is_no_title,
-    join_parts,
+    join_pages,
     one_line,
     protected,
     title_of_text,
-    without_surrogates,
 )
+from shared_core.documents.loaders.formats import COMPOUND
 from shared_core.documents.loaders.html import read_html
 from shared_core.documents.loaders.limits import MAX_UNPACKED_BYTES, Budget, read_unpacked
 from shared_core.documents.loaders.numbering import WordNumbers, new_run, write_numbers
@@ -40,7 +40,6 @@ from shared_core.errors import DocumentError
 if TYPE_CHECKING:
     from lxml.etree import _Element as Element
 
-_OLD_OFFICE = b"\xd0\xcf\x11\xe0"
 _END_RECORD = struct.Struct("<4s4H2LH")  # of the archive's directory (zip application note, 4.3.16)
 _MAX_DIRECTORY_BYTES = 4 * 2**20  # some 40,000 members; a document has tens
 _LEFT_OUT = re.compile(r"(word|ppt|xl)/(media|embeddings|comments|header|footer|notesSlides)")
@@ -56,7 +55,7 @@ _BLANK_BOX = (
     '<a:p xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main">'
     f"<a:r><a:t>&#x{ord(_BLANK):x};</a:t></a:r></a:p></p:txBody></p:sp>"
 ).encode()
-_SLIDE_ENDS = "<hr />"
+SLIDE_ENDS = "<hr />"
 _FIGURE = re.compile(r"<figure>\s*<figcaption>([^<]*)</figcaption>\s*</figure>\n?")
 _MADE_BY_PROGRAM = re.compile(
     r"(?:automatically generated|automatisch generierte? \w+|générée? automatiquement|generad[ao] automáticamente"
@@ -71,7 +70,7 @@ _WORD = re.compile(r"[^\W\d_]{3}")
 _TAG = re.compile(r"<[^>]*>")
 _LARGER = 1.15  # times the next size of letters
 _LONGEST_TITLE = 120
-_NO_TEXT = re.compile(r"(?<=>)\n(?=<)|</?(?:span|strong|em|u)\b[^>]*>")
+NO_TEXT = re.compile(r"(?<=>)\n(?=<)|</?(?:span|strong|em|u)\b[^>]*>")
 _EXPONENT = re.compile(r"[+\-−–]?\d+")
 _PARTED = {"d": "|", "mr": ", ", "eqArr": "; "}
 _PAGES = frozenset(("application/xhtml+xml", "text/html"))
@@ -93,11 +92,11 @@ def read_office(kind: str, data: bytes, budget: Budget) -> Extracted:
     except office_oxide.OfficeOxideError as error:
         raise damaged(archive.kind, error) from error
     html = _FIGURE.sub(lambda figure: "" if _MADE_BY_PROGRAM.search(figure[1].strip()) else figure[0], html)
-    slides = [*map(_headed_slide, html.split(_SLIDE_ENDS))] if kind == "pptx" else [html]
+    slides = [*map(_headed_slide, html.split(SLIDE_ENDS))] if kind == "pptx" else [html]
     # Line breaks between tags are not in the document; the spaces within paragraphs are.
     signs = str.maketrans({"\u2011": "-", _BLANK: None})
-    parts = (f"<main>{_NO_TEXT.sub('', slide.strip())}</main>".translate(signs) for slide in slides)
-    found = join_parts(read_html(part, budget, spaces=True) for part in parts)
+    parts = (f"<main>{NO_TEXT.sub('', slide.strip())}</main>".translate(signs) for slide in slides)
+    found = join_pages(read_html(part, budget, spaces=True) for part in parts)
     pages = found.pages if kind == "pptx" else ()
     problems = hidden_parts(archive.hidden_slides, "slide")
     return Extracted(
@@ -147,7 +146,7 @@ def read_epub(data: bytes, budget: Budget) -> Extracted:
     names = [posixpath.normpath(posixpath.join(posixpath.dirname(root), unquote(href))) for href in order]
     labels = _contents(archive, book, posixpath.dirname(root))
     parts = ((name, read_html(decode(archive.read(name)), budget)) for name in names if name in archive.names)
-    found = join_parts(_headed(part, labels.get(name, "")) for name, part in parts)
+    found = join_pages(_headed(part, labels.get(name, "")) for name, part in parts)
     title = one_line(book.findtext(".//{*}title") or "") or next((h.label for h in found.headings), "")
     missing = (name for name in names if name not in archive.names)
     problems = tuple(Problem(f"{name} is missing from the book", "Get the book again.") for name in missing)
@@ -239,7 +238,7 @@ class Archive:
 
     def __init__(self, data: bytes, kind: str, budget: Budget) -> None:
         self.kind, self._budget, self._unpacked = kind, budget, 0
-        if data.startswith(_OLD_OFFICE):
+        if data.startswith(COMPOUND):
             raise DocumentError(
                 f"The file is in an older format or protected by a password, not a plain {kind}.",
                 hint=f"Save it as an unprotected .{kind.lower()}.",
@@ -320,8 +319,7 @@ class Archive:
         """Return the title among an office document's properties; empty if none is given that names it."""
         if "docProps/core.xml" not in self.names:
             return ""
-        title = one_line(without_surrogates(self.tree("docProps/core.xml").findtext(".//{*}title") or ""))
-        return "" if is_no_title(title) else title
+        return given_title(self.tree("docProps/core.xml").findtext(".//{*}title") or "")
 
     def tree(self, name: str) -> Element:
         """Parse a member as XML and return its root element.

@@ -9,15 +9,14 @@ import struct
 from shared_core.documents.loaders.extracted import (
     Extracted,
     damaged,
-    is_no_title,
-    join_parts,
-    one_line,
+    given_title,
+    join_pages,
     protected,
     title_of_text,
-    without_surrogates,
 )
 from shared_core.documents.loaders.html import read_html
 from shared_core.documents.loaders.limits import Budget
+from shared_core.documents.loaders.office import NO_TEXT, SLIDE_ENDS
 from shared_core.errors import DocumentError
 
 # The header of a compound file (MS-CFB 2.2): after the magic number the size of sectors as a power of two, then how
@@ -34,8 +33,6 @@ _LEFT_OUT = re.compile(
 )
 _NUMBER_OF_SLIDE = re.compile(r"\s*<h2>Slide \d+</h2>")
 _MASTER = re.compile(r"\s*<h2>Slide Master</h2>")
-_SLIDE_ENDS = "<hr />"
-_BETWEEN_TAGS = re.compile(r"(?<=>)\n(?=<)|</?(?:span|strong|em|u)\b[^>]*>")
 _SIGNS = str.maketrans({"\u2011": "-", "\xad": None, "\x0e": "\n", "\0": None})
 
 
@@ -56,13 +53,12 @@ def read_office97(kind: str, data: bytes, budget: Budget) -> Extracted:
         html, properties = document.to_html(), json.loads(document.to_ir_json())["metadata"]
     except office_oxide.OfficeOxideError as error:
         raise protected(kind) if "password" in str(error) else damaged(kind.upper(), error) from error
-    slides = html.split(_SLIDE_ENDS) if kind == "ppt" else [html]
+    slides = html.split(SLIDE_ENDS) if kind == "ppt" else [html]
     shown = (_NUMBER_OF_SLIDE.sub("", slide, count=1) for slide in slides if not _MASTER.match(slide))
-    parts = (_BETWEEN_TAGS.sub("", _LEFT_OUT.sub("", slide)).strip().translate(_SIGNS) for slide in shown)
-    found = join_parts(read_html(f"<main>{part}</main>", budget, spaces=True) for part in parts)
+    parts = (NO_TEXT.sub("", _LEFT_OUT.sub("", slide)).strip().translate(_SIGNS) for slide in shown)
+    found = join_pages(read_html(f"<main>{part}</main>", budget, spaces=True) for part in parts)
     pages = found.pages if kind == "ppt" else ()
-    title = one_line(without_surrogates(properties.get("title") or ""))
-    title = title_of_text(found) if not title or is_no_title(title) else title
+    title = given_title(properties.get("title") or "") or title_of_text(found)
     return Extracted(found.text, title, found.headings, pages=pages)
 
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from shared_core.documents.loaders.extracted import (
     Extracted,
     damaged,
+    given_title,
     hidden_parts,
-    is_no_title,
-    join_parts,
+    join_pages,
     one_line,
     protected,
     title_of_text,
@@ -26,6 +26,7 @@ from shared_core.documents.loaders.html import read_html
 from shared_core.documents.loaders.limits import Budget, too_much
 from shared_core.documents.loaders.numbering import Counters, Level, attribute, to_int
 from shared_core.documents.loaders.office import Archive, parse_xml
+from shared_core.documents.loaders.rows import MAX_CELLS
 from shared_core.documents.loaders.sheets import Sheet, read_sheets
 
 if TYPE_CHECKING:
@@ -47,7 +48,6 @@ _SPACES = re.compile(r"[ \t\r\n]+")
 _TIME = re.compile(r"\d:\d\d")
 _NUMBER = re.compile(r"%([1-9])%")
 _MAX_PARENTS = 20  # of styles
-_MAX_CELLS = 5_000_000
 _MAX_REPEATED = 1_000  # rows or cells that are repeated, of those with text
 
 
@@ -65,7 +65,7 @@ def read_opendocument(kind: str, data: bytes, budget: Budget) -> Extracted:
         found = read_sheets(_sheets(body, file), budget)
     else:
         parts = body.findall("{*}page") if kind == "odp" else [body]
-        found = join_parts(_read_part(part, file, budget) for part in parts)
+        found = join_pages(_read_part(part, file, budget) for part in parts)
     title = file.title or ("" if kind == "ods" else title_of_text(found))
     problems = (*found.problems, *hidden_parts(file.hidden, "slide"))
     pages = found.pages if kind == "odp" else ()
@@ -90,8 +90,7 @@ class _File:
             roots = [parse_xml(data, kind.upper())]
         self.root = roots[0]
         titles = (root.findtext(".//{http://purl.org/dc/elements/1.1/}title") for root in reversed(roots))
-        title = one_line(without_surrogates(next(filter(None, titles), "")))
-        self.title = "" if is_no_title(title) else title
+        self.title = given_title(next(filter(None, titles), ""))
         self.counters, self._lists, self._open = Counters(), dict[str, dict[int, Level]](), list[tuple[str, str]]()
         self._lists_of_styles: dict[str, str | None] = {}
         self._parents: dict[str, str] = {}
@@ -295,8 +294,8 @@ def _sheets(body: Element, file: _File) -> Iterator[Sheet]:
             values = [] if hidden else _values(row, file)
             times = min(to_int(attribute(row, "number-rows-repeated"), 1), _MAX_REPEATED)
             cells += len(values) * times
-            if cells > _MAX_CELLS:
-                raise too_much("cells", cells, _MAX_CELLS)
+            if cells > MAX_CELLS:
+                raise too_much("cells", cells, MAX_CELLS)
             rows += [values] * times
         yield Sheet(attribute(table, "name"), hidden, rows)
 

@@ -13,7 +13,7 @@ from shared_core.documents.loaders.extracted import (
     Extracted,
     Problem,
     damaged,
-    is_no_title,
+    given_title,
     one_line,
     without_surrogates,
 )
@@ -193,5 +193,5 @@ def _bookmarks(document: pypdfium2.PdfDocument, budget: Budget) -> list[Bookmark
 
 
 def _title(document: pypdfium2.PdfDocument) -> str:
-    title = one_line(_TAG.sub("", without_surrogates(document.get_metadata_dict().get("Title", ""))))
-    return "" if is_no_title(title) or _NAME.match(title) else title
+    title = given_title(_TAG.sub("", document.get_metadata_dict().get("Title", "")))
+    return "" if _NAME.match(title) else title

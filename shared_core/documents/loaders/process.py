@@ -26,7 +26,7 @@ MEMORY_BYTES = 2**30
 IDLE_SECONDS = 30.0
 """Without a request for so long, the helper process exits."""
 
-_LENGTH = struct.Struct(">Q")
+_LENGTHS = struct.Struct(">QQ")
 
 
 class Helper:
@@ -139,19 +139,19 @@ def _end(process: subprocess.Popen[bytes]) -> int:
 def send(stream: IO[bytes], values: dict[str, Any], data: bytes = b"") -> None:
     """Write a message."""
     head = json.dumps(values, ensure_ascii=True).encode()
-    stream.write(_LENGTH.pack(len(head)) + _LENGTH.pack(len(data)) + head)
+    stream.write(_LENGTHS.pack(len(head), len(data)) + head)
     stream.write(data)
     stream.flush()
 
 
 def receive(stream: IO[bytes]) -> tuple[dict[str, Any], bytes] | None:
     """Read the next message, ``None`` at the end of the stream; ValueError if it is cut short or malformed."""
-    lengths = stream.read(2 * _LENGTH.size)
+    lengths = stream.read(_LENGTHS.size)
     if not lengths:
         return None
-    if len(lengths) < 2 * _LENGTH.size:
+    if len(lengths) < _LENGTHS.size:
         raise ValueError("the message is cut short")
-    head_length, data_length = _LENGTH.unpack(lengths[:8])[0], _LENGTH.unpack(lengths[8:])[0]
+    head_length, data_length = _LENGTHS.unpack(lengths)
     head, data = stream.read(head_length), stream.read(data_length)
     if len(head) < head_length or len(data) < data_length:
         raise ValueError("the message is cut short")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from shared_core.documents.loaders.extracted import (
@@ -18,6 +17,7 @@ from shared_core.documents.loaders.extracted import (
     Heading,
     Problem,
     Segment,
+    join_texts,
     one_line,
     without_surrogates,
 )
@@ -186,10 +186,4 @@ def _flat(value: Any) -> MetadataValue:
 
 def below(text: str, table: Extracted) -> Extracted:
     """Return a table with a text above it."""
-    if not text:
-        return table
-    length = len(text) + len(_ROW_BREAK)
-    moved = (replace(row, start=row.start + length, end=row.end + length) for row in table.segments)
-    headings = tuple(heading.moved(length) for heading in table.headings)
-    whole = text + _ROW_BREAK + table.text
-    return replace(table, text=whole, headings=headings, segments=(Segment(0, len(text)), *moved))
+    return join_texts((Extracted(text, segments=(Segment(0, len(text)),)), table)) if text else table

@@ -10,14 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from shared_core.documents.loaders.extracted import (
-    Extracted,
-    damaged,
-    is_no_title,
-    one_line,
-    title_of_text,
-    without_surrogates,
-)
+from shared_core.documents.loaders.extracted import Extracted, damaged, given_title, title_of_text
 from shared_core.documents.loaders.html import read_html
 from shared_core.documents.loaders.limits import Budget, too_much
 
@@ -173,15 +166,14 @@ class _Reader:
         if closed.into == self._state.into:
             return
         if closed.into == "note":
-            self._end_note()
+            self._notes.append(self._written(self._note))
         elif closed.into in self._pending:
             self._finish(closed.into, self._pending.pop(closed.into))
 
     def _finish(self, into: str, text: str) -> None:
         """Use what was collected in a group of its own."""
         if into == "title":
-            title = one_line(without_surrogates(text))
-            self.title = "" if is_no_title(title) else title
+            self.title = given_title(text)
         elif into == "number" and not _BULLET.fullmatch(text):  # of a list, as programs show it
             self._put(f"{text.strip()} ")
 
@@ -314,9 +306,6 @@ class _Reader:
             else:
                 self._end_table()
                 self._blocks.append(written)
-
-    def _end_note(self) -> None:
-        self._notes.append(self._written(self._note))
 
     def _begin_row(self) -> None:
         if not self._own.in_table or not self._row.cells:  # else the same row is described again at its end

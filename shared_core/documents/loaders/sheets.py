@@ -20,10 +20,12 @@ from shared_core.documents.loaders.extracted import (
     Segment,
     damaged,
     hidden_parts,
+    join_texts,
     one_line,
     protected,
     without_surrogates,
 )
+from shared_core.documents.loaders.formats import COMPOUND
 from shared_core.documents.loaders.limits import Budget
 from shared_core.documents.loaders.named_rows import is_value, is_year
 from shared_core.documents.loaders.office import Archive
@@ -43,7 +45,6 @@ _DIGIT = re.compile(r"\d")
 _SENTENCE = re.compile(r"\s.*\.\Z")  # not "Sno."
 _MINUTE, _DAY = 60, 24 * 60 * 60  # seconds
 _DIGITS = 15  # that spreadsheets keep and show
-_COMPOUND = b"\xd0\xcf\x11\xe0"
 # Of a number's format: literal text, a currency, what only takes up room, the digits, other signs.
 _FORMAT = re.compile(r'"([^"]*)"|\\(.)|\[\$([^\]-]*)[^\]]*\]|(_.|\*.|\[[^\]]*\])|([#0?][#0?,.]*)|(.)')
 _EMPTY = (0, 5, 6)  # cells of these types: empty, an error, blank
@@ -170,21 +171,11 @@ def _read_rows(rows: Iterable[Sequence[str]], budget: Budget) -> Extracted:
 
 
 def _combine(parts: Sequence[Extracted]) -> Extracted:
-    pieces: list[str] = []
-    headings: list[Heading] = []
-    segments: list[Segment] = []
-    length = 0
-    for part in parts:
-        headings += [heading.moved(length) for heading in part.headings]
-        whole = () if part.headings else (Segment(0, len(part.text)),)
-        segments += [
-            replace(segment, start=segment.start + length, end=segment.end + length)
-            for segment in part.segments or whole
-        ]
-        pieces.append(part.text)
-        length += len(part.text) + len(_PARTED)
-    problems = tuple(problem for part in parts for problem in part.problems)
-    return Extracted(_PARTED.join(pieces), "", tuple(headings), tuple(segments), problems)
+    """Join parts; one without headings and segments of its own is a segment."""
+    return join_texts(
+        part if part.headings or part.segments else replace(part, segments=(Segment(0, len(part.text)),))
+        for part in parts
+    )
 
 
 def _tables(rows: Sequence[list[str]]) -> Iterator[tuple[list[list[str]], list[list[str]]]]:
@@ -374,7 +365,7 @@ def _sheets97(data: bytes, budget: Budget) -> list[Sheet]:
     """
     import xlrd
 
-    if data.startswith(_COMPOUND):
+    if data.startswith(COMPOUND):
         check_office97("xls", data)
     try:
         book = xlrd.open_workbook(file_contents=data, formatting_info=True, logfile=io.StringIO())

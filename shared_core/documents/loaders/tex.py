@@ -5,7 +5,14 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from shared_core.documents.loaders.extracted import LOWERED, RAISED, Extracted, first_line_title, one_line
+from shared_core.documents.loaders.extracted import (
+    LOWERED,
+    RAISED,
+    Extracted,
+    first_is_highest,
+    first_line_title,
+    one_line,
+)
 from shared_core.documents.loaders.markdown import read_markdown
 
 _TITLE = re.compile(r"\\title(?:\[[^]\n]{0,200}\])?(\{(?:[^{}]|\{[^{}]*\})*\})")
@@ -95,7 +102,7 @@ def load_tex(text: str) -> Extracted:
     if named:
         title = one_line(_prose(named[1]))
     else:
-        above = headings and (not headings[0].start or all(h.level > headings[0].level for h in headings[1:]))
+        above = headings and (not headings[0].start or first_is_highest(headings))
         title = headings[0].label if above else first_line_title(text)
     return Extracted(text, title, tuple(headings))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from html import unescape
 from typing import Any
 
@@ -12,7 +13,9 @@ from shared_core.documents.loaders.extracted import (
     TERM_LEVEL,
     Extracted,
     Heading,
+    first_is_highest,
     first_line_title,
+    join_texts,
     one_line,
     without_surrogates,
 )
@@ -97,8 +100,7 @@ def _title(text: str, titles: list[Heading]) -> str:
     """Return the first title if it is above all others: not the newest release of a list of changes."""
     if release := _RELEASE.match(text):
         return release.group().split(" ")[0]
-    above = titles and all(heading.level > titles[0].level for heading in titles[1:])
-    return titles[0].label if above else first_line_title(text)
+    return titles[0].label if first_is_highest(titles) else first_line_title(text)
 
 
 def load_markup(text: str, kind: str) -> Extracted:
@@ -218,21 +220,15 @@ def load_notebook(text: str) -> Extracted | None:
         return None
     if not sources:
         return None
-    pieces: list[str] = []
-    headings: list[Heading] = []
-    length = 0
+    parts: list[Extracted] = []
     for kind, source in sources:
-        if not source.strip():
-            continue
-        source = without_surrogates(source)
-        length += 2 if pieces else 0
-        found: list[Heading] = []
-        if kind == "markdown":
-            source, found = read_markdown(source)
-        headings += [heading.moved(length) for heading in found]
-        pieces.append(source)
-        length += len(source)
-    return Extracted("\n\n".join(pieces), headings[0].label if headings else "", tuple(headings))
+        if source.strip():
+            text, headings = without_surrogates(source), list[Heading]()
+            if kind == "markdown":
+                text, headings = read_markdown(text)
+            parts.append(Extracted(text, headings=tuple(headings)))
+    found = join_texts(parts)
+    return replace(found, title=found.headings[0].label if found.headings else "")
 
 
 def _cell(cell: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
