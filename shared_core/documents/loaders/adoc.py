@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from shared_core.documents.loaders.adoc_inline import CHARACTERS, FORMULAS, inline
 from shared_core.documents.loaders.adoc_tables import Table, table_html
@@ -115,7 +115,7 @@ class _Blocks:
     budget: Budget
     depth: int = 0
     place: int = 0
-    count: int = field(default=0)
+    count: int = 0
 
     def read(self) -> str:
         """Return the HTML of all blocks."""

@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 _COLUMNS = re.compile(r"""\bcols\s*=\s*(?:"([^"]*)"|'([^']*)'|([^,\s]+))""")
@@ -97,7 +97,7 @@ def _cells(lines: Sequence[str], separator: str) -> tuple[list[_Cell], int]:
             cells[-1].text = cells[-1].text[: match.start()] if match[0] else cells[-1].text
         repeated = min(int(times or 1), _MOST)
         cell = _Cell(part, style or "", min(int(columns or 1), _MOST), min(int(rows or 1), _MOST))
-        cells += [_Cell(cell.text, cell.style, cell.columns, cell.rows) for _ in range(repeated)]
+        cells += [replace(cell) for _ in range(repeated)]
         if position < line_end:
             first += cell.columns * repeated
         before, position = part, position + len(part) + 1

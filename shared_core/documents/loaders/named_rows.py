@@ -330,7 +330,7 @@ def replace_tables(
 
     Args:
         text: of a file.
-        found: tables, each with the line break behind it, if there is one; a group ``title`` is kept above the rows.
+        found: tables, each with the line break behind it, if there is one.
         rows_of: returns the rows of cells of such a table, the names of its columns first; none to leave it as it is.
     """
     pieces: list[str] = []
@@ -342,8 +342,6 @@ def replace_tables(
             continue
         before = text[last : match.start()]
         before += "\n" if before.strip() and not before.endswith(("\n\n", "\n\r\n")) else ""
-        title = match.groupdict().get("title")
-        before += f"{title.strip()}\n\n" if title and title.strip() else ""
         length += len(before)
         terms += [h.moved(length)._replace(label=h.label.strip("*_ ")) for h in headings]
         named += "\n" * match[0].endswith("\n")

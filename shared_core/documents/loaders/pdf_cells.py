@@ -6,7 +6,7 @@ import itertools
 import re
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from shared_core.documents.loaders.named_rows import is_value
@@ -25,6 +25,10 @@ LEAST_ROWS = 3  # of several cells, in a table without rules
 BESIDE = 0.15  # of the rows have a cell in which pieces stand apart from one another
 MOST_COLUMNS = 40
 _LEADER = re.compile(r"(?<=[^\s.…_])(?:\s*[.…_]){3,}\Z")  # from a label to its value
+
+
+Extent = tuple[float, float]
+"""Where something begins and ends on a page from left to right, in points."""
 
 
 class Part(NamedTuple):
@@ -58,9 +62,9 @@ class Table:
     """A table on a page: its rows of filled cells from the top, and where its columns begin and end, in points."""
 
     rows: list[list[Cell]]
-    bounds: list[tuple[float, float]]
+    bounds: list[Extent]
     ruled: bool
-    top: float = field(default=0.0)
+    top: float = 0.0
 
     @property
     def lines(self) -> set[int]:

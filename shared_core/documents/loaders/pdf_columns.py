@@ -14,6 +14,7 @@ from shared_core.documents.loaders.pdf_cells import (
     LEAST_ROWS,
     MOST_COLUMNS,
     Cell,
+    Extent,
     Part,
     Piece,
     Table,
@@ -201,7 +202,7 @@ def _has_labels_at_both_sides(rows: Sequence[Sequence[Cell]], columns: int) -> b
     return len(last) >= LEAST_ROWS and all(row[0].text == row[-1].text for row in last)
 
 
-def _cells(pieces: Sequence[Piece], bounds: Sequence[tuple[float, float]]) -> list[Cell]:
+def _cells(pieces: Sequence[Piece], bounds: Sequence[Extent]) -> list[Cell]:
     row: list[Cell] = []
     for piece in pieces:
         first, last = _span(piece, bounds)
@@ -215,7 +216,7 @@ def _cells(pieces: Sequence[Piece], bounds: Sequence[tuple[float, float]]) -> li
     return row
 
 
-def _cut(piece: Piece, bounds: Sequence[tuple[float, float]]) -> Iterator[Piece]:
+def _cut(piece: Piece, bounds: Sequence[Extent]) -> Iterator[Piece]:
     """Yield the pieces of one that holds several cells, if their values stand as close as words do elsewhere."""
     first, last = _span(piece, bounds)
     if first == last or len(piece.parts) > 1 or not piece.parts[0].line.gaps:
@@ -255,7 +256,7 @@ def _rejoined(left: Piece, right: Piece) -> Piece:
     return Piece([Part(number, replace(a, text=f"{a.text} {b.text}", x1=b.x1, broken=b.broken))], left.x0, right.x1)
 
 
-def _columns(stretch: Sequence[_Row], *, by_values: bool) -> list[tuple[float, float]]:
+def _columns(stretch: Sequence[_Row], *, by_values: bool) -> list[Extent]:
     """Return where the columns begin and end, by the rows with most cells; none if these do not agree.
 
     Names may stand closer to one another than the values below them: ``by_values`` leaves out the rows of names.
@@ -269,7 +270,7 @@ def _columns(stretch: Sequence[_Row], *, by_values: bool) -> list[tuple[float, f
         if len(full) < LEAST_ROWS:
             return []
     size = statistics.median(piece.size for row in full for piece in row)
-    columns: list[tuple[float, float]] = []
+    columns: list[Extent] = []
     for x0, x1 in sorted((piece.x0, piece.x1) for row in full for piece in row):
         if columns and x0 < columns[-1][1] + 0.2 * size:
             columns[-1] = columns[-1][0], max(columns[-1][1], x1)
@@ -283,7 +284,7 @@ def _has_mostly_values(row: _Row) -> bool:
     return 2 * sum(is_amount(joined_text(piece.parts)) for piece in row) >= len(row)
 
 
-def _span(piece: Piece, bounds: Sequence[tuple[float, float]]) -> tuple[int, int]:
+def _span(piece: Piece, bounds: Sequence[Extent]) -> tuple[int, int]:
     for slack in (_OVER * piece.size, 0.0):
         over = [i for i, (x0, x1) in enumerate(bounds) if piece.x0 < x1 - slack and x0 + slack < piece.x1]
         if over:

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from shared_core.documents.loaders.named_rows import is_year
-from shared_core.documents.loaders.pdf_cells import CLOSE, Cell, Table, distance, is_amount, visual_rows
+from shared_core.documents.loaders.pdf_cells import CLOSE, Cell, Extent, Table, distance, is_amount, visual_rows
 
 _NAME_LETTERS = 90
 _CENTRED = 0.12  # of the width of the columns that a name is in the middle of
@@ -109,7 +109,7 @@ def _begins(longer: str, name: str) -> bool:
 
 
 def _spans(
-    row: Sequence[Cell], bounds: Sequence[tuple[float, float]], below: Mapping[int, str], *, above: bool
+    row: Sequence[Cell], bounds: Sequence[Extent], below: Mapping[int, str], *, above: bool
 ) -> list[range] | None:
     """Return which columns each name of a row stands for that has fewer names than there are columns.
 
@@ -160,10 +160,7 @@ def _even_groups(names: int, below: Mapping[int, str], columns: int) -> list[ran
 
 
 def _are_nearer(
-    edges: Sequence[tuple[float, float]],
-    aligned: Sequence[int | None],
-    groups: Sequence[range],
-    bounds: Sequence[tuple[float, float]],
+    edges: Sequence[Extent], aligned: Sequence[int | None], groups: Sequence[range], bounds: Sequence[Extent]
 ) -> bool:
     """Return whether names are plainly nearer to the middles of single columns than to those of their groups."""
 
@@ -175,9 +172,7 @@ def _are_nearer(
     return len(single) == len(edges) and away(single) < _PLAINLY * away(groups)
 
 
-def _between(
-    edges: Sequence[tuple[float, float]], bounds: Sequence[tuple[float, float]], below: Mapping[int, str]
-) -> list[range] | None:
+def _between(edges: Sequence[Extent], bounds: Sequence[Extent], below: Mapping[int, str]) -> list[range] | None:
     """Return the columns in the middle of which names stand, beside columns that have a name of their own only."""
     often = Counter(below.values())
     alone = {column for column in range(len(bounds)) if often[below.get(column, "")] <= 1}
@@ -194,7 +189,7 @@ def _recur(groups: Sequence[range], below: Mapping[int, str]) -> bool:
     return any(a <= b or b <= a for a, b in itertools.combinations(found, 2))
 
 
-def _widened(bounds: Sequence[tuple[float, float]], names: Sequence[Cell]) -> list[tuple[float, float]]:
+def _widened(bounds: Sequence[Extent], names: Sequence[Cell]) -> list[Extent]:
     """Return where columns begin and end with their names, which may be wider than the values below them."""
     wider = list(bounds)
     for cell in names:
@@ -204,18 +199,16 @@ def _widened(bounds: Sequence[tuple[float, float]], names: Sequence[Cell]) -> li
     return wider
 
 
-def _is_inside(cell: Cell, bounds: Sequence[tuple[float, float]]) -> bool:
+def _is_inside(cell: Cell, bounds: Sequence[Extent]) -> bool:
     left, right = _edges(cell)
     return bounds[cell.column][0] <= left and right <= bounds[cell.column][1]
 
 
-def _edges(cell: Cell) -> tuple[float, float]:
+def _edges(cell: Cell) -> Extent:
     return min(part.line.x0 for part in cell.parts), max(part.line.x1 for part in cell.parts)
 
 
-def _centred(
-    edges: Sequence[tuple[float, float]], bounds: Sequence[tuple[float, float]], begin: int, repeated: bool
-) -> list[range] | None:
+def _centred(edges: Sequence[Extent], bounds: Sequence[Extent], begin: int, repeated: bool) -> list[range] | None:
     """Return the columns from ``begin`` on in the middle of which each name stands; ``None`` if some does not.
 
     Names below that are ``repeated`` show that there are groups: these may then be of very different widths.
@@ -227,9 +220,7 @@ def _centred(
     return next((groups for groups in ways if _are_centred(edges, bounds, groups)), None)
 
 
-def _are_centred(
-    edges: Sequence[tuple[float, float]], bounds: Sequence[tuple[float, float]], groups: Sequence[range]
-) -> bool:
+def _are_centred(edges: Sequence[Extent], bounds: Sequence[Extent], groups: Sequence[range]) -> bool:
     """Return whether each name is in the middle of its columns, or near enough to the only one."""
     middles = [(x0 + x1) / 2 for x0, x1 in bounds]
     for (x0, x1), group in zip(edges, groups, strict=True):
@@ -246,14 +237,14 @@ def _are_centred(
     return True
 
 
-def _nearest(middles: Sequence[float], bounds: Sequence[tuple[float, float]], begin: int) -> list[range]:
+def _nearest(middles: Sequence[float], bounds: Sequence[Extent], begin: int) -> list[range]:
     """Return for each name the columns from ``begin`` on that are nearer to its middle than to another one's."""
     owners = [min(range(len(middles)), key=lambda i: abs(middles[i] - (x0 + x1) / 2)) for x0, x1 in bounds[begin:]]
     starts = [begin + bisect_left(owners, i) for i in range(len(middles))]
     return [range(a, b) for a, b in itertools.pairwise([*starts, len(bounds)])]
 
 
-def _divided(middles: Sequence[float], bounds: Sequence[tuple[float, float]], begin: int) -> list[range]:
+def _divided(middles: Sequence[float], bounds: Sequence[Extent], begin: int) -> list[range]:
     """Divide the columns from ``begin`` on into ranges whose middles are nearest to those given, all in all."""
     best: dict[int, tuple[float, list[range]]] = {begin: (0.0, [])}
     for number, middle in enumerate(middles, 1):
@@ -268,7 +259,7 @@ def _divided(middles: Sequence[float], bounds: Sequence[tuple[float, float]], be
     return best[len(bounds)][1]
 
 
-def _aligned_column(edge: tuple[float, float], bounds: Sequence[tuple[float, float]], size: float) -> int | None:
+def _aligned_column(edge: Extent, bounds: Sequence[Extent], size: float) -> int | None:
     """Return the only column that a name overlaps and with which it is aligned."""
     over = [i for i, (x0, x1) in enumerate(bounds) if edge[0] < x1 + size and x0 - size < edge[1]]
     if len(over) != 1:

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from shared_core.documents.loaders.pdf_cells import Cell, Table, distance, has_values
+from shared_core.documents.loaders.pdf_cells import Cell, Extent, Table, distance, has_values
 from shared_core.documents.loaders.pdf_columns import NEXT_ROW
 from shared_core.documents.loaders.pdf_heads import find_heads
 from shared_core.documents.loaders.pdf_lines import Line
@@ -23,7 +23,7 @@ class _Names:
     """The names of a table's columns, for its rows on the next page."""
 
     names: Sequence[str]
-    bounds: Sequence[tuple[float, float]]
+    bounds: Sequence[Extent]
 
     def fit(self, table: Table) -> bool:
         """Whether a table goes on with this one: its columns are there, and its first row holds values, not names."""
@@ -96,10 +96,7 @@ def _places_below(above: Table, table: Table) -> list[int]:
 def _written(table: Table, number: int, above: _Names | None) -> tuple[list[Line], _Names | None]:
     """Return a line for each row of a table and the names of its columns; no lines if they are not known.
 
-    Args:
-        table: to write.
-        number: of the table in its document.
-        above: the names of a table that ends the page before.
+    ``number`` counts the tables of the document; ``above`` has the names of the one that ends the page before.
     """
     names, heads, captions = find_heads(table)
     known = _Names(names, table.bounds) if names else None

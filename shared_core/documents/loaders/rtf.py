@@ -106,9 +106,7 @@ class _Reader:
             "pard": lambda _: self._reset_paragraph(), "plain": lambda _: self._reset_text(),
             "cell": lambda _: self._end_cell(), "row": lambda _: self._end_row(),
             "nestcell": lambda _: self._put("\t"), "nestrow": lambda _: self._put("\n"),
-            "trowd": lambda _: self._begin_row(), "trhdr": lambda _: self._set_header(),
-            "clmrg": lambda _: self._merge(left=True), "clvmrg": lambda _: self._merge(above=True),
-            "cellx": self._end_edge, "u": self._put_unicode,
+            "trowd": lambda _: self._begin_row(), "cellx": self._end_edge, "u": self._put_unicode,
         }  # fmt: skip
 
     def read(self, data: bytes) -> None:
@@ -229,6 +227,12 @@ class _Reader:
             self._paragraph().outline = number or 0
         elif word == "intbl":
             self._paragraph().in_table = True
+        elif word == "trhdr":
+            self._row.header = True
+        elif word == "clmrg":
+            self._row.left = True
+        elif word == "clvmrg":
+            self._row.above = True
 
     def _symbol(self, symbol: bytes) -> None:
         self._flush()
@@ -311,12 +315,6 @@ class _Reader:
         if not self._own.in_table or not self._row.cells:  # else the same row is described again at its end
             self._row = _Row()
         self._row.edges, self._row.left, self._row.above = [], False, False
-
-    def _set_header(self) -> None:
-        self._row.header = True
-
-    def _merge(self, *, left: bool = False, above: bool = False) -> None:
-        self._row.left, self._row.above = self._row.left or left, self._row.above or above
 
     def _end_edge(self, number: int | None) -> None:
         row = self._row
