@@ -138,7 +138,8 @@ class StoredBM25(_Stored):
         places = {word: self._places(word) for word in dict.fromkeys(words)}
         self._add(scores, [places[word] for word in words], self._lengths, 1.0)
         if (self._lengths > 1).any():
-            adjacent = [_adjacent(places[first], places[second]) for first, second in pairwise(words)]
+            # Places of a word right before one of the next word.
+            adjacent = [np.intersect1d(places[a], places[b] - 1, assume_unique=True) for a, b in pairwise(words)]
             self._add(scores, adjacent, np.maximum(self._lengths - 1, 0), PHRASES)  # n words have n - 1 pairs
         scores = np.round(scores, DIGITS)
         best = np.flatnonzero(scores > 0)
@@ -203,28 +204,15 @@ class StoredVectors(_Stored):
     def _loaded(self, dimension: int) -> VectorTable[int]:
         with self._lock:
             if self._table is None:
-                self._table = _read_vectors(self._manifest, dimension)
+                self._table = self._read(dimension)
             return self._table
 
-
-def _read_vectors(manifest: Manifest, dimension: int) -> VectorTable[int]:
-    """Read all vectors of a manifest, by row.
-
-    Raises:
-        IndexCorruptedError: they do not have this dimension.
-    """
-    size = int(manifest.rows("SELECT total(length(data)) FROM vectors")[0][0])
-    table: VectorTable[int] = VectorTable(dimension, size // (dimension + 4))
-    try:
-        table.put((row, Coded.from_bytes(data, dimension)) for row, data in manifest.each_vector())
-    except (ValueError, TypeError) as error:
-        raise IndexCorruptedError(f"The vectors in the index are damaged: {error}.", hint=RESTORE) from error
-    return table
-
-
-def _adjacent(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Places of ``first`` right before a place of ``second``."""
-    import numpy as np
-
-    found: NDArray[np.int64] = np.intersect1d(first, second - 1, assume_unique=True)
-    return found
+    def _read(self, dimension: int) -> VectorTable[int]:
+        """Read all vectors, by row; IndexCorruptedError if they do not have this dimension."""
+        size = int(self._manifest.rows("SELECT total(length(data)) FROM vectors")[0][0])
+        table: VectorTable[int] = VectorTable(dimension, size // (dimension + 4))
+        try:
+            table.put((row, Coded.from_bytes(data, dimension)) for row, data in self._manifest.each_vector())
+        except (ValueError, TypeError) as error:
+            raise IndexCorruptedError(f"The vectors in the index are damaged: {error}.", hint=RESTORE) from error
+        return table

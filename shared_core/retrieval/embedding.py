@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING
 
 from shared_core.citation.sentences import split_sentences
@@ -263,9 +263,6 @@ def _cost(text: str) -> float:
 
 
 def _reach(text: str) -> int:
-    cost = 0.0
-    for i, char in enumerate(text):
-        cost += 0.25 if char <= "\x7f" else 1.0
-        if cost > MAX_COST:
-            return max(i, 1)
-    return len(text)
+    """Return how many characters of a text that is too long fit into ``MAX_COST``, at least one."""
+    costs = accumulate(0.25 if char <= "\x7f" else 1.0 for char in text)
+    return max(next(i for i, cost in enumerate(costs) if cost > MAX_COST), 1)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from shared_core.errors import DocumentError, InputError
 from shared_core.types import MetadataValue
+
+T = TypeVar("T")
 
 TERM_LEVEL = 10
 """Level of the heading that a term of a definition list is; one more in a list within a definition."""
@@ -282,6 +284,21 @@ def damaged(kind: str, error: Exception) -> DocumentError:
 def protected(kind: str) -> DocumentError:
     """Return the error for a file that needs a password."""
     return DocumentError(f"The {kind.upper()} is protected by a password.", hint="Save a copy without the password.")
+
+
+def grouped(items: Iterable[T], joins: Callable[[list[T], T], bool]) -> list[list[T]]:
+    """Group neighbours: each item joins the group before it if ``joins(group, item)``, else it begins one.
+
+    >>> grouped([1, 2, 7, 8], lambda group, item: item - group[-1] < 3)
+    [[1, 2], [7, 8]]
+    """
+    groups: list[list[T]] = []
+    for item in items:
+        if groups and joins(groups[-1], item):
+            groups[-1].append(item)
+        else:
+            groups.append([item])
+    return groups
 
 
 def without_surrogates(text: str) -> str:

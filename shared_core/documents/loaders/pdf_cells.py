@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from shared_core.documents.loaders.extracted import grouped
 from shared_core.documents.loaders.named_rows import is_value
 from shared_core.documents.loaders.pdf_layout import join_row
 from shared_core.documents.loaders.pdf_lines import CELL_GAP, Line
@@ -74,13 +75,12 @@ class Table:
 
 def visual_rows(parts: Iterable[Part]) -> list[list[Part]]:
     """Return lines at the same height together, from the top, each row from left to right."""
-    rows: list[list[Part]] = []
-    for part in sorted(parts, key=lambda part: -part.line.y):
-        first = rows[-1][0].line if rows else part.line
-        if rows and first.y - part.line.y <= _ONE_LINE * min(part.line.size, first.size):
-            rows[-1].append(part)
-        else:
-            rows.append([part])
+
+    def joins(row: list[Part], part: Part) -> bool:
+        first, line = row[0].line, part.line
+        return first.y - line.y <= _ONE_LINE * min(line.size, first.size)
+
+    rows = grouped(sorted(parts, key=lambda part: -part.line.y), joins)
     return [sorted(row, key=lambda part: part.line.x0) for row in rows]
 
 

@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from shared_core.documents.loaders.extracted import LOWERED, RAISED
+from shared_core.documents.loaders.extracted import LOWERED, RAISED, grouped
 from shared_core.documents.loaders.pdf_lines import LONE_LETTER, ORDINAL, Line, joined
 
 _SAME_ROW = 0.35  # of the font size: base lines closer than this are one
@@ -45,13 +45,7 @@ _ITEM = re.compile(r"[•‣◦▪▸●○■□–—*·\uf0b7\uf0a7-]\s|\(?(?
 
 def page_rows(lines: Sequence[Line]) -> list[Line]:
     """Return the lines of a page in reading order: columns one after the other, cells of a row joined by tabs."""
-    rows: list[list[Line]] = []
-    for line in lines:
-        last = rows[-1][-1] if rows else None
-        if last is not None and last.turned == line.turned and _same_row(last, line) and _is_right_of(last, line):
-            rows[-1].append(line)
-        else:
-            rows.append([line])
+    rows = grouped(lines, lambda row, line: _same_row(row[-1], line) and _is_right_of(row[-1], line))
     ordered: list[Line] = []
     i = 0
     while i < len(rows):
@@ -63,7 +57,7 @@ def page_rows(lines: Sequence[Line]) -> list[Line]:
 
 def _same_row(a: Line, b: Line) -> bool:
     size = max(a.size, b.size)
-    if a.table or b.table:
+    if a.turned != b.turned or a.table or b.table:
         return False
     return abs(a.y - b.y) <= _SAME_ROW * size or (
         abs(a.y - b.y) <= _SHIFTED * size

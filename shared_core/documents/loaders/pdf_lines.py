@@ -139,10 +139,9 @@ class _Reader:
 
     def _level(self, start: int, end: int, *, broken: bool) -> Iterator[Line]:
         """Yield the lines of the characters ``[start, end)``, of which some may run up the page, and others not."""
-        text = self._text[start:end]
-        first, last = start + len(text) - len(text.lstrip()), start + len(text.rstrip()) - 1
-        if first < last and self._font(first)[1] != self._font(last)[1]:
-            for a, b in itertools.pairwise(i for i in range(first, last + 1) if not self._text[i].isspace()):
+        seen = self._seen(start, end)
+        if seen and self._font(seen[0])[1] != self._font(seen[-1])[1]:
+            for a, b in itertools.pairwise(seen):
                 if self._font(a)[1] != self._font(b)[1]:
                     yield from self._one_way(start, b, broken=False)
                     start = b
@@ -150,17 +149,18 @@ class _Reader:
 
     def _one_way(self, start: int, end: int, *, broken: bool) -> Iterator[Line]:
         """Yield the lines of characters that run one way: PDFium may join a short line to the one below it."""
-        text = self._text[start:end]
-        first, last = start + len(text) - len(text.lstrip()), start + len(text.rstrip()) - 1
-        if first < last:
-            size, turned = self._font(first)
-            if abs(self._place(first, turned)[1] - self._place(last, turned)[1]) > _OTHER_LINE * size:
-                seen = [i for i in range(first, last + 1) if not self._text[i].isspace()]
+        if seen := self._seen(start, end):
+            size, turned = self._font(seen[0])
+            if abs(self._place(seen[0], turned)[1] - self._place(seen[-1], turned)[1]) > _OTHER_LINE * size:
                 for (_, (x0, y0)), (b, (x1, y1)) in itertools.pairwise((i, self._place(i, turned)) for i in seen):
                     if x1 < x0 - _SPACE * size and abs(y1 - y0) > _OTHER_LINE * size:
                         yield from self._cut(start, b, broken=False)
                         start = b
         yield from self._cut(start, end, broken=broken)
+
+    def _seen(self, start: int, end: int) -> list[int]:
+        """Return which of the characters ``[start, end)`` are not white space."""
+        return [i for i in range(start, end) if not self._text[i].isspace()]
 
     def _letter(self, i: int) -> str:
         code = int(self._raw.FPDFText_GetUnicode(self._page, i))

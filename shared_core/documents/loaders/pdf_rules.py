@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from shared_core.documents.loaders.extracted import grouped
+
 if TYPE_CHECKING:
     import pypdfium2
 
@@ -127,14 +129,9 @@ def _corners(raw: Any, path: Any, matrix: pypdfium2.PdfMatrix) -> Iterator[list[
 
 def _merged(rules: Sequence[Rule]) -> list[Rule]:
     """Join rules at the same place that overlap or touch."""
-    places: list[list[Rule]] = []
-    for rule in sorted(rules, key=lambda rule: rule.at):
-        if places and rule.at - places[-1][0].at <= _SAME:
-            places[-1].append(rule)
-        else:
-            places.append([rule])
+    ordered = sorted(rules, key=lambda rule: rule.at)
     found: list[Rule] = []
-    for place in places:
+    for place in grouped(ordered, lambda place, rule: rule.at - place[0].at <= _SAME):
         at = sum(rule.at for rule in place) / len(place)
         start, end = float("inf"), float("-inf")
         for rule in sorted(place, key=lambda rule: rule.start):

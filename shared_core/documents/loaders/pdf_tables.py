@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from shared_core.documents.loaders.extracted import grouped
 from shared_core.documents.loaders.pdf_cells import (
     BESIDE,
     LEAST_ROWS,
@@ -205,12 +206,7 @@ def _has_columns(cell: Cell) -> bool:
 
 
 def _places(values: Sequence[float]) -> list[float]:
-    groups: list[list[float]] = []
-    for value in sorted(values):
-        if groups and value - groups[-1][-1] <= _SAME_PLACE:
-            groups[-1].append(value)
-        else:
-            groups.append([value])
+    groups = grouped(sorted(values), lambda group, value: value - group[-1] <= _SAME_PLACE)
     return [statistics.mean(group) for group in groups]
 
 
