@@ -8,9 +8,14 @@ from collections.abc import Sequence
 At = tuple[float, float, float, str]  # x, y, font size, text
 
 
-def pdf(pages: Sequence[Sequence[At]], *, title: str = "", rotate: int = 0) -> bytes:
+def pdf(pages: Sequence[Sequence[At]], *, title: str = "") -> bytes:
     """A PDF with text in Helvetica at given places of each page (points from the lower left corner)."""
-    return from_streams(list(map(_stream, pages)), title=title, rotate=rotate)
+    return from_streams(list(map(stream, pages)), title=title)
+
+
+def lines(texts: Sequence[str], *, x: float = 60, top: float = 700, size: float = 11) -> list[At]:
+    """Lines of one paragraph, from the top."""
+    return [(x, top - 1.2 * size * i, size, text) for i, text in enumerate(texts)]
 
 
 def from_streams(
@@ -62,7 +67,7 @@ def outlined(texts: Sequence[At], entries: Sequence[str]) -> bytes:
         following = b"/Next %d 0 R" % (number + 1) if number < last else b""
         title = _escaped(entry).encode("cp1252")
         objects.append(b"<< /Title (%s) /Parent 5 0 R /Dest [%d 0 R /Fit] %s >>" % (title, page, following))
-    return from_streams([_stream(texts)], objects=objects, catalog=b"/Outlines 5 0 R")
+    return from_streams([stream(texts)], objects=objects, catalog=b"/Outlines 5 0 R")
 
 
 _DRAWN = 0.12  # points of a unit: of shapes drawn for 600 dots an inch
@@ -133,9 +138,19 @@ def huge(operations: int) -> bytes:
     return plain.replace(b"<< /Length 6 >> stream\nSTREAM\nendstream", stream)
 
 
-def _stream(texts: Sequence[At]) -> bytes:
-    lines = [f"BT /F1 {size} Tf 1 0 0 1 {x} {y} Tm ({_escaped(text)}) Tj ET" for x, y, size, text in texts]
-    return "\n".join(lines).encode("cp1252")
+Rule = tuple[float, float, float, float]  # from x, y to x, y
+
+
+def stream(texts: Sequence[At], rules: Sequence[Rule] = ()) -> bytes:
+    """A page's content: drawn rules, and text at places."""
+    drawn = [f"{x0} {y0} m {x1} {y1} l S" for x0, y0, x1, y1 in rules]
+    written = [f"BT /F1 {size} Tf 1 0 0 1 {x} {y} Tm ({_escaped(text)}) Tj ET" for x, y, size, text in texts]
+    return "\n".join([*drawn, *written]).encode("cp1252")
+
+
+def grid(xs: Sequence[float], ys: Sequence[float]) -> list[Rule]:
+    """The rules of a table whose columns and rows begin and end at these places, ``ys`` from the top."""
+    return [(xs[0], y, xs[-1], y) for y in ys] + [(x, ys[-1], x, ys[0]) for x in xs]
 
 
 def _escaped(text: str) -> str:

@@ -322,3 +322,33 @@ def test_front_matter_gives_the_title_and_is_no_text() -> None:
     assert (found.title, found.text) == ("Tar", "Use\n\nHeat it first.")
     assert read(page.replace("<h2>", "<title>Ropes</title><h2>"), "a.html").title == "Ropes"
     assert "A rule" in text("---\n<p>A rule</p>\n---\n<p>and text.</p>")
+
+
+@pytest.mark.parametrize(
+    ("body", "shown"),
+    [
+        ("<ol><li>Press.</li><li>Wait.</li></ol>", "1. Press.\n2. Wait."),
+        ("<ol start=3><li>Press.<li value=7>Wait.<li>Go.</ol>", "3. Press.\n7. Wait.\n8. Go."),
+        ("<ol type=a><li>Press.</li><li>Wait.</li></ol>", "a. Press.\nb. Wait."),
+        ("<ol type=I><li>Press.</li><li>Wait.</li></ol>", "I. Press.\nII. Wait."),
+        ("<ol reversed><li>Press.</li></ol>", "Press."),
+        ("<ol start=x><li>Press.</li></ol>", "1. Press."),
+        ("<ul><li>A rope</li><li><b>A</b> drum</li></ul>", "- A rope\n- A drum"),
+        ("<ol><li>Press<ul><li>hard</li></ul></li><li>Wait</li></ol>", "1. Press\n\n  - hard\n\n2. Wait"),
+        ("<ol><li><p>Press.</p><p>Hard.</p></li><li><p>Wait.</p></li></ol>", "1. Press.\n\nHard.\n\n2. Wait."),
+        ("<ol><li>1) Press.</li><li>(b) Wait.</li><li>• Go.</li></ol>", "1) Press.\n(b) Wait.\n• Go."),  # has its own
+        ("<ul><li></li><li>A rope</li></ul><p>After.</p>", "- A rope\n\nAfter."),
+        ("<ul><li><h2>Rope</h2></li></ul>", "Rope"),
+        ("<ul><li><pre>  make</pre></li></ul>", "  make"),
+        ("<table><tr><td><ul><li>small<li>big</ul></td><td>3</td></tr></table>", "small big\t3"),
+        ("<li>no list</li></ul></ol>", "no list"),
+        ("<menu><li>Open</li></menu>", "- Open"),
+    ],
+)
+def test_items_of_lists_have_the_marks_that_a_browser_shows(body: str, shown: str) -> None:
+    found = text(f"<main><p>Before.</p>{body}</main>")
+    assert found.removeprefix("Before.").strip("\n") == shown
+
+
+def test_deep_lists_end() -> None:
+    assert "deep" in text("<ul><li>" * 300 + "deep")

@@ -343,6 +343,7 @@ def test_entities_are_never_expanded() -> None:
     for data, name in (
         (zipped({**parts, BODY: LAUGHS + parts[BODY]}), "a.docx"),
         (zipped({"META-INF/container.xml": f"{LAUGHS}<container x='&j;'/>"}), "a.epub"),
+        (zipped({"content.xml": f"{LAUGHS}<x>&j;</x>", "META-INF/manifest.xml": "<m/>"}), "a.odt"),
     ):
         assert "damaged" in refuses(data, name).message
 

@@ -13,7 +13,7 @@ from shared_core.documents.chunking import chunk_document
 from shared_core.documents.loaders.limits import Budget
 from shared_core.documents.loaders.process import Helper
 from shared_core.errors import DocumentError
-from tests.documents.pdf_files import At, endless, from_streams, huge, outlined, pdf
+from tests.documents.pdf_files import At, endless, from_streams, huge, lines, outlined, pdf
 from tests.documents.reading import headings, made_by, read, refuses
 
 LEFT = [
@@ -30,10 +30,6 @@ RIGHT = [
     "a price of nine shillings for each load of stones",
     "that was brought ashore before the autumn storms.",
 ]
-
-
-def lines(texts: list[str], *, x: float = 60, top: float = 700, size: float = 11) -> list[At]:
-    return [(x, top - 1.2 * size * i, size, text) for i, text in enumerate(texts)]
 
 
 def test_pages_without_text_are_counted_and_have_none() -> None:

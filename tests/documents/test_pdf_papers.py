@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.documents.pdf_files import At, drawn, from_streams, pdf
+from tests.documents.pdf_files import At, drawn, from_streams, lines, pdf, stream
 from tests.documents.reading import headings, read, refuses
 
 BODY = [
@@ -16,8 +16,8 @@ BODY = [
 ]
 
 
-def below(texts: list[str], *, top: float, size: float = 10) -> list[At]:
-    return [(60, top - 12 * i, size, text) for i, text in enumerate(texts)]
+def below(texts: list[str], *, top: float) -> list[At]:
+    return lines(texts, top=top, size=10)
 
 
 def test_letters_that_are_pictures_are_read_in_words_lines_and_sizes() -> None:
@@ -62,8 +62,7 @@ def test_a_page_of_formulas_is_read() -> None:
 
 def test_a_stamp_along_the_margin_is_neither_title_nor_heading() -> None:
     stamp = b"BT /F1 20 Tf 0 1 -1 0 30 200 Tm (arXiv:2301.00001v1 [cs.DS] 1 Jan 2023) Tj ET "
-    lines = [(60.0, 700.0, 16.0, "On squared squares"), *below(BODY, top=650)]
-    text = b"".join(b"BT /F1 %d Tf 1 0 0 1 %d %d Tm (%s) Tj ET " % (s, x, y, t.encode()) for x, y, s, t in lines)
+    text = stream([(60.0, 700.0, 16.0, "On squared squares"), *below(BODY, top=650)])
     document = read(from_streams([stamp + text], title="arXiv:2301.00001v1  [cs.DS]  1 Jan 2023"), "a.pdf")
     assert document.title == "On squared squares"
     assert headings(document) == [(1, "On squared squares")]

@@ -7,19 +7,15 @@ from collections.abc import Sequence
 import pytest
 
 from shared_core.citation.sentences import split_sentences
-from tests.documents.pdf_files import At, from_streams, pdf
+from tests.documents.pdf_files import At, from_streams, grid, stream
 from tests.documents.reading import read
-from tests.documents.test_pdf_tables import grid, placed, stream, text_of
+from tests.documents.test_pdf_tables import lines_of, placed, text_of
 
 
 def running(cells: Sequence[At], *, down: bool) -> bytes:
     """Text that runs up the page from x, y, or down."""
     turn = "0 -1 1 0" if down else "0 1 -1 0"
     return "\n".join(f"BT /F1 {size} Tf {turn} {x} {y} Tm ({text}) Tj ET" for x, y, size, text in cells).encode()
-
-
-def lines_of(content: bytes) -> list[str]:
-    return read(from_streams([content]), "a.pdf").text.split("\n")
 
 
 @pytest.mark.parametrize("down", [False, True])
@@ -35,7 +31,8 @@ def test_names_that_run_up_or_down_name_their_columns(down: bool) -> None:
         names = [(x + 12 * i, 645, 10, text) for x, two in ((186.0, first), (246.0, second))
                  for i, text in enumerate(two)]  # fmt: skip
     lamp: list[At] = [(65, 690, 10, "Lamp")]
-    found = lines_of(stream([*lamp, *cells], grid(xs, ys)) + b"\n" + running(names, down=down))
+    content = stream([*lamp, *cells], grid(xs, ys)) + b"\n" + running(names, down=down)
+    found = read(from_streams([content]), "a.pdf").text.split("\n")
     assert found[0] == "Lamp: Norrhaven; Range in miles: 14; Oil in litres: 1,140"
     assert found[-1] == "Lamp: Saltmere; Range in miles: 11; Oil in litres: 505"
 
@@ -46,7 +43,7 @@ def test_labels_before_the_rules_name_their_rows() -> None:
         [("Miles", "Litres"), ("14", "1,140"), ("9", "620"), ("11", "505")], (180.0, 240.0), top=726, step=20
     )
     labels = placed([("Norrhaven",), ("Ostrand",), ("Saltmere",)], (60.0,), top=706, step=20)
-    assert lines_of(stream([*cells, *labels], grid(xs, ys))) == [
+    assert lines_of([*cells, *labels], grid(xs, ys)) == [
         "Norrhaven; Miles: 14; Litres: 1,140",
         "Ostrand; Miles: 9; Litres: 620",
         "Saltmere; Miles: 11; Litres: 505",
@@ -133,7 +130,7 @@ def test_numbers_before_labels_belong_to_them() -> None:
 def test_names_beyond_a_rule_may_be_far_above_the_values() -> None:
     heads = placed([("Lamp", "Miles", "Litres")], top=720)
     values = placed([("Norrhaven", "14", "1,140"), ("Ostrand", "9", "620"), ("Saltmere", "11", "505")], top=680)
-    with_rule = lines_of(stream([*heads, *values], [(60, 710, 500, 710)]))
+    with_rule = lines_of([*heads, *values], [(60, 710, 500, 710)])
     assert with_rule[0] == "Lamp: Norrhaven; Miles: 14; Litres: 1,140"
     assert "Miles: 14" not in text_of([*heads, *values])
 
@@ -144,7 +141,7 @@ def test_cells_stacked_beside_one_label_are_rows_of_it() -> None:
     label: list[At] = [(65, 690, 10, "Ferries")]
     rows = [("Norrhaven", "157", "75.0"), ("Ostrand", "42", "62.0"), ("Saltmere", "97", "58.9")]
     cells = placed(rows, (145.0, 250.0, 330.0), top=706, step=16)
-    assert lines_of(stream([*heads, *label, *cells], grid(xs, ys)))[2] == (
+    assert lines_of([*heads, *label, *cells], grid(xs, ys))[2] == (
         "Line: Ferries; Route: Saltmere; Guests: 97; Share: 58.9"
     )
 
@@ -223,8 +220,3 @@ def test_sentences_of_a_narrow_column_are_whole() -> None:
     found = [" ".join(text[a:b].split()) for a, b in split_sentences(text)]
     assert found[0].endswith("and the lamps of the Ostrand mole.")
     assert found[-1] == "The board must receive comments on this by September 21, 2020."
-
-
-def test_pages_without_tables_are_as_before() -> None:
-    lines = ["The lamps burn rapeseed oil.", "Each is lit at dusk."]
-    assert read(pdf([[(60, 700 - 12 * i, 10, line) for i, line in enumerate(lines)]]), "a.pdf").text == "\n".join(lines)

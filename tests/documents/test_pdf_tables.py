@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared_core.documents.chunking import chunk_document
-from tests.documents.pdf_files import At, from_streams, pdf
+from tests.documents.pdf_files import At, Rule, from_streams, grid, pdf, stream
 from tests.documents.reading import headings, made_by, read
 
 LAMPS = [
@@ -35,19 +35,13 @@ def placed(
     ]
 
 
-def stream(cells: Sequence[At], rules: Sequence[tuple[float, float, float, float]]) -> bytes:
-    """A page's content: text at places, lines from x, y to x, y."""
-    drawn = [f"{x0} {y0} m {x1} {y1} l S" for x0, y0, x1, y1 in rules]
-    written = [f"BT /F1 {size} Tf 1 0 0 1 {x} {y} Tm ({text}) Tj ET" for x, y, size, text in cells]
-    return "\n".join([*drawn, *written]).encode("cp1252")
-
-
-def grid(xs: Sequence[float], ys: Sequence[float]) -> list[tuple[float, float, float, float]]:
-    return [(xs[0], y, xs[-1], y) for y in ys] + [(x, ys[-1], x, ys[0]) for x in xs]
-
-
 def text_of(*pages: Sequence[At]) -> str:
     return read(pdf(pages), "a.pdf").text
+
+
+def lines_of(cells: Sequence[At], rules: Sequence[Rule]) -> list[str]:
+    """The lines that are read of a page of text and rules."""
+    return read(from_streams([stream(cells, rules)]), "a.pdf").text.split("\n")
 
 
 # --- without rules -------------------------------------------------------------------------------------------------
@@ -162,8 +156,7 @@ def test_sentences_in_cells_with_rules_are_whole() -> None:
         (64, 625, 10, "White cone"), (204, 625, 10, "Pilots are not at hand until the"), (464, 625, 10, "6"),
         (204, 613, 10, "wind has turned to the west."),
     ]  # fmt: skip
-    document = read(from_streams([stream(cells, grid((60, 200, 460, 540), (700, 675, 640, 605)))]), "a.pdf")
-    assert document.text.split("\n") == [
+    assert lines_of(cells, grid((60, 200, 460, 540), (700, 675, 640, 605))) == [
         "Signal: Black ball; Meaning: The bar is closed and no boat may leave the inner harbour.; Hours: 12",
         "Signal: White cone; Meaning: Pilots are not at hand until the wind has turned to the west.; Hours: 6",
     ]
@@ -175,14 +168,12 @@ def test_a_rule_parts_cells_that_are_as_close_as_words() -> None:
         (64, 666, 10, "Skerry 12"), (64, 646, 10, "Sound 9"),
     ]  # fmt: skip
     rules = grid((60, 94.3, 140), (700, 680, 660, 640))
-    text = read(from_streams([stream(cells, rules)]), "a.pdf").text
-    assert text.split("\n") == ["Lamp: Skerry; Oil: 12", "Lamp: Sound; Oil: 9"]
+    assert lines_of(cells, rules) == ["Lamp: Skerry; Oil: 12", "Lamp: Sound; Oil: 9"]
 
 
 def test_rows_without_rules_between_them_are_told_by_their_values() -> None:
     cells = placed(LAMPS, (64.0, 224.0, 384.0), top=686)
-    text = read(from_streams([stream(cells, grid((60, 220, 380, 540), (700, 680, 630)))]), "a.pdf").text
-    assert text.split("\n") == NAMED
+    assert lines_of(cells, grid((60, 220, 380, 540), (700, 680, 630))) == NAMED
 
 
 def test_a_cell_that_spans_rows_is_written_in_each() -> None:
@@ -190,7 +181,7 @@ def test_a_cell_that_spans_rows_is_written_in_each() -> None:
     xs, ys = (60.0, 140.0, 260.0, 400.0, 540.0), (700.0, 680.0, 660.0, 640.0, 620.0)
     rules = [rule for rule in grid(xs, ys) if rule[1] != 660 or rule[3] != 660] + [(140.0, 660.0, 540.0, 660.0)]
     cells = placed(rows, [x + 4 for x in xs[:-1]], top=686, step=20)
-    assert read(from_streams([stream(cells, rules)]), "a.pdf").text.split("\n") == [
+    assert lines_of(cells, rules) == [
         f"Coast: {coast}; {row}" for coast, row in zip(("North", "North", "South"), NAMED, strict=True)
     ]
 
@@ -205,7 +196,7 @@ def test_a_title_across_a_table_and_a_note_below_stay_text() -> None:
     rules = grid(xs, (720, 700, 680, 660, 640, 620, 600))
     rules = [rule for rule in rules if rule[0] != rule[2] or rule[0] in (60, 540)]
     rules += [(x, 620, x, 700) for x in xs[1:3]]
-    text = read(from_streams([stream(cells, rules)]), "a.pdf").text
+    text = "\n".join(lines_of(cells, rules))
     assert text.split("\n\n") == ["Lamps of the northern coast", "\n".join(NAMED), "Measured in March by the keepers"]
 
 
@@ -213,13 +204,12 @@ def test_boxes_around_running_text_are_no_table() -> None:
     cells: list[At] = [
         (64 + 240 * j, 686 - 12 * i, 10, f"word {j} {i} of a long column of text") for j in (0, 1) for i in range(30)
     ]
-    rules = grid((60, 300, 540), (700, 500, 320))
-    assert "; " not in read(from_streams([stream(cells, rules)]), "a.pdf").text
+    assert not any("; " in line for line in lines_of(cells, grid((60, 300, 540), (700, 500, 320))))
 
 
 def test_a_page_with_thousands_of_lines_is_read_without_them() -> None:
     hatched = [(x / 10, 100.0, x / 10, 90.0) for x in range(600, 6000)] * 4
-    assert read(from_streams([stream(placed(LAMPS), hatched)]), "a.pdf").text.split("\n") == NAMED
+    assert lines_of(placed(LAMPS), hatched) == NAMED
 
 
 # --- on several pages ----------------------------------------------------------------------------------------------
@@ -240,7 +230,7 @@ def test_a_table_of_words_does_not_take_the_names_of_one_above_or_before_it() ->
     ruled = grid((60, 220, 380, 540), (700, 680, 660, 640, 620)) + grid((60, 220, 380, 540), (560, 540, 520, 500))
     cells = placed(LAMPS, (64.0, 224.0, 384.0), top=686, step=20)
     below = placed(crews, (64.0, 224.0, 384.0), top=546, step=20)
-    assert "Lamp: Boat" not in read(from_streams([stream([*cells, *below], ruled)]), "a.pdf").text
+    assert not any("Lamp: Boat" in line for line in lines_of([*cells, *below], ruled))
     pages = [stream(cells, ruled[:9]), stream(below, ruled[9:])]
     assert "Lamp: Boat" not in read(from_streams(pages), "a.pdf").text
 
@@ -359,7 +349,7 @@ def test_no_word_of_a_table_is_lost(rows: list[list[str]], ruled: bool) -> None:
     xs = [60.0 + 100 * i for i in range(len(rows[0]) + 1)]
     ys = [720.0 - 20 * i for i in range(len(rows) + 1)]
     cells = placed(rows, [x + 4 for x in xs[:-1]], top=706, step=20)
-    text = read(from_streams([stream(cells, grid(xs, ys) if ruled else [])]), "a.pdf").text
+    text = "\n".join(lines_of(cells, grid(xs, ys) if ruled else []))
     for row in rows:
         for cell in row:
             assert cell in text or all(word in text for word in cell.split())

@@ -126,10 +126,22 @@ def test_a_formula_without_a_stored_value_is_reported() -> None:
     assert problem.message == "sheet 'Sheet1': 1 formula has no stored value"
 
 
-def test_what_is_no_table_is_text() -> None:
-    assert (
-        text_of(("Prices include VAT.",), (None,), ("Ask at the desk.",)) == "Prices include VAT.\n\nAsk at the desk."
-    )
+NOTE = "Boats are let from noon to noon, in winter for a week or more."
+
+
+@pytest.mark.parametrize(("rows", "text"), [
+    ([("Prices include VAT.",), (None,), ("Ask at the desk.",)], "Prices include VAT.\n\nAsk at the desk."),
+    ([("Boat", "Price"), ("Teal", 12.0), (None,), ("Auk", 9.0), (None,), ("Crew", "Phone"), ("Ida Berg", "55 12 34"),
+      (None,), ("Rates hold until spring.",)],  # several tables
+     "Boat: Teal; Price: 12\n\nBoat: Auk; Price: 9\n\nCrew: Ida Berg; Phone: 55 12 34\n\nRates hold until spring."),
+    ([("Boat", "Price"), ("Teal", 12.0), (NOTE,)], f"Boat: Teal; Price: 12\n\n{NOTE}"),
+    ([("Berth", "A place for a boat."), ("Mole", "A wall in the sea.")],  # sentences are no names
+     "Berth: A place for a boat.\n\nMole: A wall in the sea."),
+    ([("€", 2001.0, 2002.0), (6000.0, 0.1, 0.2)], "€: 6000; 2001: 0.1; 2002: 0.2"),
+    ([(None, "Boat", None, "Price"), (None, "Teal", None, 12.0)], "Boat: Teal; Price: 12"),
+])  # fmt: skip
+def test_tables_and_text_of_a_sheet_are_told_apart(rows: list[tuple[Cell, ...]], text: str) -> None:
+    assert text_of(*rows) == text
 
 
 def test_a_single_sheet_needs_no_name_that_the_program_gave_it() -> None:
@@ -171,36 +183,11 @@ def test_the_names_of_columns_stand_below_titles() -> None:
     assert "Printed by: I. Berg" in passages[0].text
 
 
-def test_a_sheet_may_hold_several_tables() -> None:
-    text = text_of(
-        ("Boat", "Price"), ("Teal", 12.0), (None,), ("Auk", 9.0), (None,),
-        ("Crew", "Phone"), ("Ida Berg", "55 12 34"), (None,), ("Rates hold until spring.",),
-    )  # fmt: skip
-    assert text == (
-        "Boat: Teal; Price: 12\n\nBoat: Auk; Price: 9\n\nCrew: Ida Berg; Phone: 55 12 34\n\nRates hold until spring."
-    )
-
-
-def test_sentences_are_neither_names_nor_rows() -> None:
-    note = "Boats are let from noon to noon, in winter for a week or more."
-    assert text_of(("Boat", "Price"), ("Teal", 12.0), (note,)) == f"Boat: Teal; Price: 12\n\n{note}"
-    below = text_of(("Berth", "A place for a boat."), ("Mole", "A wall in the sea."))
-    assert below == "Berth: A place for a boat.\n\nMole: A wall in the sea."
-
-
 def test_words_above_columns_without_values_are_text() -> None:
     text = text_of(
         (None, "Gas and Condensate", "Run at noon"), ("Report WGT", None, None), ("Period: March", None, None)
     )
     assert all(words in text for words in ("Gas and Condensate", "Run at noon", "Report WGT", "Period: March"))
-
-
-def test_a_table_of_nothing_but_figures_keeps_its_names() -> None:
-    assert text_of(("€", 2001.0, 2002.0), (6000.0, 0.1, 0.2)) == "€: 6000; 2001: 0.1; 2002: 0.2"
-
-
-def test_empty_columns_are_no_columns() -> None:
-    assert text_of((None, "Boat", None, "Price"), (None, "Teal", None, 12.0)) == "Boat: Teal; Price: 12"
 
 
 def test_rows_of_values_are_no_names() -> None:

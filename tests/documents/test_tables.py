@@ -79,22 +79,28 @@ def test_a_table_of_cells_is_read_row_by_row() -> None:
     assert "no text column" in refuses("day,degrees\n2024-01-01,3.5\n", "sensor.csv").message
 
 
+NORTH = "North,10,12,5,6\nSouth,20,25,11,9\n"
+
+
 @pytest.mark.parametrize(
-    ("head", "text"),
+    ("content", "text"),
     [
-        ("Region,Sales,,Costs,\n,2022,2023,2022,2023", "Sales 2022: 10; Sales 2023: 12; Costs 2022: 5; Costs 2023: 6"),
-        ("Region,Sales,Sales,Costs,Costs", "Sales: 10; Sales (2): 12; Costs: 5; Costs (2): 6"),
-        ("Region,Sales,,Costs,Rent", "Sales: 10; column 3: 12; Costs: 5; Rent: 6"),
+        (f"Region,Sales,,Costs,\n,2022,2023,2022,2023\n{NORTH}",
+         "Region: North; Sales 2022: 10; Sales 2023: 12; Costs 2022: 5; Costs 2023: 6"),
+        (f"Region,Sales,Sales,Costs,Costs\n{NORTH}",
+         "Region: North; Sales: 10; Sales (2): 12; Costs: 5; Costs (2): 6"),
+        (f"Region,Sales,,Costs,Rent\n{NORTH}", "Region: North; Sales: 10; column 3: 12; Costs: 5; Rent: 6"),
+        (",name,price\n0,Saw,5\n1,Axe,7\n", "name: Saw; price: 5"),  # the index of a data frame
+        ("name,,place\nHammer,light,\nSaw,heavy,Ellum\n", "name: Hammer; column 2: light"),
+        (",opens,\nHall,nine,noon\nBar,ten,late\n", "column 1: Hall; opens: nine; column 3: noon"),
+        ("Quarter;Revenue (EUR);Margin\nQ1;1.204,5;12,4 %\nQ2;1.310,0;11,9 %\nQ3;998,2;-3,1 %\n",
+         "Quarter: Q1; Revenue (EUR): 1.204,5; Margin: 12,4 %"),
     ],
-)
-def test_columns_of_one_name_and_of_none_keep_their_values(head: str, text: str) -> None:
-    document = read(f"{head}\nNorth,10,12,5,6\nSouth,20,25,11,9\n".encode(), "a.csv")
-    assert document.text.split("\n\n")[0] == f"Region: North; {text}"
+)  # fmt: skip
+def test_values_have_the_name_of_their_column_or_its_number(content: str, text: str) -> None:
+    document = read(content, "a.csv")
+    assert rows(document)[0][0] == text
     assert document.segments[0].metadata["row"] == 1
-
-
-def test_the_index_of_a_data_frame_is_no_column() -> None:
-    assert read(b",name,price\n0,Saw,5\n1,Axe,7\n", "a.csv").text == "name: Saw; price: 5\n\nname: Axe; price: 7"
 
 
 def test_csv_text_column() -> None:
@@ -275,22 +281,10 @@ def test_a_row_of_units_belongs_to_the_header() -> None:
     assert rows(unknown)[0][0] == "Age: unknown; Size: unknown"
 
 
-def test_a_row_below_a_header_without_some_names_is_not_one_of_names() -> None:
-    document = read("name,,place\nHammer,light,\nSaw,heavy,Ellum\n", "a.csv")
-    assert rows(document)[0][0] == "name: Hammer; column 2: light"
-    document = read(",opens,\nHall,nine,noon\nBar,ten,late\n", "b.csv")
-    assert rows(document)[0][0] == "column 1: Hall; opens: nine; column 3: noon"
-
-
 @pytest.mark.parametrize("header", ["text\n\n", "quote\n", "A quote\n", "a,b,c\n"])
 def test_a_header_that_is_narrower_than_the_rows_stays_the_header(header: str) -> None:
     document = read(f"{header}hello, you\nbye, you\n", "a.csv")
     assert [values["row"] for *_, values in rows(document)] == [1, 2]
-
-
-def test_decimal_commas_part_no_fields_of_a_table_with_semicolons() -> None:
-    document = read("Quarter;Revenue (EUR);Margin\nQ1;1.204,5;12,4 %\nQ2;1.310,0;11,9 %\nQ3;998,2;-3,1 %\n", "a.csv")
-    assert document.text.splitlines()[0] == "Quarter: Q1; Revenue (EUR): 1.204,5; Margin: 12,4 %"
 
 
 def test_a_csv_file_that_was_exported_from_a_sheet_is_read_as_one() -> None:

@@ -17,10 +17,12 @@ import sqlite3
 import sys
 import time
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from shared_core.documents.manifest import Manifest
+from shared_core.documents.scan import INDEX_MARK
 from shared_core.documents.store import DocumentIndex
 from shared_core.types import Passage
 
@@ -30,9 +32,8 @@ class FileVectors:
 
     def __init__(self, path: Path, on_write: Callable[[], None] = lambda: None) -> None:
         self.connection = sqlite3.connect(path, isolation_level=None, timeout=10, check_same_thread=False)
-        self.connection.execute(
-            "PRAGMA synchronous = OFF"
-        )  # a killed process loses nothing by it, only a power cut would
+        # A killed process loses nothing by it, only a power cut would.
+        self.connection.execute("PRAGMA synchronous = OFF")
         self.connection.execute("CREATE TABLE IF NOT EXISTS passages (id TEXT PRIMARY KEY, passage TEXT)")
         self.on_write = on_write
         self.added: list[str] = []
@@ -64,6 +65,18 @@ class FileVectors:
         return [p.with_score(s) for s, p in sorted(scored, key=lambda pair: -pair[0])[:k] if s]
 
 
+def execute(index: Path, statement: str) -> list[Any]:
+    """Run a statement on an index's file and return its rows."""
+    with closing(sqlite3.connect(index / INDEX_MARK)) as connection, connection:
+        connection.execute("PRAGMA foreign_keys = ON")
+        return connection.execute(statement).fetchall()
+
+
+def place(passage: Passage) -> slice:
+    """Where a passage is in its document's text."""
+    return slice(int(str(passage.metadata["start"])), int(str(passage.metadata["end"])))
+
+
 def state(index: Path) -> dict[str, str]:
     """Digest of each document in the index; an AssertionError if a passage is not its document's slice."""
     with DocumentIndex(index, dense=False) as opened:
@@ -71,8 +84,7 @@ def state(index: Path) -> dict[str, str]:
         for source in opened.sources():
             digests[source] = hashlib.sha256(opened.document_text(source).encode()).hexdigest()
         for passage in opened.passages():
-            at = slice(int(str(passage.metadata["start"])), int(str(passage.metadata["end"])))
-            assert opened.document_text(str(passage.metadata["source"]))[at] == passage.text
+            assert opened.document_text(str(passage.metadata["source"]))[place(passage)] == passage.text
     return digests
 
 
@@ -143,7 +155,7 @@ def main(index: Path, docs: Path, seed: int) -> None:
                 chance.uniform(0, 0.15) if by_clock else None,
             )
             deaths += not finished
-            if (index / "selfreflect-index.sqlite").exists():
+            if (index / INDEX_MARK).exists():
                 for source, digest in state(index).items():
                     assert digest in allowed[source], f"{source} is neither old nor new"
             countdown += 1

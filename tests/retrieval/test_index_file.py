@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from file_vectors import execute
 from hashing_embedder import HashingEmbedder
 from typer.testing import CliRunner
 
@@ -177,8 +178,7 @@ def test_an_incomplete_index_is_searched_and_said_to_be_so(
     tmp_path: Path, docs: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     make(tmp_path / "i", docs)
-    with sqlite3.connect(tmp_path / "i" / INDEX_MARK) as connection:
-        connection.execute("DELETE FROM vectors WHERE row = 1")
+    execute(tmp_path / "i", "DELETE FROM vectors WHERE row = 1")
     monkeypatch.setattr(store, "_SOON", 0)  # too much to be done before the first answer
     with caplog.at_level(logging.WARNING), DocumentIndex(tmp_path / "i", embedder=HashingEmbedder()) as index:
         both = index.retriever()
@@ -198,9 +198,7 @@ def test_asking_during_the_first_indexing_says_wait(tmp_path: Path, docs: Path) 
     def meanwhile(_: object) -> None:
         if said:
             return
-        with sqlite3.connect(tmp_path / "i" / INDEX_MARK) as connection:
-            connection.execute("PRAGMA foreign_keys = ON")
-            connection.execute("DELETE FROM files")
+        execute(tmp_path / "i", "DELETE FROM files")
         with pytest.raises(StoreError) as caught:
             DocumentIndex(tmp_path / "i", embedder=HashingEmbedder()).retriever()
         said.append(f"{caught.value.message} {caught.value.hint}")
@@ -214,9 +212,7 @@ def test_asking_during_the_first_indexing_says_wait(tmp_path: Path, docs: Path) 
 
 def test_an_index_without_documents_is_missing(tmp_path: Path, docs: Path) -> None:
     make(tmp_path / "i", docs)
-    with sqlite3.connect(tmp_path / "i" / INDEX_MARK) as connection:
-        connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute("DELETE FROM files")
+    execute(tmp_path / "i", "DELETE FROM files")
     with pytest.raises(IndexMissingError, match="no documents"):
         DocumentIndex(tmp_path / "i", embedder=HashingEmbedder()).retriever()
 
@@ -278,8 +274,7 @@ def test_an_index_of_an_earlier_format_is_refused_with_the_command_that_makes_it
     tmp_path: Path, docs: Path, version: int
 ) -> None:
     make(tmp_path / "i", docs, dense=False)
-    with sqlite3.connect(tmp_path / "i" / INDEX_MARK) as connection:
-        connection.execute(f"PRAGMA user_version = {version}")
+    execute(tmp_path / "i", f"PRAGMA user_version = {version}")
     for use in (lambda i: i.retriever(), lambda i: i.update(docs)):
         with DocumentIndex(tmp_path / "i", dense=False) as index, pytest.raises(StoreError) as caught:
             use(index)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from file_vectors import FileVectors, state
+from file_vectors import FileVectors, execute, place, state
 
 from shared_core.documents.scan import INDEX_MARK
 from shared_core.documents.store import DocumentIndex, IndexProgress, IndexReport, IndexSettings
@@ -64,8 +64,7 @@ def test_passages_point_into_the_stored_text(case: Case, docs: Path) -> None:
     with case.open() as index:
         assert index.document_text("a.txt") == (docs / "a.txt").read_text()
         for p in index.passages():
-            at = slice(int(str(p.metadata["start"])), int(str(p.metadata["end"])))
-            assert index.document_text(str(p.metadata["source"]))[at] == p.text
+            assert index.document_text(str(p.metadata["source"]))[place(p)] == p.text
         assert [p.metadata["year"] for p in index.passages() if p.metadata["source"] == "sub/c.csv"] == [1811, 1804]
         assert index.sources() == ["a.txt", "b.md", "sub/c.csv"]
         stats = index.stats()
@@ -367,16 +366,14 @@ def test_a_damaged_manifest_is_told_and_left_as_it_is(case: Case, docs: Path, da
 ])  # fmt: skip
 def test_damaged_content_is_told(case: Case, docs: Path, damage: str) -> None:
     case.update(docs)
-    with sqlite3.connect(case.path / INDEX_MARK) as connection:
-        connection.execute(damage)
+    execute(case.path, damage)
     with pytest.raises(IndexCorruptedError):
         case.open().update(docs) if "settings" in damage else case.open().passages()
 
 
 def test_an_index_of_a_newer_version_is_refused(case: Case, docs: Path) -> None:
     case.update(docs)
-    with sqlite3.connect(case.path / INDEX_MARK) as connection:
-        connection.execute("PRAGMA user_version = 99")
+    execute(case.path, "PRAGMA user_version = 99")
     with pytest.raises(StoreError, match="format 99"):
         case.open().passages()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import sqlite3
 import subprocess
 import sys
 import time
@@ -12,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from file_vectors import execute
 from hashing_embedder import HashingEmbedder
 
 from shared_core.documents import DocumentIndex, IndexSettings
-from shared_core.documents.scan import INDEX_MARK
 from shared_core.errors import IndexCorruptedError, InputError, MissingDependencyError, SettingsError, StoreError
 from shared_core.retrieval import ChromaRetriever
 from shared_core.types import Passage
@@ -98,8 +97,7 @@ def test_every_place_gives_the_same_ranking(tmp_path: Path, docs: Path, place: s
 def test_vectors_are_where_the_index_remembers(tmp_path: Path, docs: Path, place: str) -> None:
     make(tmp_path / "i", docs, place)
     assert (tmp_path / "i" / "chroma").exists() == (place == "chroma")
-    with sqlite3.connect(tmp_path / "i" / INDEX_MARK) as connection:
-        assert connection.execute("SELECT count(*) > 0 FROM vectors").fetchone()[0] == (place == "index")
+    assert execute(tmp_path / "i", "SELECT count(*) > 0 FROM vectors") == [(place == "index",)]
     embedder = HashingEmbedder()
     with open_at(tmp_path / "i", embedder=embedder) as index:
         assert index.update(docs).changed == ()
@@ -164,9 +162,8 @@ def test_vectors_move_when_the_setting_changes(
     make(tmp_path / "i", docs, place)
     assert dense_ids(tmp_path / "i") == passage_ids(tmp_path / "i")
     assert (tmp_path / "i" / "chroma").exists() == (place == "chroma")
-    with sqlite3.connect(tmp_path / "i" / INDEX_MARK) as connection:
-        assert connection.execute("SELECT count(*) > 0 FROM vectors").fetchone()[0] == (place == "index")
-        identity = connection.execute("SELECT value FROM meta WHERE key = 'identity'").fetchone()[0]
+    assert execute(tmp_path / "i", "SELECT count(*) > 0 FROM vectors") == [(place == "index",)]
+    ((identity,),) = execute(tmp_path / "i", "SELECT value FROM meta WHERE key = 'identity'")
     if start == "server" or place.startswith("chroma:"):
         url = request.getfixturevalue("server")
         assert (f"selfreflect-{identity}" in collections(url)) == place.startswith("chroma:")
@@ -199,8 +196,7 @@ def test_two_indexes_do_not_meet(tmp_path: Path, docs: Path, place: str) -> None
 
 def test_damaged_vectors_of_the_index(tmp_path: Path, docs: Path) -> None:
     make(tmp_path / "i", docs, "index")
-    with sqlite3.connect(tmp_path / "i" / INDEX_MARK) as connection:
-        connection.execute("UPDATE vectors SET data = x'0011' WHERE row = 3")
+    execute(tmp_path / "i", "UPDATE vectors SET data = x'0011' WHERE row = 3")
     with open_at(tmp_path / "i") as index, pytest.raises(IndexCorruptedError):
         index.retriever().retrieve("boat")
 
