@@ -112,7 +112,7 @@ def _failed_files(report: IndexReport) -> tuple[int, int]:
 
 
 def _settings(given: dict[str, Any]) -> IndexSettings:
-    from shared_core.documents.loaders.extracted import check_encoding
+    from shared_core.documents.loaders.decoding import check_encoding
     from shared_core.documents.store import IndexSettings
     from shared_core.errors import SettingsError
 

@@ -25,16 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
-from shared_core.documents.loaders.extracted import (
-    Extracted,
-    Heading,
-    Page,
-    Problem,
-    Segment,
-    check_encoding,
-    damaged,
-    decode,
-)
+from shared_core.documents.loaders.decoding import check_encoding, decode
+from shared_core.documents.loaders.extracted import Extracted, Heading, Page, Problem, Segment, damaged
 from shared_core.documents.loaders.formats import (
     BINARY,
     OFFICE,

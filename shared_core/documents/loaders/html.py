@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from shared_core.documents.loaders.decoding import decode
 from shared_core.documents.loaders.extracted import (
     CELL_GAP,
     LINE_GAP,
@@ -25,7 +26,6 @@ from shared_core.documents.loaders.extracted import (
     Extracted,
     Segment,
     TextRun,
-    decode,
     front_matter,
     join_runs,
     one_line,

@@ -79,14 +79,14 @@ def _reader(kind: str) -> Callable[[bytes, Budget], Extracted]:
         from shared_core.documents.loaders.opendocument import read_opendocument
 
         return partial(read_opendocument, kind)
-    if kind in ("xlsx", "xls"):
-        from shared_core.documents.loaders.sheets import read_workbook
+    if kind == "xlsx":
+        from shared_core.documents.loaders.sheets import read_xlsx
 
-        return partial(read_workbook, kind)
-    if kind in ("doc", "ppt"):
-        from shared_core.documents.loaders.office97 import read_office97
+        return read_xlsx
+    if kind in ("doc", "ppt", "xls"):
+        from shared_core.documents.loaders.office97 import read_office97, read_xls
 
-        return partial(read_office97, kind)
+        return read_xls if kind == "xls" else partial(read_office97, kind)
     from shared_core.documents.loaders.office import read_epub, read_office
 
     return read_epub if kind == "epub" else partial(read_office, kind)

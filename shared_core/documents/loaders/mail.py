@@ -11,13 +11,13 @@ from email.parser import BytesParser
 from email.policy import default as mail_policy
 from itertools import accumulate, pairwise
 
+from shared_core.documents.loaders.decoding import decode
 from shared_core.documents.loaders.extracted import (
     TERM_LEVEL,
     Extracted,
     Heading,
     Problem,
     Segment,
-    decode,
     join_pages,
     join_texts,
     one_line,

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 from xml.parsers import expat
 
+from shared_core.documents.loaders.decoding import decode
 from shared_core.documents.loaders.extracted import (
     RAISED,
     Extracted,
     Heading,
     Problem,
     damaged,
-    decode,
     given_title,
     hidden_parts,
     join_pages,

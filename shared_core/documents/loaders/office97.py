@@ -1,23 +1,30 @@
-"""Read Word documents and presentations of Office 97 to 2003 (DOC, PPT; through office-oxide), converted to HTML."""
+"""Read files of Office 97 to 2003: DOC and PPT through office-oxide, converted to HTML; XLS through xlrd, as tables."""
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import struct
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
 
 from shared_core.documents.loaders.extracted import (
     Extracted,
     damaged,
     given_title,
     join_pages,
+    one_line,
     protected,
     title_of_text,
+    without_surrogates,
 )
+from shared_core.documents.loaders.formats import COMPOUND
 from shared_core.documents.loaders.html import read_html
 from shared_core.documents.loaders.limits import Budget
 from shared_core.documents.loaders.office import NO_TEXT, SLIDE_ENDS
-from shared_core.errors import DocumentError
+from shared_core.documents.loaders.sheets import Sheet, moment, read_sheets
 
 # The header of a compound file (MS-CFB 2.2): after the magic number the size of sectors as a power of two, then how
 # many sectors the table of sectors has; where and how long the list of these is, of which 109 are in the header.
@@ -33,6 +40,11 @@ _LEFT_OUT = re.compile(
 )
 _NUMBER_OF_SLIDE = re.compile(r"\s*<h2>Slide \d+</h2>")
 _MASTER = re.compile(r"\s*<h2>Slide Master</h2>")
+# Of a number's format: literal text, a currency, what only takes up room, the digits, other signs.
+_FORMAT = re.compile(r'"([^"]*)"|\\(.)|\[\$([^\]-]*)[^\]]*\]|(_.|\*.|\[[^\]]*\])|([#0?][#0?,.]*)|(.)')
+_EMPTY = (0, 5, 6)  # cells of these types: empty, an error, blank
+_PLACE = "\0"
+_PLACES = re.compile(r"([#0?]*(?:,[#0?]+)?)(?:\.([0#?]*))?")
 _SIGNS = str.maketrans({"\u2011": "-", "\xad": None, "\x0e": "\n", "\0": None})
 
 
@@ -47,7 +59,7 @@ def read_office97(kind: str, data: bytes, budget: Budget) -> Extracted:
     """
     import office_oxide
 
-    check_office97(kind, data)
+    _check(kind, data)
     try:
         document = office_oxide.Document.from_bytes(data, kind)
         html, properties = document.to_html(), json.loads(document.to_ir_json())["metadata"]
@@ -62,23 +74,83 @@ def read_office97(kind: str, data: bytes, budget: Budget) -> Extracted:
     return Extracted(found.text, title, found.headings, pages=pages)
 
 
-def check_office97(kind: str, data: bytes) -> None:
-    """Refuse a file of Office 97 to 2003 that is damaged, cut off, or protected by a password.
+def read_xls(data: bytes, budget: Budget) -> Extracted:
+    """Read a workbook as ``read_xlsx`` does.
 
     Raises:
-        DocumentError: it is.
+        DocumentError: damaged, cut off, protected by a password, or the time is used up.
     """
+    import xlrd
+
+    if data.startswith(COMPOUND):
+        _check("xls", data)
+    try:
+        book = xlrd.open_workbook(file_contents=data, formatting_info=True, logfile=io.StringIO())
+    except MemoryError:
+        raise
+    except Exception as error:  # what xlrd raises for damaged files is not defined
+        raise protected("xls") if "encrypted" in str(error) else damaged("XLS", error) from error
+    sheets = [Sheet(sheet.name, bool(sheet.visibility), list(_rows(book, sheet, budget))) for sheet in book.sheets()]
+    return read_sheets(sheets, budget)
+
+
+def _rows(book: Any, sheet: Any, budget: Budget) -> Iterator[list[str]]:
+    for number in range(sheet.nrows):
+        budget.check()
+        filled = [i for i, kind in enumerate(sheet.row_types(number)) if kind not in _EMPTY]
+        row = [""] * (filled[-1] + 1 if filled else 0)
+        for i in filled:
+            row[i] = one_line(without_surrogates(_shown(book, sheet.cell(number, i))))
+        yield row
+
+
+def _shown(book: Any, cell: Any) -> str:
+    """Return what a cell shows."""
+    import xlrd
+
+    if cell.ctype == xlrd.XL_CELL_TEXT:
+        return str(cell.value)
+    if cell.ctype == xlrd.XL_CELL_BOOLEAN:
+        return "TRUE" if cell.value else "FALSE"
+    shown = str(book.format_map[book.xf_list[cell.xf_index].format_key].format_str)
+    if cell.ctype == xlrd.XL_CELL_NUMBER:
+        return _number(float(cell.value), shown)
+    began = xlrd.xldate.epoch_1904 if book.datemode else xlrd.xldate.epoch_1900_minus_1
+    try:
+        date = (began + timedelta(days=float(cell.value))).date().isoformat()
+    except OverflowError:
+        return f"{cell.value:.15g}"
+    return moment(date, float(cell.value), shown)
+
+
+def _number(value: float, shown: str) -> str:
+    """Return a number as its format shows it: decimals, thousands, percent and currency signs.
+
+    >>> [_number(1234.5, shown) for shown in ("General", "#,##0.00", "0%", '[$€-407] #,##0.00', '0.0" km"')]
+    ['1234.5', '1,234.50', '123450%', '€ 1,234.50', '1234.5 km']
+    """
+    positive, *others = shown.split(";")
+    form, sign = (others[0], "") if others and others[0] and value < 0 else (positive, "-" if value < 0 else "")
+    written: list[str] = []
+    digits, percent = "", False
+    for quoted, escaped, currency, room, placeholders, other in _FORMAT.findall(form):
+        if (placeholders and digits) or other.isalpha() or other in ("/", "@"):
+            return f"{value:.15g}"  # fractions, exponents, words of Excel's own such as "General"
+        percent = percent or other == "%"
+        digits = digits or placeholders
+        written.append(_PLACE if placeholders else "" if room else quoted or escaped or currency or other)
+    if (match := _PLACES.fullmatch(digits)) is None or not digits:
+        return f"{value:.15g}"
+    size = abs(value) * (100 if percent else 1)
+    number = f"{size:{',' if ',' in match[1] else ''}.{len(match[2] or '')}f}"
+    return "".join(written).replace(_PLACE, f"{sign}{number}").strip()
+
+
+def _check(kind: str, data: bytes) -> None:
+    """Refuse a file that is protected, or cut off: office-oxide would read what is left of it."""
     if "EncryptedPackage".encode("utf-16-le") in data:  # a newer document within such a file
         raise protected(kind)
-    _check_whole(kind, data)
-
-
-def _check_whole(kind: str, data: bytes) -> None:
-    """Refuse a file of which sectors that are in use are missing: office-oxide would read what is left of it.
-
-    Raises:
-        DocumentError: cut off, or no compound file.
-    """
+    cut_off = damaged(kind.upper(), ValueError("its end is missing"))
     if not data.startswith(_MAGIC) or len(data) < 512:
         raise damaged(kind.upper(), ValueError("it does not begin as such a file"))
     shift, count, listed, lists = _HEADER.unpack_from(data)
@@ -89,18 +161,13 @@ def _check_whole(kind: str, data: bytes) -> None:
     tables = [number for number in _IN_HEADER.unpack_from(data, 76) if number < _LAST_SECTOR]
     for _ in range(min(lists, sectors)):
         if (listed + 2) * size > len(data):
-            raise cut_off(kind)
+            raise cut_off
         *more, listed = numbers.unpack_from(data, (listed + 1) * size)
         tables += [number for number in more if number < _LAST_SECTOR]
     for table in tables[: min(count, sectors)]:
         if (table + 2) * size > len(data):
-            raise cut_off(kind)
+            raise cut_off
         # Each entry names the sector that follows; some programs mark those after the last one as ends.
         following = (number for number in numbers.unpack_from(data, (table + 1) * size) if number < _LAST_SECTOR)
         if (max(following, default=0) + 1) * size >= len(data):
-            raise cut_off(kind)
-
-
-def cut_off(kind: str) -> DocumentError:
-    """Return the error for a file whose end is missing."""
-    return damaged(kind.upper(), ValueError("its end is missing"))
+            raise cut_off

@@ -1,4 +1,4 @@
-"""Read workbooks (XLSX, through office-oxide; XLS, through xlrd): each sheet as a CSV file is read, below its name."""
+"""Read workbooks (XLSX, through office-oxide): each sheet as a CSV file is read, below its name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any, NamedTuple
 
 from shared_core.documents.loaders.csv_tables import above_header, load_csv
@@ -22,14 +21,11 @@ from shared_core.documents.loaders.extracted import (
     hidden_parts,
     join_texts,
     one_line,
-    protected,
     without_surrogates,
 )
-from shared_core.documents.loaders.formats import COMPOUND
 from shared_core.documents.loaders.limits import Budget
 from shared_core.documents.loaders.named_rows import is_value, is_year
 from shared_core.documents.loaders.office import Archive
-from shared_core.documents.loaders.office97 import check_office97
 from shared_core.documents.loaders.table_groups import NAMED
 from shared_core.errors import DocumentError
 
@@ -45,12 +41,7 @@ _DIGIT = re.compile(r"\d")
 _SENTENCE = re.compile(r"\s.*\.\Z")  # not "Sno."
 _MINUTE, _DAY = 60, 24 * 60 * 60  # seconds
 _DIGITS = 15  # that spreadsheets keep and show
-# Of a number's format: literal text, a currency, what only takes up room, the digits, other signs.
-_FORMAT = re.compile(r'"([^"]*)"|\\(.)|\[\$([^\]-]*)[^\]]*\]|(_.|\*.|\[[^\]]*\])|([#0?][#0?,.]*)|(.)')
-_EMPTY = (0, 5, 6)  # cells of these types: empty, an error, blank
 _DELIMITERS = (",", ";", "\t", "|")
-_PLACE = "\0"
-_PLACES = re.compile(r"([#0?]*(?:,[#0?]+)?)(?:\.([0#?]*))?")
 
 
 class Sheet(NamedTuple):
@@ -62,8 +53,8 @@ class Sheet(NamedTuple):
     unknown: Sequence[str] = ()
 
 
-def read_workbook(kind: str, data: bytes, budget: Budget) -> Extracted:
-    """Read a workbook (``xlsx``, ``xls``): of each sheet its rows with the names of their columns, as CSV files are.
+def read_xlsx(data: bytes, budget: Budget) -> Extracted:
+    """Read a workbook: of each sheet its rows with the names of their columns, as CSV files are.
 
     Values are those that were stored, as the workbook shows them: dates and times, percentages, currencies. Hidden
     sheets and formulas without a stored value are left out and reported. ``sheet`` in a row's metadata is its sheet.
@@ -71,13 +62,11 @@ def read_workbook(kind: str, data: bytes, budget: Budget) -> Extracted:
     Raises:
         DocumentError: damaged, protected by a password, in an older format, without text, or beyond the limits.
     """
-    if kind == "xls":
-        return read_sheets(_sheets97(data, budget), budget)
     import office_oxide
 
-    archive = Archive(data, kind.upper(), budget)
+    archive = Archive(data, "XLSX", budget)
     try:
-        workbook = json.loads(office_oxide.Document.from_bytes(archive.copy(), kind).to_ir_json())
+        workbook = json.loads(office_oxide.Document.from_bytes(archive.copy(), "xlsx").to_ir_json())
     except office_oxide.OfficeOxideError as error:
         raise damaged(archive.kind, error) from error
     found = read_sheets(map(_sheet, workbook["sections"]), budget)
@@ -331,7 +320,7 @@ def _value(cell: Mapping[str, Any], unknown: list[str]) -> str:
     if number is None or kind not in ("date", "number"):
         return text
     if kind == "date":
-        return _moment(text, float(number), _SHOWN_AS_TEXT.sub("", str(cell.get("number_format", ""))).lower())
+        return moment(text, float(number), str(cell.get("number_format", "")))
     return f"{number:.{_DIGITS}g}" if text == repr(float(number)) else text  # 0.1 + 0.2 is shown as 0.3
 
 
@@ -344,8 +333,9 @@ def _texts(content: Any) -> Iterator[str]:
             yield "".join(_texts(part.get("content")))
 
 
-def _moment(date: str, days: float, shown: str) -> str:
-    """Return a date, a time or both, as its format shows them; ``[h]:mm`` counts hours beyond a day."""
+def moment(date: str, days: float, form: str) -> str:
+    """Return a date, a time or both, as a number's format shows them; ``[h]:mm`` counts hours beyond a day."""
+    shown = _SHOWN_AS_TEXT.sub("", form).lower()
     if "h" not in shown and "s" not in shown:
         return date
     seconds = round(days * _DAY)
@@ -355,74 +345,3 @@ def _moment(date: str, days: float, shown: str) -> str:
     hours, minutes = divmod(rest // _MINUTE, 60)
     time = f"{hours:02}:{minutes:02}" + (f":{rest % _MINUTE:02}" if rest % _MINUTE else "")
     return f"{date[:10]} {time}" if dated else time
-
-
-def _sheets97(data: bytes, budget: Budget) -> list[Sheet]:
-    """Return the sheets of a workbook.
-
-    Raises:
-        DocumentError: damaged, cut off, protected by a password, or the time is used up.
-    """
-    import xlrd
-
-    if data.startswith(COMPOUND):
-        check_office97("xls", data)
-    try:
-        book = xlrd.open_workbook(file_contents=data, formatting_info=True, logfile=io.StringIO())
-    except MemoryError:
-        raise
-    except Exception as error:  # what xlrd raises for damaged files is not defined
-        raise protected("xls") if "encrypted" in str(error) else damaged("XLS", error) from error
-    return [Sheet(sheet.name, bool(sheet.visibility), list(_rows97(book, sheet, budget))) for sheet in book.sheets()]
-
-
-def _rows97(book: Any, sheet: Any, budget: Budget) -> Iterator[list[str]]:
-    for number in range(sheet.nrows):
-        budget.check()
-        filled = [i for i, kind in enumerate(sheet.row_types(number)) if kind not in _EMPTY]
-        row = [""] * (filled[-1] + 1 if filled else 0)
-        for i in filled:
-            row[i] = one_line(without_surrogates(_shown(book, sheet.cell(number, i))))
-        yield row
-
-
-def _shown(book: Any, cell: Any) -> str:
-    """Return what a cell shows."""
-    import xlrd
-
-    if cell.ctype == xlrd.XL_CELL_TEXT:
-        return str(cell.value)
-    if cell.ctype == xlrd.XL_CELL_BOOLEAN:
-        return "TRUE" if cell.value else "FALSE"
-    shown = str(book.format_map[book.xf_list[cell.xf_index].format_key].format_str)
-    if cell.ctype == xlrd.XL_CELL_NUMBER:
-        return _number(float(cell.value), shown)
-    began = xlrd.xldate.epoch_1904 if book.datemode else xlrd.xldate.epoch_1900_minus_1
-    try:
-        date = (began + timedelta(days=float(cell.value))).date().isoformat()
-    except OverflowError:
-        return f"{cell.value:.15g}"
-    return _moment(date, float(cell.value), _SHOWN_AS_TEXT.sub("", shown).lower())
-
-
-def _number(value: float, shown: str) -> str:
-    """Return a number as its format shows it: decimals, thousands, percent and currency signs.
-
-    >>> [_number(1234.5, shown) for shown in ("General", "#,##0.00", "0%", '[$€-407] #,##0.00', '0.0" km"')]
-    ['1234.5', '1,234.50', '123450%', '€ 1,234.50', '1234.5 km']
-    """
-    positive, *others = shown.split(";")
-    form, sign = (others[0], "") if others and others[0] and value < 0 else (positive, "-" if value < 0 else "")
-    written: list[str] = []
-    digits, percent = "", False
-    for quoted, escaped, currency, room, placeholders, other in _FORMAT.findall(form):
-        if (placeholders and digits) or other.isalpha() or other in ("/", "@"):
-            return f"{value:.15g}"  # fractions, exponents, words of Excel's own such as "General"
-        percent = percent or other == "%"
-        digits = digits or placeholders
-        written.append(_PLACE if placeholders else "" if room else quoted or escaped or currency or other)
-    if (match := _PLACES.fullmatch(digits)) is None or not digits:
-        return f"{value:.15g}"
-    size = abs(value) * (100 if percent else 1)
-    number = f"{size:{',' if ',' in match[1] else ''}.{len(match[2] or '')}f}"
-    return "".join(written).replace(_PLACE, f"{sign}{number}").strip()
