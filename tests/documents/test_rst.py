@@ -52,15 +52,10 @@ def text_of(source: str) -> str:
         (".. code-block:: python\n   :linenos:\n   :caption: a.py\n\n   x = 1\n\n   y = 2", "a.py\n\nx = 1\n\ny = 2"),
         (".. strange:: Linux\n   :sync: a\n\n   Install it.", "Linux\nInstall it."),
         ("Text.\n\n.. include:: /etc/passwd\n\n.. raw:: html\n\n   <b>raw</b>", "Text."),
-        ("Text.\n\n.. A comment.\n   It goes on.\n\nMore.", "Text.\n\nMore."),
         ("|name| sails.\n\n.. |name| replace:: The ferry", "The ferry sails."),
         ("Version |release| sails.", "Version |release| sails."),
-        ("=====  =====\nMode   Watts\n=====  =====\neco    40\n=====  =====",
-         "Mode: eco; Watts: 40"),
         (".. csv-table:: Power\n   :header: Mode, Watts\n\n   eco, 40\n\nMore.",
          "Power\n\nMode: eco; Watts: 40\n\nMore."),
-        (".. list-table::\n   :header-rows: 1\n\n   * - Mode\n     - Watts\n   * - eco\n     - 40",
-         "Mode: eco; Watts: 40"),
     ],
 )  # fmt: skip
 def test_what_a_page_shows(source: str, shown: str) -> None:

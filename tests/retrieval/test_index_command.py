@@ -9,17 +9,12 @@ import os
 from pathlib import Path
 
 import pytest
-import typer
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import Result
 
 from shared_core.cli.console import PlainConsole, indexing_progress, set_verbosity
-from shared_core.cli.index import index_command
 from shared_core.documents.scan import INDEX_MARK
 from shared_core.documents.store import DocumentIndex
-
-app = typer.Typer()
-app.command()(index_command)
+from tests.command import selfreflect
 
 
 @pytest.fixture
@@ -32,8 +27,7 @@ def docs(tmp_path: Path) -> Path:
 
 
 def run(*arguments: object, dense: bool = False) -> Result:
-    options = [] if dense else ["--no-dense"]
-    return CliRunner().invoke(app, [*map(str, arguments), *options], env={"COLUMNS": "200"})
+    return selfreflect("index", *arguments, *([] if dense else ["--no-dense"]), env={"COLUMNS": "200"})
 
 
 def test_indexes_and_lists_what_failed(docs: Path, tmp_path: Path) -> None:

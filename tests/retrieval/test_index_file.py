@@ -14,12 +14,11 @@ from pathlib import Path
 import pytest
 from file_vectors import execute
 from hashing_embedder import HashingEmbedder
-from typer.testing import CliRunner
 
-from shared_core.cli import app
 from shared_core.documents import DocumentIndex, manifest, store
 from shared_core.documents.scan import INDEX_MARK
 from shared_core.errors import IndexCorruptedError, IndexMissingError, StoreError
+from tests.command import succeeds
 
 pytest.importorskip("chromadb")
 
@@ -70,12 +69,10 @@ def test_the_command_line_remembers_it_too(tmp_path: Path, docs: Path, monkeypat
     def embed(*_: object) -> None:
         raise AssertionError("nothing of such an index may be embedded")
 
-    run = CliRunner().invoke(app, ["index", str(docs), "--index", str(tmp_path / "i"), "--no-dense"])
-    assert run.exit_code == 0, run.output
+    succeeds("index", docs, "--index", tmp_path / "i", "--no-dense")
     monkeypatch.setattr("shared_core.retrieval.embedding.MiniLMEmbedder.embed_passages", embed)
     monkeypatch.setattr("shared_core.retrieval.embedding.MiniLMEmbedder.embed", embed)
-    run = CliRunner().invoke(app, ["index", str(docs), "--index", str(tmp_path / "i")])
-    assert run.exit_code == 0, run.output
+    succeeds("index", docs, "--index", tmp_path / "i")
     with DocumentIndex(tmp_path / "i") as index:
         assert index.retriever().retrieve("ferry")[0].metadata["source"] == "boats.txt"
 
