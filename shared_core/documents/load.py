@@ -50,7 +50,7 @@ _OPEN: dict[str, Callable[[io.BytesIO], Any]] = {"gzip": gzip.open, "bzip2": bz2
 
 MAX_FILE_BYTES = 64 * 2**20
 
-_NAMELESS = frozenset(("code", "config"))  # formats whose capitals tell no names
+_NAMELESS = TABLES | {"code", "config"}  # formats whose capitals tell no names
 _NAME = re.compile(r"[^\W\d_]{4,}")
 _OF_FILE, _OF_FOLDER = 3, 6  # mentions, at least, of a name that stands in the file's name, in a folder's
 
@@ -244,7 +244,7 @@ def parse_document(data: bytes, source: str, options: LoadOptions, *, file_name:
         kind, extracted = _extract(found.kind, content, options, budget)
     except MemoryError as error:
         raise DocumentError("It does not fit into memory.", hint="Split the file.") from error
-    if kind not in TABLES and kind not in _NAMELESS and not extracted.segments:
+    if kind not in _NAMELESS and not extracted.segments:
         extracted = with_groups(extracted)
     if not extracted.text.strip():
         why = f"; {extracted.problems[0].message}" if extracted.problems else ""
@@ -269,7 +269,7 @@ def _title_of(source: str, kind: str, extracted: Extracted) -> str:
     themselves at their beginning.
     """
     title = extracted.title or _stem(source)
-    if kind in TABLES or kind in _NAMELESS:
+    if kind in _NAMELESS:
         return title
     *folders, _ = PurePath(source).parts
     least = dict.fromkeys((word.casefold() for part in folders for word in _NAME.findall(part)), _OF_FOLDER)

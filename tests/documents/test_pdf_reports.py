@@ -9,7 +9,7 @@ import pytest
 from shared_core.citation.sentences import split_sentences
 from tests.documents.pdf_files import At, from_streams, grid, stream
 from tests.documents.reading import read
-from tests.documents.test_pdf_tables import lines_of, placed, text_of
+from tests.documents.test_pdf_tables import LAMPS, lines_of, placed, text_of
 
 
 def running(cells: Sequence[At], *, down: bool) -> bytes:
@@ -21,8 +21,7 @@ def running(cells: Sequence[At], *, down: bool) -> bytes:
 @pytest.mark.parametrize("down", [False, True])
 def test_names_that_run_up_or_down_name_their_columns(down: bool) -> None:
     xs, ys = (60.0, 160.0, 220.0, 280.0), (740.0, 640.0, 620.0, 600.0, 580.0)
-    cells = placed([("Norrhaven", "14", "1,140"), ("Ostrand", "9", "620"), ("Saltmere", "11", "505")],
-                   (65.0, 180.0, 240.0), top=626, step=20)  # fmt: skip
+    cells = placed(LAMPS[1:], (65.0, 180.0, 240.0), top=626, step=20)
     first, second = ("Range", "in miles"), ("Oil", "in litres")
     if down:
         names: list[At] = [(x - 12 * i, 735, 10, text) for x, two in ((192.0, first), (252.0, second))
@@ -87,8 +86,7 @@ def test_what_stands_above_the_labels_and_fits_no_column_is_a_caption() -> None:
 
 def test_the_fields_of_a_form_above_a_table_name_none_of_its_columns() -> None:
     form: list[At] = [(60.0, 715, 10, "Keeper: Ida Holm"), (220.0, 715, 10, "Mole: old")]
-    rows = [("Lamp", "Miles", "Litres"), ("Norrhaven", "14", "1,140"), ("Ostrand", "9", "620"), ("Pier", "11", "505")]
-    found = text_of([*form, *placed(rows)]).split("\n")
+    found = text_of([*form, *placed([("Lamp", "Miles", "Litres"), *LAMPS[1:]])]).split("\n")
     assert found[:2] == ["Keeper: Ida Holm\tMole: old", "Lamp: Norrhaven; Miles: 14; Litres: 1,140"]
 
 
@@ -111,25 +109,20 @@ def test_lines_of_names_that_are_alike_are_those_of_their_columns() -> None:
 
 
 def test_numbers_before_labels_belong_to_them() -> None:
-    cells: list[At] = []
-    rows = [("1.", "Lamps", "14", "20", "34"), ("2.", "Boats", "9", "11", "20"), ("3.", "Piers", "8", "7", "15")]
-    for i, (number, label, *values) in enumerate(rows):
-        y = 655.0 - 15 * i
-        cells += [(60, y, 10, number), (85, y, 10, label)]
-        cells += [(x, y, 10, value) for x, value in zip((240.0, 320.0, 400.0), values, strict=True)]
-    heads: list[At] = [(60, 685, 10, "Purpose"), (240, 685, 10, "Old"), (320, 685, 10, "New"), (400, 685, 10, "Both")]
-    whole: list[At] = [
-        (60, 670, 10, "HARBOUR AND COAST"),
-        (240, 670, 10, "31"),
-        (320, 670, 10, "38"),
-        (400, 670, 10, "69"),
+    rows = [
+        ("Purpose", "", "Old", "New", "Both"),
+        ("HARBOUR AND COAST", "", "31", "38", "69"),
+        ("1.", "Lamps", "14", "20", "34"),
+        ("2.", "Boats", "9", "11", "20"),
+        ("3.", "Piers", "8", "7", "15"),
     ]
-    assert text_of([*heads, *whole, *cells]).split("\n")[1] == "Purpose: 1. Lamps; Old: 14; New: 20; Both: 34"
+    found = text_of(placed(rows, (60.0, 85.0, 240.0, 320.0, 400.0), top=685)).split("\n")
+    assert found[1] == "Purpose: 1. Lamps; Old: 14; New: 20; Both: 34"
 
 
 def test_names_beyond_a_rule_may_be_far_above_the_values() -> None:
     heads = placed([("Lamp", "Miles", "Litres")], top=720)
-    values = placed([("Norrhaven", "14", "1,140"), ("Ostrand", "9", "620"), ("Saltmere", "11", "505")], top=680)
+    values = placed(LAMPS[1:], top=680)
     with_rule = lines_of([*heads, *values], [(60, 710, 500, 710)])
     assert with_rule[0] == "Lamp: Norrhaven; Miles: 14; Litres: 1,140"
     assert "Miles: 14" not in text_of([*heads, *values])
@@ -146,26 +139,21 @@ def test_cells_stacked_beside_one_label_are_rows_of_it() -> None:
     )
 
 
+BOTH_ENDS = [
+    ("", "1998", "2004", "Both", ""),
+    ("Norrhaven", "14.1", "15.5", "29.6", "Norrhaven"),
+    ("Ostrand", "9.2", "9.3", "18.5", "Ostrand"),
+    ("Saltmere", "11.4", "10.2", "21.6", "Saltmere"),
+]
+BOTH_XS = (60.0, 180.0, 260.0, 340.0, 420.0)
+
+
 def test_labels_repeated_at_the_end_of_rows_are_written_once() -> None:
-    rows = [
-        ("", "1998", "2004", "Both", ""),
-        ("Norrhaven", "14.1", "15.5", "29.6", "Norrhaven"),
-        ("Ostrand", "9.2", "9.3", "18.5", "Ostrand"),
-        ("Saltmere", "11.4", "10.2", "21.6", "Saltmere"),
-    ]
-    found = text_of(placed(rows, (60.0, 180.0, 260.0, 340.0, 420.0))).split("\n")
-    assert found[0] == "Norrhaven; 1998: 14.1; 2004: 15.5; Both: 29.6"
+    assert text_of(placed(BOTH_ENDS, BOTH_XS)).split("\n")[0] == "Norrhaven; 1998: 14.1; 2004: 15.5; Both: 29.6"
 
 
 def test_a_row_with_nothing_but_the_label_at_its_end_is_kept() -> None:
-    rows = [
-        ("", "1998", "2004", "Both", ""),
-        ("", "", "", "", "Lamps"),
-        ("Norrhaven", "14.1", "15.5", "29.6", "Norrhaven"),
-        ("Ostrand", "9.2", "9.3", "18.5", "Ostrand"),
-        ("Saltmere", "11.4", "10.2", "21.6", "Saltmere"),
-    ]
-    text = text_of(placed(rows, (60.0, 180.0, 260.0, 340.0, 420.0)))
+    text = text_of(placed([BOTH_ENDS[0], ("", "", "", "", "Lamps"), *BOTH_ENDS[1:]], BOTH_XS))
     assert all(word in text for word in ("Lamps", "Norrhaven", "14.1", "21.6"))
 
 

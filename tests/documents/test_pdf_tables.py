@@ -163,10 +163,7 @@ def test_sentences_in_cells_with_rules_are_whole() -> None:
 
 
 def test_a_rule_parts_cells_that_are_as_close_as_words() -> None:
-    cells: list[At] = [
-        (64, 686, 10, "Lamp"), (114, 686, 10, "Oil"),
-        (64, 666, 10, "Skerry 12"), (64, 646, 10, "Sound 9"),
-    ]  # fmt: skip
+    cells = placed([("Lamp", "Oil"), ("Skerry 12", ""), ("Sound 9", "")], (64.0, 114.0), top=686, step=20)
     rules = grid((60, 94.3, 140), (700, 680, 660, 640))
     assert lines_of(cells, rules) == ["Lamp: Skerry; Oil: 12", "Lamp: Sound; Oil: 9"]
 
@@ -257,12 +254,7 @@ def test_a_table_on_a_turned_page(turn: int) -> None:
 
 
 def test_rules_are_turned_with_the_page() -> None:
-    cells: list[At] = [
-        (64, 486, 10, "Lamp"),
-        (114, 486, 10, "Oil"),
-        (64, 466, 10, "Skerry 12"),
-        (64, 446, 10, "Sound 9"),
-    ]
+    cells = placed([("Lamp", "Oil"), ("Skerry 12", ""), ("Sound 9", "")], (64.0, 114.0), top=486, step=20)
     written = [f"BT /F1 {size} Tf 0 1 -1 0 {600 - y} {x} Tm ({text}) Tj ET" for x, y, size, text in cells]
     upright = grid((60, 94.3, 140), (500, 480, 460, 440))
     drawn = [f"{600 - y0} {x0} m {600 - y1} {x1} l S" for x0, y0, x1, y1 in upright]
