@@ -109,8 +109,8 @@ class IndexReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values, ready for JSON."""
-        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        plain = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+        values = dataclasses.asdict(self).items()
+        plain = {name: list(value) if isinstance(value, tuple) else value for name, value in values}
         failed = [failure._asdict() for failure in self.failed]
         return {**plain, "failed": failed, "skipped_endings": dict(self.skipped_endings)}
 

@@ -12,7 +12,7 @@ library or machine, and an index gives the same ranking for the same query vecto
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -157,15 +157,11 @@ class VectorTable(Portable, Generic[Key]):
         if len(self._dead) * 2 <= len(self._keys) or not self._dead:
             return
         fresh: VectorTable[Key] = VectorTable(self.dimension)
-        for key, coded in self._living():
-            fresh._append(key, coded)
-        self._codes, self._scales = fresh._codes, fresh._scales
-        self._ends, self._keys, self._slot, self._dead = fresh._ends, fresh._keys, fresh._slot, set()
-
-    def _living(self) -> Iterator[tuple[Key, Coded]]:
         for slot, (first, last) in enumerate(zip([0, *self._ends], self._ends)):
             if slot not in self._dead:
-                yield self._keys[slot], Coded(self._codes[first:last], self._scales[first:last])
+                fresh._append(self._keys[slot], Coded(self._codes[first:last], self._scales[first:last]))
+        self._codes, self._scales = fresh._codes, fresh._scales
+        self._ends, self._keys, self._slot, self._dead = fresh._ends, fresh._keys, fresh._slot, set()
 
     def _state(self, allowed: set[Key] | None) -> _State[Key] | None:
         """Return a view for a search that later changes leave alone; ``None`` if there are no vectors."""

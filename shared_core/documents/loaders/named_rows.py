@@ -94,11 +94,6 @@ class _Cell:
     repeated: bool = False
     nested: bool = False
 
-    @property
-    def wide(self) -> bool:
-        """Whether it spans several columns."""
-        return self.columns > 1
-
 
 @dataclass(slots=True)
 class Table:
@@ -252,7 +247,7 @@ def _column_names(rows: Sequence[Sequence[_Cell]], runs: Sequence[TextRun]) -> t
     if len(rows) <= heads or heads > _MOST_HEADS or len(rows[0]) < _LEAST_COLUMNS:
         return [], 0
     widths = {_width(row) for row in rows[: heads + 1 if heads > 1 else 1]}
-    wide = any(cell.wide for row in rows[: heads - 1] for cell in row)
+    wide = any(cell.columns > 1 for row in rows[: heads - 1] for cell in row)
     if len(widths) > 1 or wide != (heads > 1) or max(widths) > (_MOST_COLUMNS if wide else len(rows[0])):
         return [], 0
     columns = zip(*(_by_column(row, runs) for row in rows[:heads]))
@@ -288,7 +283,7 @@ def _texts(row: Sequence[_Cell], runs: Sequence[TextRun]) -> list[str]:
 
 def _can_name(row: Sequence[_Cell], columns: int, runs: Sequence[TextRun]) -> bool:
     """Return whether a row has one plain cell for each column."""
-    return len(row) == columns and all(not (c.wide or c.nested) and _is_plain(runs, c.first, c.end) for c in row)
+    return len(row) == columns and all(c.columns == 1 and not c.nested and _is_plain(runs, c.first, c.end) for c in row)
 
 
 def _fills(row: Sequence[_Cell], columns: int) -> bool:
