@@ -6,6 +6,7 @@ that is not a number is never "certain".
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -40,21 +41,9 @@ class Word:
 
 def words_of(tokens: Sequence[str]) -> tuple[Word, ...]:
     """The words that tokens spell, each with its tokens; one token may belong to several words."""
-    words: list[tuple[list[str], list[int]]] = []
-    open_word = False
-    for i, token in enumerate(tokens):
-        for character in token:
-            if character.isspace():
-                open_word = False
-                continue
-            if not open_word:
-                words.append(([], []))
-                open_word = True
-            characters, places = words[-1]
-            characters.append(character)
-            if not places or places[-1] != i:
-                places.append(i)
-    return tuple(Word("".join(c), tuple(p)) for c, p in words)
+    of = [i for i, token in enumerate(tokens) for _ in token]  # the token of each character
+    found = re.finditer(r"\S+", "".join(tokens))
+    return tuple(Word(m[0], tuple(dict.fromkeys(of[m.start() : m.end()]))) for m in found)
 
 
 def pieces_of(text: str, tokens: Sequence[str]) -> tuple[Word, ...]:

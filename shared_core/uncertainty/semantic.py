@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from shared_core.errors import InputError
 from shared_core.uncertainty.arrays import (
@@ -41,9 +41,15 @@ def semantic_entropy(log_likelihoods: ArrayLike, cluster_ids: Sequence[Hashable]
     Raises:
         InputError: the two differ in length.
     """
-    sums = _cluster_sums(log_likelihoods, cluster_ids)
-    if sums is None:
+    values = numbers(log_likelihoods, "log_likelihoods", 1)
+    if len(values) != len(cluster_ids):
+        raise InputError(f"There are {len(values)} log-likelihoods and {len(cluster_ids)} cluster ids.")
+    if len(values) == 0 or not finite(values):
         return math.inf
+    members: dict[Hashable, list[int]] = {}
+    for i, cluster in enumerate(cluster_ids):
+        members.setdefault(cluster, []).append(i)
+    sums = np.array([np.logaddexp.reduce(values[m]) for m in members.values()])  # (clusters,)
     return _entropy(np.exp(sums - np.logaddexp.reduce(sums)))
 
 
@@ -112,19 +118,6 @@ def _laplacian(w: Float64) -> tuple[Float64, Float64]:
 def _entropy(weights: Float64) -> float:
     """Entropy of weights that sum to 1, nats: 0 ln 0 counts as 0, and rounding never takes it below 0."""
     return max(float(-np.sum(weights * np.log(np.where(weights > 0, weights, 1.0)))), 0.0)
-
-
-def _cluster_sums(log_likelihoods: ArrayLike, ids: Sequence[Hashable]) -> Float64 | None:
-    """Log of the summed likelihood of each cluster, in order of first appearance; ``None`` if unknown."""
-    values = numbers(log_likelihoods, "log_likelihoods", 1)
-    if len(values) != len(ids):
-        raise InputError(f"There are {len(values)} log-likelihoods and {len(ids)} cluster ids.")
-    if len(values) == 0 or not finite(values):
-        return None
-    members: dict[Hashable, list[int]] = {}
-    for i, cluster in enumerate(ids):
-        members.setdefault(cluster, []).append(i)
-    return np.array([np.logaddexp.reduce(values[m]) for m in members.values()])
 
 
 def kle_heat(agreement: ArrayLike, t: float = 0.3) -> float:
@@ -301,9 +294,4 @@ def greedy_clusters(equivalent: ArrayLike, *, on_conflict: Literal["first", "las
             if same[i, j] and (ids[j] < 0 or on_conflict == "last"):
                 ids[j] = count
         count += 1
-    return _in_order(ids)
-
-
-def _in_order(ids: NDArray[np.int_]) -> tuple[int, ...]:
-    order: dict[int, int] = {}
-    return tuple(order.setdefault(int(i), len(order)) for i in ids)
+    return tuple(map(int, ids))
