@@ -182,7 +182,6 @@ def fit_calibration(
     method: FitMethod = "isotonic",
     increasing: bool = False,
     event: str = "the answer is right",
-    min_rows: int = LEAST_ROWS,
     groups: Sequence[Hashable] | None = None,
     questions: Sequence[str] = (),
 ) -> Calibration:
@@ -200,12 +199,11 @@ def fit_calibration(
         method: ``isotonic`` needs hundreds of rows, ``platt`` works with few; ``auto`` chooses by their number.
         increasing: whether the event is more likely at higher scores; ``False`` for uncertainties.
         event: the event, in words.
-        min_rows: fewest rows accepted.
         groups: (n,) group of each row; rows of one group are held out together.
         questions: digests of the questions that the rows came from.
 
     Raises:
-        CalibrationError: too few rows, or fewer than ``LEAST_EACH`` of a kind.
+        CalibrationError: fewer than ``LEAST_ROWS`` rows, or than ``LEAST_EACH`` of a kind.
         InputError: lengths differ, a label is not 0/1, or the method is unknown.
         MissingDependencyError: scikit-learn is not installed.
     """
@@ -213,10 +211,10 @@ def fit_calibration(
         raise InputError(f"Unknown method {method!r}.", hint="auto, isotonic or platt")
     x, y, unknown = _rows(scores, labels)
     positives = int(y.sum())
-    if len(x) < min_rows or min(positives, len(x) - positives) < LEAST_EACH:
+    if len(x) < LEAST_ROWS or min(positives, len(x) - positives) < LEAST_EACH:
         more = f": {unknown} more have an unknown score" if len(x) else f": every score, of {unknown} rows, is unknown"
-        hint = f"Give at least {min_rows} questions: {LEAST_EACH} or more answered right, and as many wrong."
-        if len(x) >= min_rows:
+        hint = f"Give at least {LEAST_ROWS} questions: {LEAST_EACH} or more answered right, and as many wrong."
+        if len(x) >= LEAST_ROWS:
             scarce = "right" if positives < LEAST_EACH else "wrong"
             hint = f"Add questions that are answered {scarce}: it takes {LEAST_EACH} or more of each kind."
         raise CalibrationInputError(

@@ -22,6 +22,7 @@ from shared_core.abstention.conformal import (
 from shared_core.abstention.utility import exact, read_level
 from shared_core.calibration.binding import Bound, plain_questions
 from shared_core.errors import CalibrationError, InputError, SettingsError
+from shared_core.support.pickling import Portable
 from shared_core.types import MetadataValue
 
 VERSION = 1
@@ -252,10 +253,10 @@ def _distance(recent: NDArray[np.bool_], last: NDArray[np.int64], n: int, m: int
     return distances
 
 
-class DriftWatch:
+class DriftWatch(Portable):
     """Watch that compares each full window of questions with the calibration's, signal by signal.
 
-    Each signal is tested at ``level`` over the number of signals (Bonferroni). The result of a window stands until the
+    Each signal is tested at ``LEVEL`` over the number of signals (Bonferroni). The result of a window stands until the
     next one is full. Thread-safe.
 
     >>> watch = DriftWatch({"claims": [1.0, 2.0, 3.0] * 20}, window=30)
@@ -267,12 +268,11 @@ class DriftWatch:
     Args:
         reference: values of the calibration by signal; nothing is watched without any.
         window: questions compared at a time.
-        level: largest probability of a false alarm per window.
     """
 
-    def __init__(self, reference: Mapping[str, Sequence[float]], *, window: int = WINDOW, level: float = LEVEL) -> None:
+    def __init__(self, reference: Mapping[str, Sequence[float]], *, window: int = WINDOW) -> None:
         self._reference = {name: list(values) for name, values in reference.items() if len(values)}
-        self._window, self._level = window, level
+        self._window = window
         self._seen: dict[str, list[float]] = {name: [] for name in self._reference}
         self._checked, self._drifted = 0, dict[str, float]()
         self._lock = threading.Lock()
@@ -286,7 +286,7 @@ class DriftWatch:
             if not self._seen or min(map(len, self._seen.values())) < self._window:
                 return
             found = {name: two_sample_p(self._reference[name], seen) for name, seen in self._seen.items()}
-            self._drifted = {name: p for name, p in found.items() if p <= self._level / len(found)}
+            self._drifted = {name: p for name, p in found.items() if p <= LEVEL / len(found)}
             self._checked += self._window
             self._seen = {name: [] for name in self._reference}
 
@@ -304,10 +304,3 @@ class DriftWatch:
     def names(self) -> tuple[str, ...]:
         """Names of the signals watched."""
         return tuple(self._reference)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._lock = threading.Lock()

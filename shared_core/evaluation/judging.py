@@ -160,11 +160,6 @@ def is_right(question: Question, text: str, short: str | None = None) -> bool:
     return judge == WORDS and (contains_answer(text, question.answers) or contains_answer(short, question.answers))
 
 
-def holds_answer(question: Question, claim: Claim) -> bool | None:
-    """Return whether a claim is a right answer; no claim about an unanswerable question is."""
-    return is_right(question, claim.text, claim.short_answer)
-
-
 def judge_of(question: Question) -> str:
     """Return the criterion for answers to this question."""
     if not question.answers or question.answerable is False:
@@ -260,7 +255,6 @@ class ClaimLabels:
 
     Args:
         questions: questions whose labels are read and checked at once.
-        otherwise: judge of claims without a label of their own.
 
     Attributes:
         seen: labelled claims by question id and ``claim_key``, each with its label and the label's source: ``you``,
@@ -271,7 +265,6 @@ class ClaimLabels:
     """
 
     questions: Sequence[Question]
-    otherwise: Label = holds_answer
     seen: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
     _own: dict[str, dict[str, bool | None]] = field(default_factory=dict, repr=False)
 
@@ -286,7 +279,7 @@ class ClaimLabels:
         if key in own:
             label, source = own[key], "you"
         elif question.judgeable:
-            label, source = self.otherwise(question, claim), "answer"
+            label, source = is_right(question, claim.text, claim.short_answer), "answer"
         elif gold := gold_passages(question):
             label, source = any(span.passage_id in gold for span in iter_spans((claim,))), "passage"
         source = "unknown" if label is None else source

@@ -76,7 +76,7 @@ class Evaluation:
 def judgements(records: Iterable[Record]) -> tuple[list[float], list[float]]:
     """Return (confidences, correctness) of the questions without error that can be judged; NaN for unknown."""
     known = [r for r in records if r.correct is not None and not r.error]
-    return [_known(r.confidence) for r in known], [float(bool(r.correct)) for r in known]
+    return [known_or_nan(r.confidence) for r in known], [float(bool(r.correct)) for r in known]
 
 
 def errors_of(records: Iterable[Record]) -> dict[str, tuple[str, ...]]:
@@ -186,7 +186,7 @@ def metrics(records: Sequence[Record], targets: Sequence[float] = TARGETS) -> di
         "claims_per_answer": mean_of([r.claims for r in records]),
         "recall": mean_of([r.recall for r in records if r.recall is not None]),
         "offsets_exact": mean_of(offsets),
-        **_confidence_metrics([r for r in done if r.correct is not None]),
+        **_confidence_metrics(records),
         **{name: value for rho in targets for name, value in _kept(records, rho).items()},
         **_answerable_metrics([r for r in done if r.answerable is not None]),
         "seconds_per_question": mean_of([r.seconds for r in records]),
@@ -206,20 +206,20 @@ def _kept(records: Sequence[Record], rho: float) -> dict[str, float]:
 
 
 def _confidence_metrics(records: Sequence[Record]) -> dict[str, float]:
-    sure = [_known(r.confidence) for r in records]
-    right = [float(bool(r.correct)) for r in records]
-    known = any(not math.isnan(c) for c in sure)  # undefined without any confidence
+    sure, right = judgements(records)
+    if all(map(math.isnan, sure)):  # undefined without any confidence
+        return dict.fromkeys(("auroc_correct", "ece", "brier", "aurc", "prr"), math.nan)
     return {
-        "auroc_correct": ranking.auroc(sure, right) if known else math.nan,
-        "ece": ranking.expected_calibration_error(sure, right) if known else math.nan,
-        "brier": ranking.brier_score(sure, right) if known else math.nan,
-        "aurc": ranking.aurc(sure, right, ties="mean") if known else math.nan,
-        "prr": ranking.prediction_rejection_ratio(sure, right, ties="mean") if known else math.nan,
+        "auroc_correct": ranking.auroc(sure, right),
+        "ece": ranking.expected_calibration_error(sure, right),
+        "brier": ranking.brier_score(sure, right),
+        "aurc": ranking.aurc(sure, right, ties="mean"),
+        "prr": ranking.prediction_rejection_ratio(sure, right, ties="mean"),
     }
 
 
 def _answerable_metrics(records: Sequence[Record]) -> dict[str, float]:
-    sure = [_known(r.confidence) for r in records]
+    sure = [known_or_nan(r.confidence) for r in records]
     known = any(not math.isnan(c) for c in sure)
     abstained, hopeless = [r for r in records if r.abstained], [r for r in records if not r.answerable]
     return {
@@ -229,7 +229,8 @@ def _answerable_metrics(records: Sequence[Record]) -> dict[str, float]:
     }
 
 
-def _known(value: float | None) -> float:
+def known_or_nan(value: float | None) -> float:
+    """Return the value, or NaN for ``None``."""
     return math.nan if value is None else value
 
 

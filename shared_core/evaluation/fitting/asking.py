@@ -5,6 +5,7 @@ Results are logged, so that no purpose and no later run asks a question again.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -109,6 +110,11 @@ class Observation:
     text: str = ""
     signals: tuple[float | None, ...] = ()
 
+    @property
+    def known_score(self) -> float | None:
+        """The score; ``None`` if it is unknown."""
+        return self.score if math.isfinite(self.score) else None
+
 
 @dataclass(frozen=True)
 class Observed:
@@ -129,6 +135,11 @@ class Observed:
     notes: tuple[str, ...] = ()
     answered: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     reused: int = 0
+
+    @property
+    def judged(self) -> list[Observation]:
+        """Rows that could be judged."""
+        return [row for row in self.rows if row.held is not None]
 
 
 @dataclass(frozen=True)

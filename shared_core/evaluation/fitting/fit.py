@@ -128,7 +128,7 @@ class Fitted:
 
         The probability is ``None`` if the score is unknown. ``None`` instead of the list if rows cannot be held out.
         """
-        rows = [r for r in self.rows if r.held is not None]
+        rows = self.observed.judged
         right, groups = [bool(r.held) for r in rows], [r.id for r in rows]
         if isinstance(self.calibration, Calibration):
             method, increasing = self.calibration.method, self.calibration.increasing

@@ -17,7 +17,7 @@ from shared_core.evaluation.dataset import Question
 from shared_core.evaluation.fitting.asking import BATCH, FitJob, Observation, Observed, digest_of
 from shared_core.evaluation.judging import ClaimLabels, can_be_judged, is_right, judge
 from shared_core.evaluation.metrics.qa import contains_answer
-from shared_core.evaluation.runner import digests_of
+from shared_core.evaluation.runner import digests_of, known_or_nan
 from shared_core.pipelines.confidence import GENERAL, models_in_general, signal_values
 from shared_core.pipelines.decision.decide import signals_of
 from shared_core.pipelines.decision.question_run import QuestionRun
@@ -69,8 +69,7 @@ def observe_confidence(job: FitJob) -> Observed:
         record = judge(question, answer)
         labels = [label(question, claim) for claim in _shown(answer)] or [record.correct]
         held = True if any(labels) else None if None in labels else False
-        score = math.nan if record.confidence is None else record.confidence
-        rows.append(Observation(question.question, score, held, record.prediction))
+        rows.append(Observation(question.question, known_or_nan(record.confidence), held, record.prediction))
     return Observed(tuple(rows), digests_of(known), _require_some(found), answered=_drift_signals(known, found))
 
 
@@ -102,7 +101,7 @@ def observe_claims(job: FitJob) -> Observed:
     rows = [
         Observation(
             question.question,
-            math.nan if claim.support is None else claim.support,
+            known_or_nan(claim.support),
             label(question, claim),
             claim.text,
             tuple(signal_values(claim.signals)),
@@ -181,15 +180,12 @@ def observe_guarantee(job: FitJob) -> Observed:
     failed = _require_some(found)
     rows: list[Observation] = []
     answered: dict[str, dict[str, float]] = {}
-    for number, (question, answer) in enumerate(zip(known, found, strict=True)):
-        if isinstance(answer, Exception):
-            continue
+    for number, (question, answer) in enumerate(_answered(known, found)):
         key = str(number)  # ids and texts may occur twice; every answer counts
         supports = [c.support for c in answer.claims]
         answered[key] = signals_of(question.question, supports, answer.metadata["answerable"])
         for score, claim in zip(answer.metadata["claim_scores"], answer.claims, strict=True):
-            known_score = math.nan if score is None else float(score)
-            rows.append(Observation(key, known_score, label(question, claim), claim.text))
+            rows.append(Observation(key, known_or_nan(score), label(question, claim), claim.text))
     return Observed(tuple(rows), digests, failed, answered=answered, reused=reused)
 
 
@@ -286,7 +282,7 @@ def observe_support(job: FitJob) -> Observed:
     claims = job.options.claims
     scores = flows.run(support([(q, c) for q, c, _ in claims], run_of(job.engine)), job.engine.resources)
     rows = [
-        Observation(str(i), math.nan if score is None else score, label, claim)
+        Observation(str(i), known_or_nan(score), label, claim)
         for i, (score, (_, claim, label)) in enumerate(zip(scores, claims, strict=True))
     ]
     return Observed(tuple(rows))
@@ -315,7 +311,7 @@ def observe_self_evaluation(job: FitJob) -> Observed:
     found = job.ask("self evaluation", known, ask, dump=dump, load=load, together=_LONG_BATCH)
     failed = _require_some(found)
     rows = [
-        Observation(q.id, math.nan if c.support is None else c.support, label(q, c), c.text)
+        Observation(q.id, known_or_nan(c.support), label(q, c), c.text)
         for q, claims in zip(known, found, strict=True)
         if not isinstance(claims, Exception)
         for c in claims

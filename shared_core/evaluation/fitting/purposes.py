@@ -5,7 +5,6 @@ The arithmetic is in ``shared_core.calibration``.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -24,11 +23,11 @@ from shared_core.pipelines.support import support_binding
 
 
 def _fit_curve(job: FitJob, observed: Observed, purpose: Purpose) -> Calibration:
-    rows = [r for r in observed.rows if r.held is not None]
+    rows = observed.judged
     if not rows:
         raise CalibrationError("No row can be judged.", hint="Give answers, or let the model label: labels='self'.")
     return fit_calibration(
-        [r.score if math.isfinite(r.score) else math.nan for r in rows],
+        [r.score for r in rows],
         [bool(r.held) for r in rows],
         bound_to=purpose.bind(job),
         method=job.options.method,
@@ -48,7 +47,7 @@ def _event(job: FitJob, purpose: Purpose) -> str:
 
 def _fit_gate(job: FitJob, observed: Observed, purpose: Purpose) -> AnyCalibration:
     rule, target = job.options.rule, job.options.target
-    rows = [r for r in observed.rows if r.held is not None]
+    rows = observed.judged
     fitted = _fit_curve(job, observed, purpose)
     threshold = choose_threshold([r.score for r in rows], [bool(r.held) for r in rows], rule=rule, target=target)
     named = rule.replace("_", " ") + (f" {target:g}" if target is not None and rule == "target_accuracy" else "")
@@ -56,13 +55,13 @@ def _fit_gate(job: FitJob, observed: Observed, purpose: Purpose) -> AnyCalibrati
 
 
 def _fit_stack(job: FitJob, observed: Observed, purpose: Purpose) -> AnyCalibration:
-    rows = [r for r in observed.rows if r.held is not None]
+    rows = observed.judged
     return fit_stack(
         SIGNALS,
         [r.signals for r in rows],
         [bool(r.held) for r in rows],
         bound_to=purpose.bind(job),
-        before=[r.score if math.isfinite(r.score) else None for r in rows],
+        before=[r.known_score for r in rows],
         groups=[r.id for r in rows],
         questions=observed.questions,
         start=models_in_general(),
@@ -72,13 +71,12 @@ def _fit_stack(job: FitJob, observed: Observed, purpose: Purpose) -> AnyCalibrat
 def _fit_guarantee(job: FitJob, observed: Observed, purpose: Purpose) -> AnyCalibration:
     settings = job.engine.settings
     by_answer: dict[str, list[Observation]] = {id_: [] for id_ in observed.answered}
-    for row in observed.rows:
-        if row.held is not None:
-            by_answer[row.id].append(row)
+    for row in observed.judged:
+        by_answer[row.id].append(row)
     drift = list(observed.answered.values())
     return fit_guarantee(
         job.options.guarantee,
-        [[r.score if math.isfinite(r.score) else None for r in rows] for rows in by_answer.values()],
+        [[r.known_score for r in rows] for rows in by_answer.values()],
         [[bool(r.held) for r in rows] for rows in by_answer.values()],
         target_accuracy=settings.target_accuracy,
         alpha=settings.guarantee_alpha,
