@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from shared_core.errors import ContextOverflowError, SettingsError
@@ -17,9 +17,6 @@ from shared_core.types import Answer, Passage
 
 if TYPE_CHECKING:
     from shared_core.facades.engine import SelfReflectEngine
-
-PromptOf = Callable[[str, Sequence[Passage]], Prompt]
-"""Maps a question and its passages to the model's prompt."""
 
 _EVERY = frozenset({"seed", "deadline", "max_calls", "max_tokens"})
 SETTINGS: Mapping[str, frozenset[str]] = {"plain": _EVERY | {"top_k", "where", "on_overflow"}, "closed-book": _EVERY}
@@ -44,13 +41,12 @@ class Plain:
     Args:
         engine: source of the model, retriever, ``top_k``, filter, budgets and deadline.
         retrieve: ``False`` asks the model without passages ("closed-book").
-        prompt: maps question and passages to the prompt; by default our own.
 
     Raises:
         SettingsError: the engine has no language model.
     """
 
-    def __init__(self, engine: SelfReflectEngine, *, retrieve: bool = True, prompt: PromptOf | None = None) -> None:
+    def __init__(self, engine: SelfReflectEngine, *, retrieve: bool = True) -> None:
         self.engine = engine
         self.retrieve = retrieve
         self.name = "plain" if retrieve else "closed-book"
@@ -59,7 +55,7 @@ class Plain:
                 f"{self.name} needs a language model, and there is none.",
                 hint="Give --model or --base-url (lm=…).",
             )
-        self.prompt = prompt or (plain_prompt if retrieve else memory_prompt)
+        self.prompt = plain_prompt if retrieve else memory_prompt
 
     def answer_many(self, questions: Sequence[str], /) -> list[Answer | Exception]:
         """Return an ``Answer``, or an error in its place, for each question in order."""

@@ -198,13 +198,12 @@ def _describe_engine(engine: SelfReflectEngine, known: Known) -> dict[str, Any]:
 def _describe_plain(system: Plain, known: Known) -> dict[str, Any]:
     engine = system.engine
     models = {role: lm for role, lm in engine.resources.models.items() if role == "default"}
-    prompt = getattr(system.prompt, "__qualname__", type(system.prompt).__qualname__)
     return {
         "kind": system.name,
         "settings": engine.settings.model_dump(mode="json", include=set(SETTINGS[system.name])),
         "models": {role: _once(describe_model, lm, known) for role, lm in models.items()},
         "documents": _once(describe_retriever, engine.resources.retriever, known) if system.retrieve else None,
-        "prompt": f"{getattr(system.prompt, '__module__', '')}.{prompt}",
+        "prompt": f"{system.prompt.__module__}.{system.prompt.__qualname__}",
     }
 
 

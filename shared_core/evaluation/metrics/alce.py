@@ -175,23 +175,20 @@ class Entailment:
     [True, False]
 
     Args:
-        nli: function or scorer to ask.
-        threshold: least probability that counts as entailed; unknown (``None``, NaN) never does.
+        nli: function or scorer to ask. A probability of at least 0.5 is entailment; an unknown one (``None``, NaN) is
+            not.
 
     Raises:
         InputError: ``nli`` is neither callable nor a ``SupportScorer``.
     """
 
-    def __init__(self, nli: Nli, threshold: float = 0.5) -> None:
+    def __init__(self, nli: Nli) -> None:
         if not isinstance(nli, SupportScorer) and not callable(nli):
             raise InputError(
                 f"An NLI model must be a function (premise, hypothesis) or a SupportScorer, not {nli!r}.",
                 hint="No model is downloaded by default; pass your own.",
             )
-        if not 0.0 < threshold <= 1.0:
-            raise InputError(f"The entailment threshold must lie in (0, 1], not {threshold!r}.")
         self._nli = nli
-        self._threshold = threshold
         self._known: dict[tuple[str, str], bool] = {}
 
     def ask(self, pairs: Sequence[tuple[str, str]]) -> list[bool]:
@@ -222,4 +219,4 @@ class Entailment:
             return False
         if not 0.0 <= value <= 1.0:
             raise InputError(f"The NLI model answered {value!r}, not a probability.", hint="Apply its softmax.")
-        return value >= self._threshold
+        return value >= 0.5
