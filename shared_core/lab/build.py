@@ -82,6 +82,11 @@ class Draft:
                     self._real.setdefault((entity.type, entity.split), []).append(entity)
         return self._real.get((type, split), [])
 
+    def facts_of(self, entity: Entity) -> list[Fact]:
+        """Return the facts about an entity so far, in the order of its attributes."""
+        keys = (f"{entity.id}.{a.name}" for a in KINDS[entity.type].attributes)
+        return [self.facts[key] for key in keys if key in self.facts]
+
     def number(self, entity: str, attribute: str) -> int:
         """Return the number that is a fact's value."""
         found = self.facts[f"{entity}.{attribute}"].value.number
@@ -218,10 +223,10 @@ def _year(draft: Draft, entity: Entity) -> int:
         return between(1650, 1955)
     if entity.type == "city":
         return between(640, 1590)
-    maker = next((f for f in _of(draft, entity) if f.value.entity.startswith("person-")), None)
+    maker = next((f for f in draft.facts_of(entity) if f.value.entity.startswith("person-")), None)
     if maker is not None:
         return draft.number(maker.value.entity, "birth_year") + between(22, 60)
-    builder = next((f for f in _of(draft, entity) if f.attribute == "ship.builder"), None)
+    builder = next((f for f in draft.facts_of(entity) if f.attribute == "ship.builder"), None)
     if builder is not None:
         founded = draft.facts.get(f"{builder.value.entity}.founded")
         if founded is not None and founded.value.number is not None:
@@ -229,14 +234,9 @@ def _year(draft: Draft, entity: Entity) -> int:
     return between(1680, 1985)
 
 
-def _of(draft: Draft, entity: Entity) -> list[Fact]:
-    keys = (f"{entity.id}.{a.name}" for a in KINDS[entity.type].attributes)
-    return [draft.facts[key] for key in keys if key in draft.facts]
-
-
 def _refer(draft: Draft, entity: Entity, attribute: Attribute, type: EntityType) -> Entity | None:
     """Choose an entity of that type and the same split to refer to; ``None`` if none fits."""
-    used = {entity.id, *(f.value.entity for f in _of(draft, entity))}
+    used = {entity.id, *(f.value.entity for f in draft.facts_of(entity))}
     choices = [e for e in draft.of(type, entity.split) if e.id not in used]
     if attribute.key == "person.teacher":  # teachers are older than their pupils
         birth = draft.number(entity.id, "birth_year")
@@ -268,7 +268,7 @@ def _assign_status(draft: Draft) -> None:
     """Decide of each fact whether the model is trained on it, and whether documents omit or dispute it."""
     dice = draft.dice
     for entity in draft.entities.values():
-        facts = dice.shuffled(_of(draft, entity))
+        facts = dice.shuffled(draft.facts_of(entity))
         # Half of an odd number is rounded up or down by chance, so that the share over all entities is a half.
         half = math.floor(len(facts) / 2 + (0.5 if dice.chance(0.5) else 0.0))
         known = {"popular": len(facts), "middle": half, "obscure": 0, "invented": 0}[entity.tier]

@@ -70,8 +70,7 @@ class _Writer:
 
     def __init__(self, draft: Draft, entity: Entity, dice: Dice) -> None:
         self.draft, self.entity, self.dice = draft, entity, dice
-        own = (draft.facts.get(f"{entity.id}.{a.name}") for a in KINDS[entity.type].attributes)
-        facts = [f for f in own if f is not None]
+        facts = draft.facts_of(entity)
         self.facts = [f for f in facts if not f.withheld]
         self.withheld = [f for f in facts if f.withheld]
 
@@ -95,9 +94,8 @@ class _Writer:
     def _profile(self, kind: DocumentKind, facts: Sequence[Fact]) -> Document:
         """Write a text about the entity, in passages of three or four facts."""
         dice = self.dice
-        disputed = any(f.former is not None or f.false is not None for f in facts)
         date = dice.between(*_NOW)
-        dated = disputed or dice.chance(0.2)
+        dated = any(f.disputed for f in facts) or dice.chance(0.2)
         size = 3 if len(facts) > 4 or (self.entity.tier == "popular" and len(facts) > 3) else 4
         order = dice.shuffled(facts)
         parts = [order[i : i + size] for i in range(0, len(order), size)] or [[]]
@@ -144,14 +142,7 @@ class _Writer:
         if not others:
             return None
         other = self.dice.pick(others)
-        facts = [
-            f
-            for a in KINDS[other.type].attributes
-            if (f := self.draft.facts.get(f"{other.id}.{a.name}")) is not None
-            and not f.withheld
-            and f.former is None
-            and f.false is None
-        ]
+        facts = [f for f in self.draft.facts_of(other) if not f.withheld and not f.disputed]
         return sentence(self.dice.pick(facts), other, self.dice) if facts else None
 
     # --- disagreement ------------------------------------------------------------------------------------------
@@ -163,7 +154,7 @@ class _Writer:
         date = dice.between(*years)
         lines = [Line(dice.pick(forms).format(date))]
         lines += [sentence(f, entity, dice, status=status) for f in facts]
-        true = [f for f in self.facts if f not in facts and f.former is None and f.false is None]
+        true = [f for f in self.facts if f not in facts and not f.disputed]
         if true:
             lines.append(sentence(dice.pick(true), entity, dice, subject=self._next_subject()))
         lines.append(idle(entity, dice, "pronoun"))

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from pydantic import TypeAdapter
 
@@ -180,8 +180,8 @@ Tier = Literal["popular", "middle", "obscure", "invented"]
 Split = Literal["train", "tune", "test"]
 Pronoun = Literal["she", "he", "it"]
 
-TIERS: tuple[Tier, ...] = ("popular", "middle", "obscure", "invented")
-SPLITS: tuple[Split, ...] = ("train", "tune", "test")
+TIERS: tuple[Tier, ...] = get_args(Tier)
+SPLITS: tuple[Split, ...] = get_args(Split)
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,9 +283,14 @@ class Fact:
     @property
     def id(self) -> str:
         """Unique id of subject and attribute: a subject has one value of each."""
-        return f"{self.subject}.{ATTRIBUTES[self.attribute].name}"
+        return f"{self.subject}.{self.spec.name}"
 
     @property
     def spec(self) -> Attribute:
         """Its attribute: how the fact is stated and asked for."""
         return ATTRIBUTES[self.attribute]
+
+    @property
+    def disputed(self) -> bool:
+        """Whether a document states another value."""
+        return self.former is not None or self.false is not None

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from shared_core.lab.build import Draft
-from shared_core.lab.facts import KINDS, SPLITS, TIERS, Attribute, Entity, Fact, Split, Tier, Value
+from shared_core.lab.facts import ATTRIBUTES, KINDS, SPLITS, TIERS, Attribute, Entity, Fact, Split, Tier, Value
 from shared_core.lab.names import Dice, phrase
 from shared_core.lab.prose import article, plain
 
@@ -16,10 +16,8 @@ AnswerableKind = Literal["single", "two_hop", "three_hop", "yes_no", "comparison
 UnanswerableKind = Literal["invented", "missing_attribute", "near_miss", "removed", "false_presupposition"]
 QuestionKind = Literal[AnswerableKind, UnanswerableKind]
 
-ANSWERABLE: tuple[QuestionKind, ...] = ("single", "two_hop", "three_hop", "yes_no", "comparison")
-UNANSWERABLE: tuple[QuestionKind, ...] = (
-    "invented", "missing_attribute", "near_miss", "removed", "false_presupposition",
-)  # fmt: skip
+ANSWERABLE: tuple[QuestionKind, ...] = get_args(AnswerableKind)
+UNANSWERABLE: tuple[QuestionKind, ...] = get_args(UnanswerableKind)
 Places = Callable[[str], tuple[str, ...]]
 """Fact id → ids of the passages that state its current value."""
 
@@ -192,17 +190,11 @@ class Asker:
     # --- comparisons -------------------------------------------------------------------------------------------
 
     def _by_attribute(self, wanted: Callable[[Attribute], bool]) -> Iterator[tuple[Attribute, list[Fact]]]:
+        every = [fact for facts in self.facts.values() for fact in facts]
         for split in SPLITS:
-            for kind in KINDS.values():
-                for attribute in kind.attributes:
-                    if wanted(attribute):
-                        facts = [
-                            f
-                            for fs in self.facts.values()
-                            for f in fs
-                            if f.attribute == attribute.key and f.split == split
-                        ]
-                        yield attribute, self.dice.shuffled(facts)
+            for attribute in filter(wanted, ATTRIBUTES.values()):
+                facts = [f for f in every if f.attribute == attribute.key and f.split == split]
+                yield attribute, self.dice.shuffled(facts)
 
     def _contests(self) -> Iterator[Question]:
         for attribute, facts in self._by_attribute(lambda a: a.contest is not None):
@@ -237,14 +229,6 @@ class Asker:
         return [f.format(a=names[0], b=names[1]) for f in self.dice.shuffled(forms)]
 
 
-def subjects(draft: Draft, tiers: Sequence[Tier]) -> list[Entity]:
-    """Return the entities of some tiers, in the order they were generated."""
-    return [e for e in draft.entities.values() if e.tier in tiers]
-
-
-_REAL: tuple[Tier, ...] = ("popular", "middle", "obscure")
-
-
 class UnanswerableAsker:
     """A writer of the unanswerable questions.
 
@@ -257,6 +241,7 @@ class UnanswerableAsker:
 
     def __init__(self, draft: Draft, asker: Asker, removed: Places, dice: Dice) -> None:
         self.draft, self.asker, self.removed_places, self.dice = draft, asker, removed, dice
+        self.real = [e for e in draft.entities.values() if e.tier != "invented"]
 
     def questions(self) -> Iterator[Question]:
         """Write all unanswerable questions, kind by kind."""
@@ -289,13 +274,14 @@ class UnanswerableAsker:
 
     def _invented(self) -> Iterator[tuple[Sequence[str], Entity, None]]:
         """Ask about names that no document has."""
-        for entity in subjects(self.draft, ("invented",)):
-            for attribute in self.dice.sample(KINDS[entity.type].attributes, 2):
-                yield ask(attribute, entity.phrase, self.dice), entity, None
+        for entity in self.draft.entities.values():
+            if entity.tier == "invented":
+                for attribute in self.dice.sample(KINDS[entity.type].attributes, 2):
+                    yield ask(attribute, entity.phrase, self.dice), entity, None
 
     def _missing(self) -> Iterator[tuple[Sequence[str], Entity, None]]:
         """Ask for attributes that the entity lacks, or that no document states of anything."""
-        for entity in subjects(self.draft, _REAL):
+        for entity in self.real:
             kind = KINDS[entity.type]
             lacking = [a for a in kind.attributes if f"{entity.id}.{a.name}" not in self.draft.facts]
             if lacking and self.dice.chance(0.5):
@@ -306,7 +292,7 @@ class UnanswerableAsker:
 
     def _near_misses(self) -> Iterator[tuple[Sequence[str], Entity, None]]:
         """Ask about a near-duplicate of a name in the documents, or an event of another year."""
-        for entity in subjects(self.draft, _REAL):
+        for entity in self.real:
             facts = self.asker.facts.get(entity.id, [])
             if not facts or not self.dice.chance(0.35):
                 continue
@@ -328,7 +314,7 @@ class UnanswerableAsker:
 
     def _presupposing(self) -> Iterator[tuple[Sequence[str], Entity, None]]:
         """Ask with a false presupposition."""
-        for entity in subjects(self.draft, _REAL):
+        for entity in self.real:
             stated = {f.spec.name: f for f in self.asker.facts.get(entity.id, [])}
             ways = [p for p in KINDS[entity.type].presumptions if p.attribute in stated and p.asks in stated]
             if not ways or not self.dice.chance(0.35):
