@@ -19,7 +19,7 @@ from shared_core.lm.encoding import Encoder
 from shared_core.training.base_model import Prepare
 from shared_core.training.rows import Grouped, Trainable
 from shared_core.training.settings import TrainingSettings
-from shared_core.training.trainer import Setup, TrainingResult, make_config, prepare, run, steady
+from shared_core.training.trainer import Setup, TrainingResult, make_trainer, prepare, run
 from shared_core.training.tree_attention import tree_attention
 from shared_core.training.trees import collate_tree, plant_trees, tree_loss
 from shared_core.training.watch import Progress
@@ -206,19 +206,13 @@ def _make_trainer(
         return _make_tree_trainer(setup, data, held, progress)
     packs = setup.settings.batches == "packed"
     arguments = {
-        **setup.arguments(evaluates=bool(held)),
         "max_length": setup.limit if packs else None,  # longer rows are already left out; none is cut
         "packing": packs,
         "eval_packing": False,
     }
-    return steady(SFTTrainer)(
-        model=setup.model,
-        args=make_config(SFTConfig, arguments),
-        train_dataset=Dataset.from_list(data),
-        eval_dataset=Dataset.from_list(held) if held else None,
-        processing_class=setup.base.tokenizer,
-        callbacks=setup.callbacks(progress, vocabulary=setup.base.vocabulary),
-    )
+    sets = (Dataset.from_list(rows) if rows else None for rows in (data, held))
+    vocabulary = setup.base.vocabulary
+    return make_trainer(setup, SFTTrainer, SFTConfig, arguments, *sets, progress=progress, vocabulary=vocabulary)
 
 
 def _make_tree_trainer(
@@ -234,36 +228,31 @@ def _make_tree_trainer(
     weighted = setup.settings.token_weights == "decisions"
     per_tree = sum(float(tree.weights().sum()) for tree in trees) / len(trees)
 
-    def compute_loss(
-        self: Any, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
-    ) -> Any:
-        if weighted:  # over the weight of an average tree, so that a tree of short answers is not blown up
-            accumulated = 1 if num_items_in_batch is None else self.args.gradient_accumulation_steps
-            loss = tree_loss(model, inputs, per_tree * accumulated, weighted=True)
-        else:
-            loss = tree_loss(model, inputs, num_items_in_batch)
-            if num_items_in_batch is not None and self.args.average_tokens_across_devices:
-                loss = loss * self.accelerator.num_processes  # the gradients of processes are averaged
-        return (loss, {}) if return_outputs else loss
+    class TreeTrainer(Trainer):  # type: ignore[misc]  # transformers is not typed
+        def compute_loss(
+            self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
+        ) -> Any:
+            if weighted:  # over the weight of an average tree, so that a tree of short answers is not blown up
+                accumulated = 1 if num_items_in_batch is None else self.args.gradient_accumulation_steps
+                loss = tree_loss(model, inputs, per_tree * accumulated, weighted=True)
+            else:
+                loss = tree_loss(model, inputs, num_items_in_batch)
+                if num_items_in_batch is not None and self.args.average_tokens_across_devices:
+                    loss = loss * self.accelerator.num_processes  # the gradients of processes are averaged
+            return (loss, {}) if return_outputs else loss
 
-    arguments = {
-        **setup.arguments(evaluates=bool(held)),
-        "remove_unused_columns": False,
-        "prediction_loss_only": True,
-        "label_names": ["labels"],
-    }
+        def train(self, *given: Any, **options: Any) -> Any:
+            with tree_attention(self.model):
+                return super().train(*given, **options)
 
-    def train(self: Any, *given: Any, **options: Any) -> Any:
-        with tree_attention(self.model):
-            return steadily.train(self, *given, **options)
-
-    steadily = steady(Trainer)
-    return type("TreeTrainer", (steadily,), {"compute_loss": compute_loss, "train": train})(
-        model=setup.model,
-        args=make_config(TrainingArguments, arguments),
-        train_dataset=trees,
-        eval_dataset=plant_trees(held, setup.limit) if held else None,
+    return make_trainer(
+        setup,
+        TreeTrainer,
+        TrainingArguments,
+        {"remove_unused_columns": False, "prediction_loss_only": True, "label_names": ["labels"]},
+        trees,
+        plant_trees(held, setup.limit) if held else None,
         data_collator=collate_tree,
-        processing_class=setup.base.tokenizer,
-        callbacks=setup.callbacks(progress, vocabulary=setup.base.vocabulary),
+        progress=progress,
+        vocabulary=setup.base.vocabulary,
     )

@@ -1,7 +1,6 @@
 """Run any of TRL's trainers by ``TrainingSettings``: arguments, checkpoints, resuming, divergence, saving.
 
-``prepare`` makes a ``Setup``; its ``arguments`` go into TRL's configuration (``SFTConfig``, ``DPOConfig``, …) and its
-``callbacks`` into the trainer, whose class is ``steady(SFTTrainer)``; ``run`` trains and writes the output folder.
+``prepare`` makes a ``Setup``, ``make_trainer`` a trainer for it, and ``run`` trains and writes the output folder.
 Under ``accelerate launch`` or ``torchrun`` every process runs all of it; only the first writes and reports.
 """
 
@@ -169,17 +168,6 @@ class Setup:
             return self.settings.bf16
         return not self.cpu and torch.cuda.is_available() and torch.cuda.is_bf16_supported()
 
-    def callbacks(self, progress: Progress | None, *, vocabulary: int | None = None) -> list[Any]:
-        """Make the trainer's callbacks: they watch the loss, mark whole checkpoints, stop on a signal, and report.
-
-        Args:
-            progress: called at each step, in the first process.
-            vocabulary: number of tokens that the model chooses among where the loss is -log p per token, else ``None``.
-        """
-        watch = LossWatch(vocabulary)
-        saves = bool(self.settings.save_every)
-        return [trainer_callback(watch, self.stop, self.folder.mark, saves, progress if is_first_process() else None)]
-
 
 def _steps(every: float) -> float:
     return int(every) if every >= 1 else every
@@ -235,30 +223,59 @@ def _require_same_base(adapter: Path, base_weights: str | None) -> None:
         )
 
 
-def make_config(config: type[Any], arguments: Mapping[str, Any]) -> Any:
-    """Make TRL's configuration, without the warnings about names that TRL itself still uses."""
-    with warnings.catch_warnings():
+def make_trainer(
+    setup: Setup,
+    kind: type[Any],
+    config: type[Any],
+    arguments: Mapping[str, Any],
+    data: Any,
+    held: Any = None,
+    *,
+    progress: Progress | None,
+    vocabulary: int | None = None,
+    **more: Any,
+) -> Any:
+    """Make a trainer of TRL or transformers; it watches the loss, marks whole checkpoints and stops on a signal.
+
+    Args:
+        setup: of ``prepare``.
+        kind, config: class of the trainer, and of its arguments.
+        arguments: beside those of ``Setup.arguments``.
+        data, held: data sets to train on, and to evaluate on if there is one.
+        progress: called at each step, in the first process.
+        vocabulary: number of tokens that the model chooses among where the loss is -log p per token, else ``None``.
+        more: further arguments of the trainer.
+    """
+    with warnings.catch_warnings():  # about names that TRL itself still uses
         warnings.simplefilter("ignore", FutureWarning)
-        return config(**arguments)
+        made = config(**{**setup.arguments(evaluates=held is not None), **arguments})
+    saves, told = bool(setup.settings.save_every), progress if is_first_process() else None
+    return _steady(kind, setup.settings)(
+        model=setup.model,
+        args=made,
+        train_dataset=data,
+        eval_dataset=held,
+        processing_class=setup.base.tokenizer,
+        callbacks=[trainer_callback(LossWatch(vocabulary), setup.stop, setup.folder.mark, saves, told)],
+        **more,
+    )
 
 
-def steady(trainer: type[Any]) -> type[Any]:
-    """Derive a trainer of TRL whose first step already learns, and whose checkpoints come without a model card.
+def _steady(trainer: type[Any], settings: TrainingSettings) -> type[Any]:
+    """Derive a trainer whose first step already learns, and whose checkpoints come without a model card.
 
     (The schedulers of transformers begin at a learning rate of 0: their first batch teaches nothing.)
     """
     from torch.optim.lr_scheduler import LambdaLR
 
     class Steady(trainer):  # type: ignore[misc]  # TRL is not typed
-        chosen: TrainingSettings
         lr_scheduler: Any
 
         def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
             if self.lr_scheduler is None:
-                s = self.chosen
                 self.lr_scheduler = LambdaLR(
                     optimizer if optimizer is not None else self.optimizer,
-                    lambda step: rate_at(step, num_training_steps, s.warmup, s.schedule),
+                    lambda step: rate_at(step, num_training_steps, settings.warmup, settings.schedule),
                 )
                 self._created_lr_scheduler = True
             return self.lr_scheduler
@@ -307,7 +324,7 @@ def run(
 
     Args:
         setup: of ``prepare``.
-        trainer: of a class made by ``steady``, with the setup's arguments and callbacks.
+        trainer: of ``make_trainer``.
         rows: identify the rows (a hash) and anything else that the training depends on.
         card: the contents of ``training.json`` that are known before (``Setup.describe``).
         measured: further figures for the card: part → name → name in TRL's log. Each is averaged over the first and
@@ -321,7 +338,6 @@ def run(
     """
     from transformers import PrinterCallback
 
-    trainer.chosen = setup.settings
     trainer.remove_callback(PrinterCallback)  # it prints every log entry; ``progress`` is there for that
     first = is_first_process()
     with ExitStack() as stack:

@@ -29,7 +29,7 @@ from shared_core.runtime.flow import Flow
 from shared_core.training.recipes import digest
 from shared_core.training.research.rows import Prompted, spread
 from shared_core.training.settings import OnlineSettings
-from shared_core.training.trainer import Setup, TrainingResult, make_config, prepare, processes, run, steady
+from shared_core.training.trainer import Setup, TrainingResult, make_trainer, prepare, processes, run
 from shared_core.training.watch import Progress
 from shared_core.types import Claim
 
@@ -260,11 +260,10 @@ def _make_trainer(
         cut = [not (given and given[-1] in ends) for given in completion_ids]
         return reward([Sampled(s, t, not c) for s, t, c in zip(source, completions, cut)])
 
-    arguments = setup.arguments()
-    steps = _generation_steps(settings, arguments)
+    steps = _generation_steps(settings, setup.micro)
     together = steps * setup.micro * processes() // settings.samples
     chosen = list(prompts) * -(-together // len(prompts))  # TRL leaves out a batch that is not full
-    arguments |= {
+    arguments = {
         "beta": settings.beta,
         "num_generations": settings.samples,
         "max_completion_length": settings.max_new_tokens,
@@ -272,14 +271,8 @@ def _make_trainer(
         "steps_per_generation": steps,
         "generation_kwargs": {"use_cache": True},
     }
-    return steady(Encoded)(
-        model=setup.model,
-        reward_funcs=utility,
-        args=make_config(RLOOConfig, arguments),
-        train_dataset=Dataset.from_list([{"prompt": text, "source": source} for source, text, _ in chosen]),
-        processing_class=setup.base.tokenizer,
-        callbacks=setup.callbacks(progress),
-    )
+    data = Dataset.from_list([{"prompt": text, "source": source} for source, text, _ in chosen])
+    return make_trainer(setup, Encoded, RLOOConfig, arguments, data, progress=progress, reward_funcs=utility)
 
 
 def _ends(setup: Setup) -> set[int]:
@@ -288,12 +281,12 @@ def _ends(setup: Setup) -> set[int]:
     return {setup.base.tokenizer.eos_token_id, *([own] if isinstance(own, int) else own or ())}
 
 
-def _generation_steps(settings: OnlineSettings, arguments: Mapping[str, Any]) -> int:
+def _generation_steps(settings: OnlineSettings, micro: int) -> int:
     """Choose how many of a step's accumulated batches are sampled at a time: whole groups, within ``sample_batch``.
 
     All of them together are whole groups: the settings refuse other batch sizes.
     """
-    micro, accumulated = arguments["per_device_train_batch_size"], arguments["gradient_accumulation_steps"]
+    accumulated = settings.batch_size // (micro * processes())
     whole = [
         n for n in range(1, accumulated + 1) if accumulated % n == 0 and n * micro * processes() % settings.samples == 0
     ]

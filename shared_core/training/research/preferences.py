@@ -15,7 +15,7 @@ from shared_core.training.recipes import digest, leave_out_long, split
 from shared_core.training.research.rows import Preference
 from shared_core.training.rows import IGNORED
 from shared_core.training.settings import PreferenceSettings
-from shared_core.training.trainer import Setup, TrainingResult, make_config, prepare, run, steady
+from shared_core.training.trainer import Setup, TrainingResult, make_trainer, prepare, run
 from shared_core.training.watch import Progress
 
 _MEASURED = {"accuracy": "rewards/accuracies", "margin": "rewards/margins"}
@@ -94,19 +94,9 @@ def _make_trainer(
             """Keep the ids of inference; TRL would encode untrusted text with its control tokens."""
             return dataset
 
-    arguments = {
-        **setup.arguments(evaluates=bool(held)),
-        "beta": settings.beta,
-        "max_length": None,  # longer pairs are already left out; none is cut
-    }
+    arguments = {"beta": settings.beta, "max_length": None}  # longer pairs are already left out; none is cut
+    sets = (Dataset.from_list(pairs) if pairs else None for pairs in (data, held))
     # TRL loads the reference model from the trained model's path; an object has none, so a copy is given
     alone = not setup.base.name and not settings.adapts
-    return steady(Encoded)(
-        model=setup.model,
-        ref_model=copy.deepcopy(setup.model) if alone else None,
-        args=make_config(DPOConfig, arguments),
-        train_dataset=Dataset.from_list(data),
-        eval_dataset=Dataset.from_list(held) if held else None,
-        processing_class=setup.base.tokenizer,
-        callbacks=setup.callbacks(progress),
-    )
+    reference = copy.deepcopy(setup.model) if alone else None
+    return make_trainer(setup, Encoded, DPOConfig, arguments, *sets, progress=progress, ref_model=reference)
