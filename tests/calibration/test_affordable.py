@@ -6,15 +6,14 @@ import json
 import logging
 import random
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from shared_core.calibration import Stack, fit_stack
 from shared_core.calibration.held_out import auroc
-from shared_core.cli import app
 from shared_core.errors import CalibrationInputError, InputError
 from shared_core.evaluation.dataset import Question, read_questions
 from shared_core.evaluation.fitting import Budget, ClaimLabels, FitOptions, Prices, estimate, fit
@@ -27,6 +26,7 @@ from shared_core.types import Usage
 from tests.calibration import test_fit_claims as lamps
 from tests.calibration import test_fit_gate as items
 from tests.calibration.test_fit_gate import QUESTIONS
+from tests.command import selfreflect
 
 NAMES = ("general", "entailed", "certain")
 START = Stack(("sufficient",), (1.0,), (0.0,), 0.0, n=1000)
@@ -188,9 +188,9 @@ def label(monkeypatch: pytest.MonkeyPatch, folder: Path, replies: str, engine: A
     """Run the labelling command over three questions without answers; replies as typed."""
     questions = folder / "q.jsonl"
     questions.write_text("\n".join(json.dumps({"question": q.question}) for q in lamps.QUESTIONS[1:4]))
-    monkeypatch.setattr("shared_core.cli.options.DocumentOptions.build", lambda *_: items.Built(engine))
-    command = ["calibrate", "label", str(questions), "-o", str(folder / "c.json"), "--model", "x"]
-    return CliRunner().invoke(app, [*command, "--labelled", str(folder / "labelled.jsonl")], input=replies)
+    monkeypatch.setattr("shared_core.cli.options.DocumentOptions.build", lambda *_: SimpleNamespace(engine=engine))
+    command = ["calibrate", "label", questions, "-o", folder / "c.json", "--model", "x"]
+    return selfreflect(*command, "--labelled", folder / "labelled.jsonl", input=replies)
 
 
 def test_claims_are_labelled_in_the_terminal_and_resumed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

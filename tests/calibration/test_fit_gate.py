@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from shared_core import SelfReflectEngine, SelfReflectSettings
 from shared_core.calibration import io as calibration_io
-from shared_core.cli import app
 from shared_core.errors import CalibrationError, CapabilityError, DocumentError, GenerationError, InputError
 from shared_core.evaluation.dataset import Question
 from shared_core.evaluation.fitting import FitOptions, fit, read_labelled_claims
@@ -22,6 +21,7 @@ from shared_core.lm.base import Capabilities
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.support.run_log import RunLog
 from shared_core.types import Passage
+from tests.command import selfreflect
 from tests.pipelines.scripts import SURE, UNSURE, made, scripted
 
 COUNT = 50
@@ -191,12 +191,6 @@ def test_support_from_labelled_claims() -> None:
         fit("support", engine(), options=FitOptions(claims=[]))
 
 
-def test_plots(tmp_path: Path) -> None:
-    paths = fit("gate", engine(), QUESTIONS).plot(tmp_path)
-    assert [p.name for p in paths] == ["gate_reliability.png", "gate_risk_coverage.png"]
-    assert all(p.stat().st_size > 1000 for p in paths)
-
-
 @pytest.mark.parametrize(("first", "second", "same"), [
     ("Paris", "paris.", True), ("the Orm", "Orm hills", True), ("Paris", "Rome", False), ("", "a", False),
     (None, "a", False),
@@ -223,18 +217,13 @@ def test_rows_of_claims(tmp_path: Path) -> None:
 # --- the command -----------------------------------------------------------------------------------------------------
 
 
-class Built:
-    def __init__(self, made_engine: SelfReflectEngine) -> None:
-        self.engine = made_engine
-
-
 def invoke(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *arguments: object) -> Any:
     asked = tmp_path / "questions.jsonl"
     asked.write_text("\n".join(json.dumps({"question": q.question, "answers": list(q.answers)}) for q in QUESTIONS))
     made_of = "shared_core.cli.options.DocumentOptions.build"
-    monkeypatch.setattr(made_of, lambda options, settings: Built(engine(pipeline=settings.pipeline)))
+    monkeypatch.setattr(made_of, lambda _, settings: SimpleNamespace(engine=engine(pipeline=settings.pipeline)))
     purpose = [arguments[0]] if arguments[0] in ("gate", "answer") else []
-    return CliRunner().invoke(app, ["calibrate", *map(str, (*purpose, asked, *arguments[len(purpose) :]))])
+    return selfreflect("calibrate", *purpose, asked, *arguments[len(purpose) :])
 
 
 def test_gate_and_answer_go_into_one_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

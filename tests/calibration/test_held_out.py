@@ -16,7 +16,7 @@ from shared_core import SelfReflectEngine, SelfReflectSettings
 from shared_core.calibration import io as calibration_io
 from shared_core.calibration.binding import question_digest
 from shared_core.calibration.calibration import Calibration, fit_calibration, held_out
-from shared_core.calibration.held_out import calibration_error, deal_folds
+from shared_core.calibration.held_out import deal_folds
 from shared_core.calibration.stack import fit_stack, log_odds_of
 from shared_core.evaluation import plots
 from shared_core.evaluation.compare.run import compare
@@ -103,17 +103,13 @@ def test_what_is_drawn_is_what_is_printed(purpose: str, tmp_path: Path, monkeypa
     assert f"ece: {printed:.3f}" in run.summary().replace(" (out of fold)", "")
 
 
-def fitted_to(rows: Sequence[Observation], method: Any) -> Fitted:
-    made = fit_calibration([r.score for r in rows], [bool(r.held) for r in rows], bound_to={}, method=method)
-    return Fitted("gate", made, Observed(tuple(rows)))
-
-
-def test_a_fit_without_meaning_looks_as_bad_as_it_is(tmp_path: Path) -> None:
+def test_a_fit_without_meaning_looks_as_bad_as_it_is() -> None:
     rng = np.random.default_rng(0)
-    rows = tuple(Observation(str(i), float(x), bool(y)) for i, (x, y) in enumerate(
-        zip(rng.normal(size=200), rng.random(200) < 0.5)))  # fmt: skip
-    run = fitted_to(rows, "isotonic")
-    own = [run.calibration.probability(r.score) or 0.0 for r in rows]
+    scores, labels = rng.normal(size=200), rng.random(200) < 0.5
+    rows = tuple(Observation(str(i), float(x), bool(y)) for i, (x, y) in enumerate(zip(scores, labels)))
+    made = fit_calibration(scores, labels, bound_to={}, method="isotonic")
+    run = Fitted("gate", made, Observed(rows))
+    own = [made.probability(r.score) or 0.0 for r in rows]
     held = run.held_out()
     assert held is not None
     right = [float(y) for _, y in held]
@@ -157,12 +153,6 @@ def test_rows_of_unknown_score_stay_in_their_places() -> None:
     found = held_out(scores, labels, method="platt")
     assert found is not None
     assert [p is None for p in found] == [not np.isfinite(s) for s in scores]
-
-
-def test_the_two_ways_to_count_the_calibration_error_agree() -> None:
-    rng = np.random.default_rng(3)
-    p, y = np.round(rng.random(500), 1), (rng.random(500) < 0.4).astype(float)  # on the edges of bins, too
-    assert calibration_error(p, y) == pytest.approx(expected_calibration_error(p, y))
 
 
 # --- questions that were fitted on ----------------------------------------------------------------------------------

@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from shared_core import SelfReflectEngine
 from shared_core.calibration import io as calibration_io
-from shared_core.cli import app
 from shared_core.errors import CalibrationInputError, GenerationError
 from shared_core.evaluation.fitting import fit
 from shared_core.lm.base import Generate
@@ -22,6 +20,7 @@ from shared_core.types import Passage
 from tests.calibration import test_fit_claims as lamps
 from tests.calibration import test_fit_gate as estimators
 from tests.calibration.test_fit_gate import COUNT, QUESTIONS, engine, invoke, reply
+from tests.command import selfreflect
 from tests.fakes import FirstSentenceReader
 from tests.lamps import LAMPS
 from tests.pipelines.scripts import scripted
@@ -158,19 +157,15 @@ def test_what_is_known_beforehand_is_told_beforehand(
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "q.jsonl"
     file.write_text("\n".join(map(json.dumps, rows)))
-    result = CliRunner().invoke(app, ["calibrate", str(file), *arguments])
+    result = selfreflect("calibrate", file, *arguments)
     assert (result.exit_code, said in " ".join(result.output.split())) == (2, True), result.output
 
 
-def test_confidences_that_are_all_unknown_are_said_to_be(tmp_path: Path) -> None:
+def test_confidences_that_are_all_unknown_are_said_to_be() -> None:
     class Silent(FirstSentenceReader):
-        def read(self, requests: Any) -> Any:
-            import dataclasses
-
-            return [
-                dataclasses.replace(r, readings=tuple(dataclasses.replace(x, probability=None) for x in r.readings))
-                for r in super().read(requests)
-            ]
+        def _one(self, request: Any) -> Any:
+            self.probabilities = (None,)
+            return super()._one(request)
 
     made = SelfReflectEngine(lamps.Lamps(), None, SelfReflectSettings(), reader=Silent())
     with pytest.raises(CalibrationInputError, match="every score, of 60 rows, is unknown"):

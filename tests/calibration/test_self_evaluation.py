@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from shared_core import ResearchSettings, SelfReflectEngine, SelfReflectSettings
 from shared_core.calibration import FittedGuarantee
 from shared_core.calibration import io as calibration_io
-from shared_core.cli import app
 from shared_core.errors import CalibrationError, InputError
 from shared_core.evaluation.dataset import Question, read_questions
 from shared_core.evaluation.fitting import ClaimLabels, FitOptions, Fitted, fit
@@ -22,6 +21,7 @@ from shared_core.evaluation.judging import can_be_judged
 from shared_core.lm.base import Capabilities
 from shared_core.training.research.searches import run_searches
 from shared_core.types import Claim
+from tests.command import selfreflect
 from tests.fakes import Shelf
 from tests.pipelines.research_scripts import Model, claim
 
@@ -218,7 +218,7 @@ def invoke(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> Result:
     monkeypatch.setattr("shared_core.cli.common.build_model", lambda model, base_url, dtype=None: Boaster().lm)
     settings = [f"--set=research.{name}={json.dumps(value)}" for name, value in CLOSED.items()]
     settings += [f"--set=research.published.{name}={json.dumps(value)}" for name, value in TWICE.items()]
-    return CliRunner().invoke(app, [*map(str, arguments), "--pipeline", "research", "--model", "m", *settings])
+    return selfreflect(*arguments, "--pipeline", "research", "--model", "m", *settings)
 
 
 @pytest.fixture
@@ -297,10 +297,10 @@ def test_a_command_that_was_killed_goes_on_where_it_was(
 
 def test_wrong_use_is_told(monkeypatch: pytest.MonkeyPatch, asked: Path, tmp_path: Path) -> None:
     monkeypatch.setattr("shared_core.cli.common.build_model", lambda model, base_url, dtype=None: Boaster().lm)
-    command = ["calibrate", str(asked), "--purpose", "self_evaluation", "-o", str(tmp_path / "c.json")]
-    assert CliRunner().invoke(app, [*command, "--model", "m"]).exit_code == 2  # not closed book
+    command = ["calibrate", asked, "--purpose", "self_evaluation", "-o", tmp_path / "c.json"]
+    assert selfreflect(*command, "--model", "m").exit_code == 2  # not closed book
     closed = ["--pipeline", "research", "--set", "research.closed_book=true"]
-    assert CliRunner().invoke(app, [*command, *closed]).exit_code == 2  # no model
+    assert selfreflect(*command, *closed).exit_code == 2  # no model
 
 
 def kept_share(file: Path) -> float:

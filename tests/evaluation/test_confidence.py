@@ -193,16 +193,6 @@ def test_the_identity_needs_micro_accuracy() -> None:
     assert uneven.claims_per_answer * (2 * uneven.macro_accuracy - 1) != pytest.approx(uneven.utility)
 
 
-def test_published_rates_hang_together() -> None:
-    """C/(1-A) of the given answers of Table 11 falls with ρ*, as abstention rises."""
-    rows = [r for r in TABLES["table_11"] if r["threshold"] is not None]
-    assert [r["threshold"] for r in rows] == [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8]
-    abstention = [r["abstention_rate"] for r in rows]
-    assert abstention == sorted(abstention)
-    assert (abstention[0], abstention[-1]) == (0.01, 0.775)
-    assert (rows[0]["accuracy"], rows[-1]["accuracy"]) == (0.613, 0.85)
-
-
 @pytest.mark.parametrize(
     ("labels", "rho", "error"),
     [([], 0.5, InputError), ([[None]], 0.5, InputError), ([["T"]], 0.5, InputError), ([[True]], 1.0, SettingsError)],

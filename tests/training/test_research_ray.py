@@ -12,13 +12,12 @@ import pytest
 
 from shared_core import SelfReflectEngine
 from shared_core.errors import BackendUnavailableError, InputError
-from shared_core.evaluation.dataset import Question
 from shared_core.training.research.searches import SEARCHES, OnRay, run_searches
 from tests.command import selfreflect, succeeds
 from tests.fakes import Shelf
-from tests.pipelines.research_scripts import Model, believes
+from tests.pipelines.research_scripts import believes
 from tests.training.ray_models import Broken, Numbered
-from tests.training.test_research_rows import LIT, QUESTIONS, SANK, Killed, made
+from tests.training.test_research_rows import LIT, QUESTIONS, Killed, made, research_data
 
 TWO = OnRay(workers=2)
 
@@ -109,13 +108,8 @@ def test_a_worker_that_dies_ends_the_run_and_keeps_what_was_done(tmp_path: Path)
 @pytest.mark.ray
 @pytest.mark.usefixtures("cluster")
 def test_the_command_makes_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = Model([[f"{LIT} {SANK}", LIT]], think=believes(lit="90", sank="20"))
-    monkeypatch.setattr("shared_core.cli.common.build_model", lambda *_: model.lm)
-    questions = tmp_path / "q.jsonl"
-    asked = [Question(str(i), f"When was lamp {i} lit?") for i in range(4)]
-    questions.write_text("\n".join(json.dumps({"id": q.id, "question": q.question}) for q in asked), "utf-8")
-    command = ["train", "research-data", questions, "--model", "m", "--batch-size", "2"]
-    command += ["--set", "research.samples=2", "--set", "research.rounds=1", "--set", "research.splitter=sentences"]
+    command, _ = research_data(tmp_path, monkeypatch)
+    command += ["--limit", "4", "--batch-size", "2"]
     succeeds(*command, "-o", tmp_path / "alone")
     succeeds(*command, "-o", tmp_path / "ray", "--ray", "--workers", "2")
     for name in ("sft.jsonl", "dpo.jsonl", "rloo.jsonl"):

@@ -166,14 +166,20 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / SEARCHES).read_text("utf-8") == "mine\n"
 
 
-def test_the_command_writes_rows_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def research_data(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[list[Any], Model]:
+    """The command for a file of ``QUESTIONS``, without an output, and the model that it asks."""
     model = Model([[f"{LIT} {SANK}", LIT]], think=believes(lit="90", sank="20"))
     monkeypatch.setattr("shared_core.cli.common.build_model", lambda *_: model.lm)
-    questions = tmp_path / "q.jsonl"
-    questions.write_text("\n".join(json.dumps({"id": q.id, "question": q.question}) for q in QUESTIONS), "utf-8")
+    file = folder / "q.jsonl"
+    file.write_text("\n".join(json.dumps({"id": q.id, "question": q.question}) for q in QUESTIONS), "utf-8")
+    settings = [f"--set=research.{value}" for value in ("samples=2", "rounds=1", "splitter=sentences")]
+    return ["train", "research-data", file, "--model", "m", *settings], model
+
+
+def test_the_command_writes_rows_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command, model = research_data(tmp_path, monkeypatch)
     out = tmp_path / "out"
-    command = ["train", "research-data", questions, "-o", out, "--model", "m"]
-    command += ["--set", "research.samples=2", "--set", "research.rounds=1", "--set", "research.splitter=sentences"]
+    command += ["-o", out]
     succeeds(*command, "--limit", "3")
     succeeds(*command)
     assert model.counts["write"] == len(QUESTIONS)
@@ -186,7 +192,7 @@ def test_the_command_writes_rows_and_goes_on(tmp_path: Path, monkeypatch: pytest
     assert report["searches"] == report["rloo"] == 7
     refused = selfreflect(*command, "--set", "research.samples=4")
     assert refused.exit_code == 2
-    assert selfreflect("train", "research-data", questions, "-o", out).exit_code == 2
+    assert selfreflect("train", "research-data", tmp_path / "q.jsonl", "-o", out).exit_code == 2  # no model
 
 
 def test_the_old_name_of_the_command_works_and_names_the_new_one(tmp_path: Path) -> None:
@@ -201,18 +207,14 @@ def test_the_old_name_of_the_command_works_and_names_the_new_one(tmp_path: Path)
 def test_other_documents_or_options_are_refused_before_a_model_is_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = Model([[LIT]], think=believes(lit="90", sank="20"))
-    monkeypatch.setattr("shared_core.cli.common.build_model", lambda *_: model.lm)
-    questions = tmp_path / "q.jsonl"
-    questions.write_text(json.dumps({"id": "0", "question": QUESTIONS[0].question}), "utf-8")
+    command, model = research_data(tmp_path, monkeypatch)
     for name, text in (("one", f"{LIT} {SANK}"), ("two", f"{SANK} {LIT} And more.")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "lamps.txt").write_text(text, "utf-8")
 
     def search(documents: str, *more: str) -> Any:
-        command = ["train", "research-data", questions, "-o", tmp_path / "out", "--model", "m"]
-        command += ["--docs", tmp_path / documents, "--index", tmp_path / f"index-{documents}"]
-        return selfreflect(*command, "--set", "research.samples=2", *more)
+        searched = ["--docs", tmp_path / documents, "--index", tmp_path / f"index-{documents}"]
+        return selfreflect(*command, "-o", tmp_path / "out", "--limit", "1", *searched, *more)
 
     first = search("one")
     assert first.exit_code == 0, first.output

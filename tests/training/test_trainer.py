@@ -109,7 +109,7 @@ def test_a_learning_rate_that_is_far_too_high_is_reported_and_nothing_is_saved(
     assert not (tmp_path / "m" / "model.safetensors").exists()
 
 
-def test_the_change_of_a_loss_is_not_that_of_two_different_rows(tmp_path: Path) -> None:
+def test_the_change_of_a_loss_is_not_that_of_two_different_rows() -> None:
     """Two rows in turn, neither of which is learnt: a single step at each end would say 3.5 → 0.02."""
     assert first_and_last([3.5, 0.02] * 4) == {"first": pytest.approx(1.76), "last": pytest.approx(1.76)}
     assert first_and_last([3.5, 0.02] * 500) == {"first": pytest.approx(1.76), "last": pytest.approx(1.76)}
@@ -206,9 +206,11 @@ def test_batches_are_cut_to_fit() -> None:
         TrainingSettings(batch_size=16).micro(1, processes=3)
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"save_every": 2.5}, {"save_every": 0, "eval_share": 0.1}, {"method": "qlora", "weights": "float32"}]
-)
+@pytest.mark.parametrize("wrong", [
+    {"save_every": 2.5}, {"save_every": 0, "eval_share": 0.1}, {"method": "qlora", "weights": "float32"},
+    {"lora_layers": 1}, {"lora_layers": 0, "method": "lora"}, {"batches": "trees", "micro_batch_size": 2},
+    {"token_weights": "decisions"},
+])  # fmt: skip
 def test_options_that_contradict_each_other_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(SettingsError):
         TrainingSettings(**wrong)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared_core.errors import InputError, SettingsError
+from shared_core.errors import InputError
 from shared_core.training.recipes import train
 from shared_core.training.rows import IGNORED, TrainingRow
 from shared_core.training.settings import TrainingSettings
@@ -139,14 +139,6 @@ def test_adapters_on_the_last_layers_only(checkpoint: Path, tmp_path: Path) -> N
         train(rows, checkpoint, tmp_path / "n", TrainingSettings(**{**settings.model_dump(), "lora_layers": 3}))
 
 
-@pytest.mark.parametrize(
-    "changes", [{"lora_layers": 1}, {"batches": "trees", "micro_batch_size": 2}, {"lora_layers": 0, "method": "lora"}]
-)
-def test_settings_that_do_not_go_together(changes: dict[str, Any]) -> None:
-    with pytest.raises(SettingsError):
-        TrainingSettings(**changes)
-
-
 def test_a_decision_weighs_the_same_in_long_and_short_rows() -> None:
     [tree] = plant_trees([row([*range(40), 7], 40), row([*range(40), *range(50, 77)], 40)], 1000)
     weights = {r: [w for w, (_, _, of) in zip(tree.weights(), tree.targets, strict=True) if of == r] for r in (0, 1)}
@@ -166,5 +158,3 @@ def test_weighing_decisions_changes_what_is_learnt_and_resumes(checkpoint: Path,
         rows, checkpoint, tmp_path / "equal", TrainingSettings(**{**settings.model_dump(), "token_weights": "equal"})
     )
     assert weighted.losses[-1] != pytest.approx(equal.losses[-1], rel=1e-3)
-    with pytest.raises(SettingsError, match="trees"):
-        TrainingSettings(token_weights="decisions")
