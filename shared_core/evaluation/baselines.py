@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from shared_core.errors import ContextOverflowError, SettingsError
 from shared_core.lm.base import Generation, Prompt, SamplingParams
 from shared_core.pipelines.decision.reasons import NOT_KNOWN
-from shared_core.pipelines.evidence import ours, theirs, titled
+from shared_core.pipelines.evidence import ours, theirs
+from shared_core.pipelines.reclaim.prompts import numbered_passages
 from shared_core.runtime import flow as flows
 from shared_core.runtime.budget import Meter
 from shared_core.runtime.flow import Flow, Generate, Retrieve
@@ -94,9 +95,7 @@ def declines(text: str) -> bool:
 
 def plain_prompt(question: str, passages: Sequence[Passage]) -> Prompt:
     """Build a prompt of task, numbered passages and question."""
-    prompt = ours(_FROM_PASSAGES)
-    for i, passage in enumerate(passages, 1):
-        prompt += ours(f"[{i}] ") + theirs(titled(passage)) + ours("\n\n")
+    prompt = ours(_FROM_PASSAGES) + numbered_passages(passages)
     return prompt + ours("Question: ") + theirs(question) + ours("\nAnswer:")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Literal
 
 from shared_core.citation import CitationIndex, grammar
@@ -144,15 +144,14 @@ def _whole_sentences(book: SentenceBook, spans: Sequence[Span]) -> list[Span] | 
 
 
 def _join(book: SentenceBook, sentences: Sequence[Span]) -> str:
-    quote, last = "", None
-    for sentence in sentences:
+    quote = sentences[0].text
+    for last, sentence in pairwise(sentences):
         gap = " "
-        if last is not None and last.passage_id == sentence.passage_id:
+        if last.passage_id == sentence.passage_id:
             between = book.texts[last.passage_id][last.end : sentence.start]
             adjoin = book.number[sentence.passage_id, sentence.start] == book.number[last.passage_id, last.start] + 1
             gap = between if adjoin and not between.strip() else " "
-        quote += (gap if last is not None else "") + sentence.text
-        last = sentence
+        quote += gap + sentence.text
     return quote
 
 
