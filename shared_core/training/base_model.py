@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -246,16 +247,34 @@ def _show_bias(model: Any) -> None:
         head.register_parameter("bias", None)
 
 
-def save_model(base: Base, trained: Any, folder: Path) -> None:
-    """Write the merged model in the base's dtype, its tokenizer, and the adapter alone."""
-    if hasattr(trained, "merge_and_unload"):
-        trained.save_pretrained(folder / ADAPTER)
-        own = folder / ADAPTER
-        whole = merge_onto_base(base, own) if base.quantised else trained.merge_and_unload().to(base.dtype)
-    else:
-        whole = trained.to(base.dtype)
-    whole.save_pretrained(folder)
+def save_trained(base: Base, trainer: Any, folder: Path, *, adapts: bool, first: bool) -> None:
+    """Write the merged model in the base's dtype, its tokenizer, and the adapter alone.
+
+    Args:
+        base: the model as loaded.
+        trainer: of transformers.
+        folder: to write to.
+        adapts: adapters were trained.
+        first: this process writes; the others only give their part of a model that is sharded.
+    """
+    adapter = folder / ADAPTER
+    sharded = trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled  # every process holds a part
+    if sharded:
+        trainer.save_model(str(adapter if adapts else folder))
+    if not first:
+        return
+    if not sharded:
+        trained = trainer.accelerator.unwrap_model(trainer.model)
+        adapts = hasattr(trained, "merge_and_unload")
+        if adapts:
+            trained.save_pretrained(adapter)
+        if not base.quantised:
+            whole = trained.merge_and_unload() if adapts else trained
+            whole.to(base.dtype).save_pretrained(folder)
+    if adapts and (sharded or base.quantised):
+        merge_onto_base(base, adapter).save_pretrained(folder)
     base.tokenizer.save_pretrained(folder)
+    shutil.rmtree(adapter / "ref", ignore_errors=True)  # the adapter that DPO and RLOO started from
 
 
 def merge_onto_base(base: Base, adapter: Path) -> Any:

@@ -7,7 +7,6 @@ Under ``accelerate launch`` or ``torchrun`` every process runs all of it; only t
 from __future__ import annotations
 
 import os
-import shutil
 import time
 import warnings
 from collections.abc import Mapping, Sequence
@@ -23,12 +22,10 @@ from shared_core.lm.encoding import Encoder
 from shared_core.lm.identity import identity_of_files, local_folder
 from shared_core.support.run_log import RUN
 from shared_core.training.base_model import (
-    ADAPTER,
     Base,
     Prepare,
     load_base,
-    merge_onto_base,
-    save_model,
+    save_trained,
     with_adapters,
 )
 from shared_core.training.folder import TrainingFolder, tells_full_disk
@@ -361,7 +358,7 @@ def run(
             "versions": installed(_PACKAGES),
         }
         with tells_full_disk(setup.folder.path):
-            _save(setup, trainer)
+            save_trained(setup.base, trainer, setup.folder.path, adapts=setup.settings.adapts, first=first)
         if first:
             setup.folder.finish(whole)
         trainer.accelerator.wait_for_everyone()
@@ -394,17 +391,3 @@ def _outcome(trainer: Any, last: Path | None, measured: Mapping[str, Mapping[str
         "best_step": state.best_global_step if state.best_metric is not None else None,
         **{part: {name: ends(key) for name, key in names.items()} for part, names in measured.items()},
     }
-
-
-def _save(setup: Setup, trainer: Any) -> None:
-    path = setup.folder.path
-    if trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled:  # every process holds a part
-        trainer.save_model(str(path / ADAPTER if setup.settings.adapts else path))
-        if is_first_process():
-            if setup.settings.adapts:
-                merge_onto_base(setup.base, path / ADAPTER).save_pretrained(path)
-            setup.base.tokenizer.save_pretrained(path)
-    elif is_first_process():
-        save_model(setup.base, trainer.accelerator.unwrap_model(trainer.model), path)
-    if is_first_process():  # DPO and RLOO save the adapter that they started from beside the trained one
-        shutil.rmtree(path / ADAPTER / "ref", ignore_errors=True)
