@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from shared_core.calibration.binding import question_digest
 from shared_core.errors import InputError, SettingsError
@@ -168,64 +168,75 @@ def metrics(records: Sequence[Record], targets: Sequence[float] = TARGETS) -> di
     counts questions that failed: they are unanswered and wrong, and have no part in the figures on confidence and
     abstention.
     """
+    return {name: figure.value for name, figure in figures_of(records, targets).items()}
+
+
+class Figure(NamedTuple):
+    """A figure (NaN if it is undefined), and the number of questions that it is over."""
+
+    value: float
+    over: int
+
+
+def figures_of(records: Sequence[Record], targets: Sequence[float]) -> dict[str, Figure]:
+    """Compute ``metrics``, and how many questions each is over."""
     done = [r for r in records if not r.error]
     judged = [r for r in records if r.correct is not None]
     given = [r for r in done if r.correct is not None and not r.abstained]
     answerable = [r for r in judged if r.answerable]
-    offsets = [r.offsets_exact for r in records if r.offsets_exact is not None]
     return {
-        "questions": float(len(records)),
-        "errors": float(len(records) - len(done)),
-        "exact_match": mean_of([r.em for r in judged]),
-        "f1": mean_of([r.f1 for r in judged]),
-        "exact_match_answerable": mean_of([r.em for r in answerable]),
-        "f1_answerable": mean_of([r.f1 for r in answerable]),
-        "first_quote": mean_of([r.quote_correct for r in answerable]),
-        "coverage": mean_of([not r.abstained and not r.error for r in records]),
-        "accuracy": mean_of([r.correct for r in given]),
-        "claims_per_answer": mean_of([r.claims for r in records]),
-        "recall": mean_of([r.recall for r in records if r.recall is not None]),
-        "offsets_exact": mean_of(offsets),
-        **_confidence_metrics(records),
-        **{name: value for rho in targets for name, value in _kept(records, rho).items()},
-        **_answerable_metrics([r for r in done if r.answerable is not None]),
-        "seconds_per_question": mean_of([r.seconds for r in records]),
+        "questions": Figure(float(len(records)), len(records)),
+        "errors": Figure(float(len(records) - len(done)), len(records)),
+        "exact_match": average([r.em for r in judged]),
+        "f1": average([r.f1 for r in judged]),
+        "exact_match_answerable": average([r.em for r in answerable]),
+        "f1_answerable": average([r.f1 for r in answerable]),
+        "first_quote": average([r.quote_correct for r in answerable]),
+        "coverage": average([not r.abstained and not r.error for r in records]),
+        "accuracy": average([r.correct for r in given]),
+        "claims_per_answer": average([r.claims for r in records]),
+        "recall": average([r.recall for r in records]),
+        "offsets_exact": average([r.offsets_exact for r in records]),
+        **_confidence_figures(records),
+        **{name: figure for rho in targets for name, figure in _kept(records, rho).items()},
+        **_answerable_figures([r for r in done if r.answerable is not None]),
+        "seconds_per_question": average([r.seconds for r in records]),
     }
 
 
-def _kept(records: Sequence[Record], rho: float) -> dict[str, float]:
+def _kept(records: Sequence[Record], rho: float) -> dict[str, Figure]:
     """Return accuracy and share of the answers that were given with a confidence above ρ."""
+    kept = [not r.error and not r.abstained and r.confidence is not None and r.confidence > rho for r in records]
+    right, share = average([r.correct for r, k in zip(records, kept, strict=True) if k]), average(kept)
     withheld = any(r.target_accuracy is not None and r.target_accuracy > rho for r in records)
     if withheld or all(r.confidence is None for r in records):
-        return {f"kept_accuracy_{rho:g}": math.nan, f"coverage_{rho:g}": math.nan}
-    kept = [not r.error and not r.abstained and r.confidence is not None and r.confidence > rho for r in records]
-    return {
-        f"kept_accuracy_{rho:g}": mean_of([r.correct for r, k in zip(records, kept, strict=True) if k]),
-        f"coverage_{rho:g}": mean_of(kept),
-    }
+        right, share = Figure(math.nan, right.over), Figure(math.nan, share.over)
+    return {f"kept_accuracy_{rho:g}": right, f"coverage_{rho:g}": share}
 
 
-def _confidence_metrics(records: Sequence[Record]) -> dict[str, float]:
+def _confidence_figures(records: Sequence[Record]) -> dict[str, Figure]:
     sure, right = judgements(records)
     if all(map(math.isnan, sure)):  # undefined without any confidence
-        return dict.fromkeys(("auroc_correct", "ece", "brier", "aurc", "prr"), math.nan)
-    return {
-        "auroc_correct": ranking.auroc(sure, right),
-        "ece": ranking.expected_calibration_error(sure, right),
-        "brier": ranking.brier_score(sure, right),
-        "aurc": ranking.aurc(sure, right, ties="mean"),
-        "prr": ranking.prediction_rejection_ratio(sure, right, ties="mean"),
-    }
+        values = dict.fromkeys(("auroc_correct", "ece", "brier", "aurc", "prr"), math.nan)
+    else:
+        values = {
+            "auroc_correct": ranking.auroc(sure, right),
+            "ece": ranking.expected_calibration_error(sure, right),
+            "brier": ranking.brier_score(sure, right),
+            "aurc": ranking.aurc(sure, right, ties="mean"),
+            "prr": ranking.prediction_rejection_ratio(sure, right, ties="mean"),
+        }
+    return {name: Figure(value, len(sure)) for name, value in values.items()}
 
 
-def _answerable_metrics(records: Sequence[Record]) -> dict[str, float]:
+def _answerable_figures(records: Sequence[Record]) -> dict[str, Figure]:
     sure = [known_or_nan(r.confidence) for r in records]
-    known = any(not math.isnan(c) for c in sure)
-    abstained, hopeless = [r for r in records if r.abstained], [r for r in records if not r.answerable]
+    undefined = all(map(math.isnan, sure))
+    area = math.nan if undefined else ranking.auroc(sure, [float(bool(r.answerable)) for r in records])
     return {
-        "auroc_answerable": ranking.auroc(sure, [float(bool(r.answerable)) for r in records]) if known else math.nan,
-        "abstention_precision": mean_of([not r.answerable for r in abstained]),
-        "abstention_recall": mean_of([r.abstained for r in hopeless]),
+        "auroc_answerable": Figure(area, len(records)),
+        "abstention_precision": average([not r.answerable for r in records if r.abstained]),
+        "abstention_recall": average([r.abstained for r in records if not r.answerable]),
     }
 
 
@@ -234,10 +245,15 @@ def known_or_nan(value: float | None) -> float:
     return math.nan if value is None else value
 
 
-def mean_of(values: Sequence[float | bool | None]) -> float:
-    """Return the mean of the known values; NaN if there is none."""
+def average(values: Iterable[float | bool | None]) -> Figure:
+    """Return the mean of the known values, and their number; NaN if there is none."""
     numbers = [float(v) for v in values if v is not None]
-    return math.fsum(numbers) / len(numbers) if numbers else math.nan
+    return Figure(math.fsum(numbers) / len(numbers) if numbers else math.nan, len(numbers))
+
+
+def mean_of(values: Iterable[float | bool | None]) -> float:
+    """Return the mean of the known values; NaN if there is none."""
+    return average(values).value
 
 
 _LOG = logging.getLogger(__name__)

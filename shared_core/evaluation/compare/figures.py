@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared_core.errors import InputError, SettingsError
-from shared_core.evaluation.compare.outcomes import ComparisonRow, figures, over
+from shared_core.evaluation.compare.outcomes import ComparisonRow, figures
 from shared_core.evaluation.compare.run_folder import Run
-from shared_core.evaluation.runner import TARGETS, errors_of
+from shared_core.evaluation.runner import TARGETS, Figure, errors_of
 
 FORMAT, VERSION = "selfreflect-comparison", 1
 METHOD = (
@@ -236,10 +236,11 @@ class ComparisonFigures:
 
     def _figures(self, name: str, numbers: NDArray[np.int64]) -> dict[str, float]:
         rows = self.rows[name]
-        return figures([rows[i] for i in numbers], self.rhos)
+        found = figures([rows[i] for i in numbers], self.rhos)
+        return {figure: value for figure, (value, _) in found.items()}
 
     @cached_property
-    def _values(self) -> dict[str, dict[str, float]]:
+    def _values(self) -> dict[str, dict[str, Figure]]:
         return {name: figures(rows, self.rhos) for name, rows in self.rows.items()}
 
     @cached_property
@@ -251,14 +252,14 @@ class ComparisonFigures:
     def figures(self) -> Mapping[str, Mapping[str, Estimate]]:
         """Estimates by configuration and figure."""
         return {
-            name: {figure: self._estimate(name, figure, value) for figure, value in values.items()}
+            name: {figure: self._estimate(name, figure, found) for figure, found in values.items()}
             for name, values in self._values.items()
         }
 
-    def _estimate(self, name: str, figure: str, value: float) -> Estimate:
+    def _estimate(self, name: str, figure: str, found: Figure) -> Estimate:
         interval = None if figure in COUNTED else self._draws.interval(name, figure, self.level)
         low, high = interval or (None, None)
-        return Estimate(value, low, high, over(self.rows[name], figure))
+        return Estimate(found.value, low, high, found.over)
 
     @cached_property
     def differences(self) -> Mapping[tuple[str, str], Mapping[str, Estimate]]:
@@ -269,12 +270,13 @@ class ComparisonFigures:
 
     def _difference(self, one: str, other: str) -> dict[str, Estimate]:
         found = {}
-        for figure, value in self._values[one].items():
+        unknown = Figure(math.nan, 0)
+        for figure, (value, _) in self._values[one].items():
             if figure in COUNTED:
                 continue
             interval = self._draws.difference(one, other, figure, self.level)
             low, high = interval or (None, None)
-            found[figure] = Estimate(value - self._values[other].get(figure, math.nan), low, high)
+            found[figure] = Estimate(value - self._values[other].get(figure, unknown).value, low, high)
         return found
 
     def alone(self, name: str) -> Self:

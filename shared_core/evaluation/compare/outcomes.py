@@ -13,7 +13,7 @@ from shared_core.abstention import penalty
 from shared_core.errors import AbstainedError
 from shared_core.evaluation.dataset import Question
 from shared_core.evaluation.judging import Record, judge
-from shared_core.evaluation.runner import TARGETS, mean_of, metrics
+from shared_core.evaluation.runner import Figure, average, figures_of
 from shared_core.types import Answer, Usage
 
 Measure = Callable[[Question, Answer], float | None]
@@ -106,74 +106,21 @@ def row_of(
     return ComparisonRow(configuration, position, record, answer.text, bool(answer.passages), answer.usage, found)
 
 
-def figures(rows: Sequence[ComparisonRow], targets: Sequence[float] = TARGETS) -> dict[str, float]:
+def figures(rows: Sequence[ComparisonRow], targets: Sequence[float]) -> dict[str, Figure]:
     """Compute all figures of one configuration's rows: those of ``metrics``, and what answers were worth and cost.
 
     ``utility_R`` is the mean of ``ComparisonRow.utility`` at ρ* = R, ``retrieved`` the share of questions for which
     passages were read. ``calls``, ``prompt_tokens`` and ``generated_tokens`` are those of language models, per question
-    that did not fail. The means of the measures follow. Undefined figures are NaN.
+    that did not fail. The means of the measures follow.
     """
     paid = [row.usage for row in rows if row.usage is not None]
     measures = {name for row in rows for name in row.measures}
     return {
-        **metrics([row.record for row in rows], targets),
-        **{f"utility_{rho:g}": mean_of([row.utility(rho) for row in rows]) for rho in targets},
-        "retrieved": mean_of([row.retrieved for row in rows]),
-        "calls": mean_of([usage.calls for usage in paid]),
-        "prompt_tokens": mean_of([usage.prompt_tokens for usage in paid]),
-        "generated_tokens": mean_of([usage.generated_tokens for usage in paid]),
-        **{name: mean_of([row.measures.get(name) for row in rows]) for name in sorted(measures)},
+        **figures_of([row.record for row in rows], targets),
+        **{f"utility_{rho:g}": average([row.utility(rho) for row in rows]) for rho in targets},
+        "retrieved": average([row.retrieved for row in rows]),
+        "calls": average([usage.calls for usage in paid]),
+        "prompt_tokens": average([usage.prompt_tokens for usage in paid]),
+        "generated_tokens": average([usage.generated_tokens for usage in paid]),
+        **{name: average([row.measures.get(name) for row in rows]) for name in sorted(measures)},
     }
-
-
-def over(rows: Sequence[ComparisonRow], figure: str) -> int | None:
-    """Count the questions that a figure is over; ``None`` for an unknown figure."""
-    kind, _, bar = figure.rpartition("_")
-    if kind == "kept_accuracy":
-        shown = [row for row in rows if _ranked(row) and not row.record.abstained]
-        return sum(row.record.confidence is not None and row.record.confidence > float(bar) for row in shown)
-    if kind == "utility":
-        return sum(map(_judged, rows))
-    if kind == "coverage" or figure in _OVER_ALL:
-        return len(rows)
-    if figure in _OVER:
-        return sum(map(_OVER[figure], rows))
-    measured = [row for row in rows if figure in row.measures]
-    return sum(row.measures[figure] is not None for row in measured) if measured else None
-
-
-def _judged(row: ComparisonRow) -> bool:
-    return row.record.correct is not None
-
-
-def _answerable(row: ComparisonRow) -> bool:
-    return _judged(row) and bool(row.record.answerable)
-
-
-def _ranked(row: ComparisonRow) -> bool:
-    return _judged(row) and not row.record.error
-
-
-def _of_known_answerability(row: ComparisonRow) -> bool:
-    return row.record.answerable is not None and not row.record.error
-
-
-def _paid(row: ComparisonRow) -> bool:
-    return row.usage is not None
-
-
-_OVER_ALL = ("questions", "errors", "coverage", "claims_per_answer", "seconds_per_question")
-_OVER: dict[str, Callable[[ComparisonRow], bool]] = {
-    "exact_match": _judged, "f1": _judged,
-    "exact_match_answerable": _answerable, "f1_answerable": _answerable, "first_quote": _answerable,
-    "accuracy": lambda row: _ranked(row) and not row.record.abstained,
-    "recall": lambda row: row.record.recall is not None,
-    "offsets_exact": lambda row: row.record.offsets_exact is not None,
-    "auroc_correct": _ranked, "ece": _ranked, "brier": _ranked, "aurc": _ranked, "prr": _ranked,
-    "auroc_answerable": _of_known_answerability,
-    "abstention_precision": lambda row: _of_known_answerability(row) and row.record.abstained,
-    "abstention_recall": lambda row: _of_known_answerability(row) and not row.record.answerable,
-    "retrieved": lambda row: row.retrieved is not None,
-    "calls": _paid, "prompt_tokens": _paid, "generated_tokens": _paid,
-}  # fmt: skip
-"""Condition for a row to count in each figure, matching ``metrics`` and ``figures``."""
