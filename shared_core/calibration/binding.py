@@ -28,10 +28,14 @@ class Bound(ABC):
     signals: Mapping[str, Sequence[float]]
 
     def _keep_copies(self) -> None:
-        """Replace the mappings and sequences given by read-only copies; ValueError as ``watched_signals``."""
+        """Replace the mappings and sequences given by read-only copies; ValueError if a signal is not finite."""
         object.__setattr__(self, "bound_to", MappingProxyType(dict(self.bound_to)))
         object.__setattr__(self, "questions", tuple(self.questions))
-        object.__setattr__(self, "signals", watched_signals(self.signals))
+        signals = {name: tuple(map(float, values)) for name, values in self.signals.items()}
+        for name, values in signals.items():
+            if not all(map(math.isfinite, values)):
+                raise ValueError(f"a value of the signal {name!r} is not finite")
+        object.__setattr__(self, "signals", MappingProxyType(signals))
 
     def require(self, **configuration: BindingValue) -> Self:
         """Return itself if it was fitted for exactly this configuration; ``None`` values count as absent.
@@ -72,15 +76,6 @@ def plain_questions(digests: Sequence[str], signals: Mapping[str, Sequence[float
     """
     values = {name: list(some) for name, some in signals.items()}
     return {**({"questions": list(digests)} if digests else {}), **({"signals": values} if values else {})}
-
-
-def watched_signals(signals: Mapping[str, Sequence[float]]) -> Mapping[str, tuple[float, ...]]:
-    """Return a read-only copy of drift signals; ValueError unless all values are finite numbers."""
-    found = {name: tuple(map(float, values)) for name, values in signals.items()}
-    for name, values in found.items():
-        if not all(map(math.isfinite, values)):
-            raise ValueError(f"a value of the signal {name!r} is not finite")
-    return MappingProxyType(found)
 
 
 _BY_NAME = " It identifies the model by name or path only, as earlier versions did; its weights may have been others."

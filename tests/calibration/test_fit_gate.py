@@ -226,9 +226,12 @@ def invoke(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *arguments: object) 
     return selfreflect("calibrate", *purpose, asked, *arguments[len(purpose) :])
 
 
-def test_gate_and_answer_go_into_one_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", [("--pipeline", "seakr"), ("gate", "--answer")])
+def test_gate_and_answer_go_into_one_file(
+    command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     file, plots = tmp_path / "c.json", tmp_path / "plots"
-    result = invoke(monkeypatch, tmp_path, "--model", "x", "--pipeline", "seakr", "-o", file, "--plots", plots)
+    result = invoke(monkeypatch, tmp_path, *command, "--model", "x", "-o", file, "--plots", plots)
     assert result.exit_code == 0, result.output
     assert set(calibration_io.load(file)) == {"gate", "answer"}
     assert {p.name for p in plots.glob("*.png")} == {
@@ -279,7 +282,10 @@ def test_gate_and_answers_ask_nothing_twice(pipeline: Any, multi_hop: bool) -> N
             parts.retriever, lm, options, reader=parts.reader, critic=parts.critic, embedder=parts.embedder
         )
         gate = fit("gate", engine, QUESTIONS, kept=shared).calibration
+        before = len(lm.requests)
         fit("answer", engine, QUESTIONS, FitOptions(gate=gate), kept=shared)
+        if pipeline == "composed" and shared is not None:  # answers from memory, which the gate asked for
+            assert len(lm.requests) == before
         return len(lm.requests), len({(type(r), r.prompt, getattr(r, "params", None), r.model) for r in lm.requests})
 
     asked, different = calls(RunLog())
@@ -296,9 +302,3 @@ def test_old_flags_work_and_name_the_new_command(monkeypatch: pytest.MonkeyPatch
     new = invoke(monkeypatch, tmp_path, "gate", "--model", "x", "-o", file)
     assert "warning" not in new.output
     assert file.read_bytes() == before
-
-
-def test_gate_and_answer_in_one_run_by_the_new_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    file = tmp_path / "c.json"
-    assert invoke(monkeypatch, tmp_path, "gate", "--answer", "--model", "x", "-o", file).exit_code == 0
-    assert set(calibration_io.load(file)) == {"gate", "answer"}

@@ -109,15 +109,6 @@ def test_nothing_is_left_of_a_run_that_is_done(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_gate_and_answer_do_not_ask_the_same_twice() -> None:
-    lm, kept = scripted(reply), RunLog()
-    asking = engine(lm)
-    fit("gate", asking, QUESTIONS, kept=kept)
-    before = len(lm.requests)
-    fitted = fit("answer", asking, QUESTIONS, kept=kept)
-    assert (fitted.calibration.n, len(lm.requests)) == (COUNT, before)
-
-
 def test_the_confidence_is_kept_too(tmp_path: Path) -> None:
     asked: list[str] = []
 

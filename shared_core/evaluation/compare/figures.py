@@ -274,8 +274,7 @@ class ComparisonFigures:
         for figure, (value, _) in self._values[one].items():
             if figure in COUNTED:
                 continue
-            interval = self._draws.difference(one, other, figure, self.level)
-            low, high = interval or (None, None)
+            low, high = self._draws.difference(one, other, figure, self.level) or (None, None)
             found[figure] = Estimate(value - self._values[other].get(figure, unknown).value, low, high)
         return found
 
