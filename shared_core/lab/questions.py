@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -83,30 +83,37 @@ def ask(attribute: Attribute, phrase: str, dice: Dice) -> tuple[str, ...]:
 
 
 class Asker:
-    """A writer of the answerable questions.
+    """A writer of questions.
 
     Args:
         draft: entities and facts.
         places: finds the passages that state a fact.
+        removed: finds the withheld passages that state it.
         dice: source of randomness.
     """
 
-    def __init__(self, draft: Draft, places: Places, dice: Dice) -> None:
-        self.draft, self.places, self.dice = draft, places, dice
+    def __init__(self, draft: Draft, places: Places, removed: Places, dice: Dice) -> None:
+        self.draft, self.places, self.removed, self.dice = draft, places, removed, dice
+        self.real = [e for e in draft.entities.values() if e.tier != "invented"]
         self.facts: dict[str, list[Fact]] = {}
         for fact in draft.facts.values():
             if not fact.withheld:
                 self.facts.setdefault(fact.subject, []).append(fact)
 
     def questions(self) -> Iterator[Question]:
-        """Write all answerable questions, kind by kind."""
+        """Write all questions, kind by kind, the answerable ones first."""
         yield from self._numbered("single", (self._single(f) for fs in self.facts.values() for f in fs))
         yield from self._numbered("two_hop", self._hops(2))
         yield from self._numbered("three_hop", self._hops(3))
         yield from self._numbered("yes_no", (self._yes_no(self.dice.pick(fs)) for fs in self.facts.values()))
         yield from self._numbered("comparison", (*self._contests(), *self._sameness()))
+        yield from self._numbered("invented", self._invented())
+        yield from self._numbered("missing_attribute", self._missing())
+        yield from self._numbered("near_miss", self._near_misses())
+        yield from self._numbered("removed", self._withheld())
+        yield from self._numbered("false_presupposition", self._presupposing())
 
-    def _numbered(self, kind: QuestionKind, found: Iterator[Question] | Sequence[Question]) -> Iterator[Question]:
+    def _numbered(self, kind: QuestionKind, found: Iterable[Question]) -> Iterator[Question]:
         for number, question in enumerate(found, 1):
             yield dataclasses.replace(question, id=f"{kind}-{number:04d}")
 
@@ -228,72 +235,49 @@ class Asker:
         names = [self.draft.entities[f.subject].phrase for f in (one, two)]
         return [f.format(a=names[0], b=names[1]) for f in self.dice.shuffled(forms)]
 
+    # --- without an answer -------------------------------------------------------------------------------------
 
-class UnanswerableAsker:
-    """A writer of the unanswerable questions.
+    def _unanswerable(
+        self, kind: QuestionKind, paraphrases: Sequence[str], entity: Entity, withheld: Fact | None = None
+    ) -> Question:
+        return Question(
+            "",
+            kind,
+            tuple(dict.fromkeys(paraphrases)),
+            answers=(),
+            facts=(),
+            passages=(),
+            steps=(),
+            entities=(entity.id,),
+            tier=entity.tier,
+            split=entity.split,
+            removed=self.removed(withheld.id) if withheld is not None else (),
+            truth=withheld.value.answers if withheld is not None else (),
+        )
 
-    Args:
-        draft: entities and facts.
-        asker: supplies the stated facts, and other values of an attribute.
-        removed: finds the withheld passages that state a fact.
-        dice: source of randomness.
-    """
-
-    def __init__(self, draft: Draft, asker: Asker, removed: Places, dice: Dice) -> None:
-        self.draft, self.asker, self.removed_places, self.dice = draft, asker, removed, dice
-        self.real = [e for e in draft.entities.values() if e.tier != "invented"]
-
-    def questions(self) -> Iterator[Question]:
-        """Write all unanswerable questions, kind by kind."""
-        yield from self._numbered("invented", self._invented())
-        yield from self._numbered("missing_attribute", self._missing())
-        yield from self._numbered("near_miss", self._near_misses())
-        yield from self._numbered("removed", self._removed())
-        yield from self._numbered("false_presupposition", self._presupposing())
-
-    def _numbered(
-        self, kind: QuestionKind, made: Iterator[tuple[Sequence[str], Entity, Fact | None]]
-    ) -> Iterator[Question]:
-        """Make numbered questions of one kind of (paraphrases, entity, withheld fact or ``None``)."""
-        for number, (paraphrases, entity, fact) in enumerate(made, 1):
-            removed = self.removed_places(fact.id) if fact is not None else ()
-            yield Question(
-                f"{kind}-{number:04d}",
-                kind,
-                tuple(dict.fromkeys(paraphrases)),
-                (),
-                (),
-                (),
-                (),
-                (entity.id,),
-                entity.tier,
-                entity.split,
-                removed=removed,
-                truth=fact.value.answers if fact is not None else (),
-            )
-
-    def _invented(self) -> Iterator[tuple[Sequence[str], Entity, None]]:
+    def _invented(self) -> Iterator[Question]:
         """Ask about names that no document has."""
         for entity in self.draft.entities.values():
             if entity.tier == "invented":
                 for attribute in self.dice.sample(KINDS[entity.type].attributes, 2):
-                    yield ask(attribute, entity.phrase, self.dice), entity, None
+                    yield self._unanswerable("invented", ask(attribute, entity.phrase, self.dice), entity)
 
-    def _missing(self) -> Iterator[tuple[Sequence[str], Entity, None]]:
+    def _missing(self) -> Iterator[Question]:
         """Ask for attributes that the entity lacks, or that no document states of anything."""
         for entity in self.real:
             kind = KINDS[entity.type]
             lacking = [a for a in kind.attributes if f"{entity.id}.{a.name}" not in self.draft.facts]
             if lacking and self.dice.chance(0.5):
-                yield ask(self.dice.pick(lacking), entity.phrase, self.dice), entity, None
+                asked = ask(self.dice.pick(lacking), entity.phrase, self.dice)
+                yield self._unanswerable("missing_attribute", asked, entity)
             elif self.dice.chance(0.2):
                 forms = self.dice.shuffled(self.dice.pick(kind.unstated).questions)
-                yield [f.format(x=entity.phrase) for f in forms], entity, None
+                yield self._unanswerable("missing_attribute", [f.format(x=entity.phrase) for f in forms], entity)
 
-    def _near_misses(self) -> Iterator[tuple[Sequence[str], Entity, None]]:
+    def _near_misses(self) -> Iterator[Question]:
         """Ask about a near-duplicate of a name in the documents, or an event of another year."""
         for entity in self.real:
-            facts = self.asker.facts.get(entity.id, [])
+            facts = self.facts.get(entity.id, [])
             if not facts or not self.dice.chance(0.35):
                 continue
             fact = self.dice.pick(facts)
@@ -303,24 +287,24 @@ class UnanswerableAsker:
                 mistaken = f"{entity.phrase} of {other}"
             else:
                 mistaken = phrase(entity.type, self.draft.namer.near(entity.type, entity.name))
-            yield ask(fact.spec, mistaken, self.dice), entity, None
+            yield self._unanswerable("near_miss", ask(fact.spec, mistaken, self.dice), entity)
 
-    def _removed(self) -> Iterator[tuple[Sequence[str], Entity, Fact]]:
+    def _withheld(self) -> Iterator[Question]:
         """Ask for facts whose passages were removed from the documents."""
         for fact in self.draft.facts.values():
             if fact.withheld:
                 entity = self.draft.entities[fact.subject]
-                yield ask(fact.spec, entity.phrase, self.dice), entity, fact
+                yield self._unanswerable("removed", ask(fact.spec, entity.phrase, self.dice), entity, fact)
 
-    def _presupposing(self) -> Iterator[tuple[Sequence[str], Entity, None]]:
+    def _presupposing(self) -> Iterator[Question]:
         """Ask with a false presupposition."""
         for entity in self.real:
-            stated = {f.spec.name: f for f in self.asker.facts.get(entity.id, [])}
+            stated = {f.spec.name: f for f in self.facts.get(entity.id, [])}
             ways = [p for p in KINDS[entity.type].presumptions if p.attribute in stated and p.asks in stated]
             if not ways or not self.dice.chance(0.35):
                 continue
             way = self.dice.pick(ways)
-            other = self.asker.another(stated[way.attribute])
+            other = self.another(stated[way.attribute])
             if other is not None:
-                forms = self.dice.shuffled(way.questions)
-                yield [f.format(x=entity.phrase, v=other.text) for f in forms], entity, None
+                asked = [f.format(x=entity.phrase, v=other.text) for f in self.dice.shuffled(way.questions)]
+                yield self._unanswerable("false_presupposition", asked, entity)

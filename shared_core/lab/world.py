@@ -13,7 +13,7 @@ from shared_core.lab.documents import Document, write_all
 from shared_core.lab.facts import Entity, Fact, Split, Tier
 from shared_core.lab.names import Dice
 from shared_core.lab.prose import Statement
-from shared_core.lab.questions import Asker, Question, QuestionKind, UnanswerableAsker
+from shared_core.lab.questions import Asker, Question, QuestionKind
 from shared_core.types import Passage
 
 
@@ -149,9 +149,7 @@ class World:
 
     @cached_property
     def _questions(self) -> tuple[Question, ...]:
-        asker = Asker(self._draft, self._stated_in, self._dice)
-        others = UnanswerableAsker(self._draft, asker, self._removed_from, self._dice)
-        return (*asker.questions(), *others.questions())
+        return tuple(Asker(self._draft, self._stated_in, self._removed_from, self._dice).questions())
 
     def _stated_in(self, fact: str) -> tuple[str, ...]:
         current = (s.passage for s in self.statements(fact) if s.status == "current")
