@@ -101,17 +101,11 @@ def plain(fact: Fact, entity: Entity, value: Value | None = None) -> str:
     return capitalise(fill(fact.spec.sentences[0], entity, value or fact.value))
 
 
-def value_of(fact: Fact, status: Status) -> Value:
-    """Return the value that statements of that status have."""
-    value = {"current": fact.value, "outdated": fact.former, "contradicting": fact.false}[status]
-    assert value is not None
-    return value
-
-
 def sentence(fact: Fact, entity: Entity, dice: Dice, *, subject: Subject = "name", status: Status = "current") -> Line:
     """State a fact in one of its wordings."""
     template = dice.pick(fact.spec.sentences)
-    value = value_of(fact, status)
+    value = {"current": fact.value, "outdated": fact.former, "contradicting": fact.false}[status]
+    assert value is not None
     text = fill(template, entity, value, subject)
     if template.startswith(("{s}", "{p}")) and dice.chance(0.08):
         text = dice.pick(LEADS) + text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -86,19 +86,20 @@ class LabSetup:
     world: World
     lm: LanguageModel
     seed: int = 0
-    _first: SelfReflectEngine | None = field(default=None, repr=False, kw_only=True)
 
     @cached_property
     def retriever(self) -> BM25Retriever:
         """A retriever over all documents of the world."""
         return BM25Retriever(self.world.documents())
 
+    @cached_property
+    def _first(self) -> SelfReflectEngine:
+        return SelfReflectEngine(self.retriever, self.lm, SelfReflectSettings(), calibrations={})
+
     def engine(
         self, settings: SelfReflectSettings, calibrations: Mapping[str, AnyCalibration] | None = None
     ) -> SelfReflectEngine:
         """Return an engine over the world's documents; all engines share one reader and one critic."""
-        if self._first is None:
-            self._first = SelfReflectEngine(self.retriever, self.lm, SelfReflectSettings(), calibrations={})
         return self._first.over(self.retriever, settings, calibrations=calibrations or {})
 
     def questions(
