@@ -11,6 +11,7 @@ import string
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from importlib import resources
+from itertools import accumulate
 from typing import Literal
 
 import numpy as np
@@ -153,16 +154,10 @@ def seakr_query(
         InputError: tokens and probabilities differ in number.
     """
     p = _probabilities(probabilities, tokens)
-    kept = certain_words(words_of(tokens), p, known=(question, previous_step), threshold=threshold)
-    chosen: list[str] = []
-    used = 0
-    for word in kept:
-        if not is_content_word(word.text) or _bare(word.text) in ignored:
-            continue
-        used += len(word.tokens)
-        if used > max_tokens:
-            break
-        chosen.append(word.text)
+    certain = certain_words(words_of(tokens), p, known=(question, previous_step), threshold=threshold)
+    kept = [w for w in certain if is_content_word(w.text) and _bare(w.text) not in ignored]
+    used = accumulate(len(w.tokens) for w in kept)
+    chosen = [w.text for w, total in zip(kept, used) if total <= max_tokens]
     return " ".join(chosen).strip(_PUNCTUATION + " ") or question
 
 

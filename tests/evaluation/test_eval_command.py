@@ -11,10 +11,10 @@ import pytest
 from typer.testing import Result
 
 from shared_core.cli.options import DocumentOptions
-from shared_core.errors import RetrievalError
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer
 from tests.command import selfreflect
+from tests.evaluation.systems import Dice
 
 QUESTIONS = [
     {"id": "1", "question": "Who built it?", "answers": ["Mira Dorn"]},
@@ -26,11 +26,6 @@ class Engine:
     def answer_many(self, questions: Sequence[str]) -> list[Answer | Exception]:
         nothing = Answer("q", "Not here.", abstained=True, reason="passages do not answer", confidence=0.2)
         return [Answer(q, "Mira Dorn", confidence=0.8) if "built" in q else nothing for q in questions]
-
-
-class Broken:
-    def answer_many(self, questions: Sequence[str]) -> list[Answer | Exception]:
-        return [RetrievalError("The index is gone.") for _ in questions]
 
 
 @pytest.fixture
@@ -101,7 +96,7 @@ def test_bad_input_is_told_before_anything_is_built(run: Eval, asked: Path, tmp_
 
 
 def test_if_every_question_fails_so_does_the_command(run: Eval, asked: Path) -> None:
-    result, _ = run(Broken(), asked)
+    result, _ = run(Dice(1.0, fails=lambda question: True), asked)
     assert result.exit_code == 1
     assert "The index is gone." in result.output
 
