@@ -14,15 +14,15 @@ from collections.abc import Sequence
 
 from shared_core.citation.facts import compare_claim
 from shared_core.pipelines.decision.decide import DecisionRequest, decide
-from shared_core.pipelines.decision.question_run import QuestionRun, try_reader
+from shared_core.pipelines.decision.question_run import QuestionRun, retrieve, try_reader
 from shared_core.pipelines.decision.reasons import IN_NO_PASSAGE, SAYS_NOTHING
 from shared_core.pipelines.decision.trust import ModelTrust, Reply
 from shared_core.pipelines.evidence import cited_spans, quote_of, quoted_places, titled, words_only
 from shared_core.pipelines.extractive import QUOTES, claims_from, count_candidates, keep_or_chain, quote_best
 from shared_core.pipelines.stepwise import answer_in_steps, takes_steps
 from shared_core.reading.base import Reading, ReadResult
-from shared_core.runtime.flow import Flow, Report, Retrieve
-from shared_core.types import Answer, Claim, Passage, Retrieved, Signals
+from shared_core.runtime.flow import Flow
+from shared_core.types import Answer, Claim, Passage, Signals
 
 ANSWERED_BY = "embedded default"
 _TRIED = 0.9  # P(competent) from which on a model is believed to have told things with similar names apart
@@ -280,8 +280,7 @@ def reconsider(question: str, answer: Answer, run: QuestionRun, *, search: bool 
     passages = answer.passages
     if search and takes_part(run):
         k = count_candidates(run)
-        found: tuple[Passage, ...] = yield Retrieve(question, k, run.settings.where)
-        yield Report(Retrieved(question, found))
+        found = yield from retrieve(question, k, run)
         yield run.note("retrieve", "the question itself", "for the embedded default's own quotes", k=k)
         passages = tuple({p.id: p for p in (*found, *passages)}.values())
     # What an abstention does not show cannot win, however probable: it may stand in a sentence with improbable claims.

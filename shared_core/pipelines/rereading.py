@@ -20,11 +20,10 @@ from shared_core.pipelines.competing import is_poor, is_settled
 from shared_core.pipelines.confidence import Weighed, weigh
 from shared_core.pipelines.decision.question_run import QuestionRun, leave_out
 from shared_core.pipelines.decision.reasons import DECLINED, IN_NO_PASSAGE, SAYS_NOTHING, is_refusal
-from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, chosen_demonstrations, step_prompt
+from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, demonstrations_for, step_prompt
 from shared_core.pipelines.seakr.answer import choose_citations, cite_answer, conclude, state_answer
 from shared_core.reading.questions import words
 from shared_core.runtime.flow import Flow, Generate, Report
-from shared_core.settings import Demonstration
 from shared_core.types import Claim, ClaimSealed, Passage, Signals
 from shared_core.uncertainty import final_answer, is_answer
 
@@ -119,7 +118,7 @@ def _short_answer(question: str, passages: Sequence[Passage], run: QuestionRun) 
     if short is None and text:
         short = _said_at_once(text, written, passages)
     if short is None and text:  # steps that came to no end: ask for the answer that follows from them
-        short = yield from conclude(question, [text], read, _demonstrations(run), run.settings)
+        short = yield from conclude(question, [text], read, demonstrations_for(run.settings.seakr), run.settings)
         text = f"{short or ''} (asked for after: {text})"
     if short is None or not is_answer(short) or is_refusal(short):
         yield run.note("read again", "declined", text[:200])
@@ -177,7 +176,7 @@ def _ask(question: str, passages: list[Passage], run: QuestionRun) -> Flow[Sampl
             logprobs=model is not None and model.token_logprobs,  # for `Signals.likely` only
             seed=settings.seed,
         )
-        shown = _demonstrations(run)
+        shown = demonstrations_for(settings.seakr)
         try:
             prompt = step_prompt(question, (), passages, shown, "" if steps else ANSWER_LEAD)
             written: Generation = yield Generate(prompt, params)
@@ -199,11 +198,6 @@ def _join(first: Sample, second: Sample) -> Sample:
 def _in_steps(passages: Sequence[Passage], run: QuestionRun) -> bool:
     """Return whether to reason step by step; what one passage answers needs no steps."""
     return run.settings.seakr.multi_hop and len(passages) > 1
-
-
-def _demonstrations(run: QuestionRun) -> Sequence[Demonstration]:
-    options = run.settings.seakr
-    return chosen_demonstrations(options, options.published.task if options.multi_hop else "simple")
 
 
 def _mean_probability(sample: Sample) -> float | None:

@@ -101,6 +101,11 @@ def chosen_demonstrations(options: SeakrSettings, task: str = "simple") -> Seque
     return options.demonstrations or demonstrations(task)
 
 
+def demonstrations_for(options: SeakrSettings) -> Sequence[Demonstration]:
+    """Those of questions as the settings expect them: of several steps, or simple ones."""
+    return chosen_demonstrations(options, options.published.task if options.multi_hop else "simple")
+
+
 def short_answer_prompt(question: str, passages: Sequence[Passage], options: SeakrSettings) -> Prompt:
     """Ask for the answer alone, without steps."""
     return step_prompt(question, (), passages, chosen_demonstrations(options), ANSWER_LEAD)

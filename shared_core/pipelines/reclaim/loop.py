@@ -17,7 +17,7 @@ from shared_core.errors import ContextOverflowError, GrammarError, LimitError
 from shared_core.lm.base import Generation, Grammar, SamplingParams
 from shared_core.pipelines.confidence import Weighed, decide_weighed, weigh
 from shared_core.pipelines.decision.decide import merge_duplicates
-from shared_core.pipelines.decision.question_run import QuestionRun, leave_out
+from shared_core.pipelines.decision.question_run import QuestionRun, leave_out, retrieve
 from shared_core.pipelines.evidence import complete_sentences
 from shared_core.pipelines.extractive import UnusableReplies, answer_without_model
 from shared_core.pipelines.reclaim.free import is_placeholder, keep_negations, quotable, tidy, write_freely
@@ -32,9 +32,9 @@ from shared_core.pipelines.reclaim.prompts import (
     reference_prompt,
 )
 from shared_core.pipelines.rereading import read_again
-from shared_core.runtime.flow import Flow, Generate, Report, Retrieve
+from shared_core.runtime.flow import Flow, Generate, Report
 from shared_core.settings import ReclaimSettings
-from shared_core.types import Answer, Citation, Claim, ClaimSealed, Passage, ReferenceSealed, Retrieved, iter_spans
+from shared_core.types import Answer, Citation, Claim, ClaimSealed, Passage, ReferenceSealed, iter_spans
 
 # One pair. Lazy groups suffice: the grammar lets no tag into a quote or a claim.
 _UNIFIED = re.compile(
@@ -54,8 +54,7 @@ def reclaim(question: str, run: QuestionRun) -> Flow[Answer]:
     """
     settings = run.settings
     yield run.note("retrieve", "always", "every claim must stand on a quote", k=settings.top_k)
-    found: tuple[Passage, ...] = yield Retrieve(question, settings.top_k, settings.where)
-    yield Report(Retrieved(question, found))
+    found = yield from retrieve(question, settings.top_k, run)
     weighed = Weighed([])
     if found:
         try:

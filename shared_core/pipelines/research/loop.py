@@ -16,7 +16,7 @@ from shared_core.abstention import claim_key
 from shared_core.errors import LimitError
 from shared_core.pipelines.competing import ANSWERED_BY, reconsider
 from shared_core.pipelines.decision.decide import DecisionRequest, decide
-from shared_core.pipelines.decision.question_run import QuestionRun
+from shared_core.pipelines.decision.question_run import QuestionRun, retrieve
 from shared_core.pipelines.decision.reasons import (
     CERTAINTY_UNKNOWN,
     NOT_KNOWN,
@@ -28,8 +28,8 @@ from shared_core.pipelines.extractive import UnusableReplies, answer_without_mod
 from shared_core.pipelines.research.claims import Candidate, lay_out
 from shared_core.pipelines.research.evaluate import evaluate, self_evaluation_of
 from shared_core.pipelines.research.search import Search, search
-from shared_core.runtime.flow import Flow, Report, Retrieve
-from shared_core.types import Answer, Claim, ClaimSealed, Passage, Retrieved
+from shared_core.runtime.flow import Flow, Report
+from shared_core.types import Answer, Claim, ClaimSealed
 
 Verdict = Literal["supported", "unsupported here", "false", "likely", "unlikely", "unknown"]
 """By passages: ``supported``; ``unsupported here``: the passages do not say so; ``false``: they do not, and the model
@@ -99,8 +99,7 @@ def searched(question: str, run: QuestionRun) -> Flow[Search]:
         yield run.note("retrieve", "never", "closed book: the model's own knowledge")
         return (yield from search(question, (), run))
     yield run.note("retrieve", "always", "claims are judged by what the passages say", k=settings.top_k)
-    passages: tuple[Passage, ...] = yield Retrieve(question, settings.top_k, settings.where)
-    yield Report(Retrieved(question, passages))
+    passages = yield from retrieve(question, settings.top_k, run)
     return (yield from search(question, passages, run)) if passages else Search(question, run)
 
 

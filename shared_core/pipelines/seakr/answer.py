@@ -18,7 +18,14 @@ from shared_core.pipelines.confidence import Weighed, most_doubtful, weigh
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.gating.choose import ChosenEstimator, Form, answer_binding, choose_estimator
 from shared_core.pipelines.gating.measure import measure
-from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, STEP_STOPS, demonstrations, step_prompt
+from shared_core.pipelines.gating.prompts import (
+    ANSWER_LEAD,
+    ANSWER_STOPS,
+    STEP_STOPS,
+    chosen_demonstrations,
+    short_answer_prompt,
+    step_prompt,
+)
 from shared_core.pipelines.support import ask_model, own_word, support, support_method
 from shared_core.runtime.flow import Flow, Generate, Retrieve
 from shared_core.settings import Demonstration, SelfReflectSettings
@@ -46,13 +53,13 @@ def closed_book(question: str, run: QuestionRun, form: Form = "answer") -> Flow[
     chosen = choose_estimator(settings, run.abilities, form=form)
     options = settings.seakr
     if form == "answer":
-        prompt = step_prompt(question, (), (), _demos(settings, "simple"), ANSWER_LEAD)
+        prompt = short_answer_prompt(question, (), options)
         (draft,) = yield from measure([prompt], chosen, stop=ANSWER_STOPS, question=question)
         # The prompt ended in this lead: put back, so that the draft is read as its end.
         return Recalled(_real_answer(final_answer(f"the answer is {draft.text}")), draft.uncertainty)
     if form == "thought":
         return (yield from _think(question, run, chosen))
-    demos = _demos(settings, options.published.task)
+    demos = chosen_demonstrations(options, options.published.task)
     steps: list[str] = []
     worst = float("-inf")
     said: str | None = None
@@ -74,7 +81,7 @@ def closed_book(question: str, run: QuestionRun, form: Form = "answer") -> Flow[
 def _think(question: str, run: QuestionRun, chosen: ChosenEstimator) -> Flow[Recalled]:
     """A whole chain of thought, as simple questions are answered."""
     settings = run.settings
-    demos = _demos(settings, "simple")
+    demos = chosen_demonstrations(settings.seakr)
     prompt = step_prompt(question, (), (), demos)
     limit = 4 * settings.seakr.max_step_tokens  # four steps' worth, as in SeaKR's own chain
     (thought,) = yield from measure([prompt], chosen, stop=ANSWER_STOPS, max_tokens=limit, question=question)
@@ -86,7 +93,7 @@ def open_book(question: str, run: QuestionRun, form: Form = "answer") -> Flow[st
     """The answer with all the passages that one retrieval finds, as far as they fit; ``None`` where there is none."""
     settings = run.settings
     # As in `closed_book`, with whose answers these are compared.
-    demos = _demos(settings, settings.seakr.published.task if form == "step" else "simple")
+    demos = chosen_demonstrations(settings.seakr, settings.seakr.published.task if form == "step" else "simple")
     found: tuple[Passage, ...] = yield Retrieve(question, settings.top_k, settings.where)
     while found:
         try:
@@ -125,10 +132,6 @@ def read_off(
     if said is not None or not thought:
         return said
     return (yield from conclude(question, [thought], passages, demos, settings))
-
-
-def _demos(settings: SelfReflectSettings, task: str) -> Sequence[Demonstration]:
-    return settings.seakr.demonstrations or demonstrations(task)
 
 
 def _real_answer(answer: str | None) -> str | None:

@@ -17,7 +17,7 @@ from shared_core.lm.base import Prompt
 from shared_core.pipelines.competing import reconsider
 from shared_core.pipelines.confidence import Weighed
 from shared_core.pipelines.decision.decide import DecisionRequest, decide
-from shared_core.pipelines.decision.question_run import QuestionRun
+from shared_core.pipelines.decision.question_run import QuestionRun, retrieve
 from shared_core.pipelines.decision.reasons import FROM_MEMORY, SUPPORT_UNKNOWN, is_refusal
 from shared_core.pipelines.decision.wording import assemble, assemble_uncited
 from shared_core.pipelines.extractive import answer_without_model, find_unusable
@@ -33,7 +33,13 @@ from shared_core.pipelines.gating.choose import (
     with_gate,
 )
 from shared_core.pipelines.gating.measure import Measurement, measure
-from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, STEP_STOPS, demonstrations, step_prompt
+from shared_core.pipelines.gating.prompts import (
+    ANSWER_LEAD,
+    ANSWER_STOPS,
+    STEP_STOPS,
+    demonstrations_for,
+    step_prompt,
+)
 from shared_core.pipelines.gating.query import decide_retrieval, formulate
 from shared_core.pipelines.rerank import least_uncertain
 from shared_core.pipelines.seakr.answer import (
@@ -101,8 +107,7 @@ def seakr(question: str, run: QuestionRun) -> Flow[Answer]:
     threshold = choose_threshold(chosen, run.settings, run.abilities)
     yield estimator_report(chosen, threshold, run, why)
     options = run.settings.seakr
-    demos = options.demonstrations or demonstrations(options.published.task if multi_hop else "simple")
-    state = _State(question, run, chosen, threshold, demos)
+    state = _State(question, run, chosen, threshold, demonstrations_for(options))
     # Stays empty where a limit ends the loop first: the decision is then an abstention with that reason.
     weighed = Weighed([])
     try:
@@ -374,9 +379,8 @@ def _single_hop(state: _State) -> Flow[tuple[str | None, float]]:
     if wanted:
         # By this _why_not tells a search without a result from no search.
         state.queries.add(state.question)
-        found: tuple[Passage, ...] = yield Retrieve(state.question, options.rerank_passages, state.settings.where)
+        found = yield from retrieve(state.question, options.rerank_passages, state.run)
         state.found += len(found)
-        yield Report(Retrieved(state.question, found))
         if found:
             best = yield from _with_best(state, found, lead=lead, stop=ANSWER_STOPS, max_tokens=limit)
             draft = best or draft
