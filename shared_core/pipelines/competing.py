@@ -17,14 +17,22 @@ from shared_core.pipelines.decision.decide import DecisionRequest, decide
 from shared_core.pipelines.decision.question_run import QuestionRun, retrieve, try_reader
 from shared_core.pipelines.decision.reasons import IN_NO_PASSAGE, SAYS_NOTHING
 from shared_core.pipelines.decision.trust import ModelTrust, Reply
-from shared_core.pipelines.evidence import cited_spans, quote_of, quoted_places, titled, words_only
-from shared_core.pipelines.extractive import QUOTES, claims_from, count_candidates, keep_or_chain, quote_best
+from shared_core.pipelines.evidence import cited_spans, contains_words, quote_of, quoted_places, titled, words_only
+from shared_core.pipelines.extractive import (
+    ANSWERED_BY,
+    QUOTES,
+    claims_from,
+    count_candidates,
+    keep_or_chain,
+    quote_best,
+    retraced,
+    stand_in,
+)
 from shared_core.pipelines.stepwise import answer_in_steps, takes_steps
 from shared_core.reading.base import Reading, ReadResult
 from shared_core.runtime.flow import Flow
 from shared_core.types import Answer, Claim, Passage, Signals
 
-ANSWERED_BY = "embedded default"
 _TRIED = 0.9  # P(competent) from which on a model is believed to have told things with similar names apart
 _POOR = 0.05  # P(its replies help) below which a model's own wording is not shown where the reader has the same answer
 _NEARLY = 0.8  # a further quote is as good as the first where its probability is so large a share of it
@@ -227,15 +235,14 @@ def own_claims(readings: Sequence[Reading], passages: Sequence[Passage], run: Qu
 def same_answer(claim: Claim, own: Claim, question: str) -> bool:
     """Return whether a model's claim holds the reader's short answer (or is held by it), or repeats its quote."""
     said = words_only(claim.short_answer or claim.text)
-    whole = words_only(claim.text)
     short = words_only(own.short_answer or "")
-    # Words of the question are no answer: claim and quote may both repeat them. Blanks make whole words.
+    # Words of the question are no answer: claim and quote may both repeat them.
     asked = set(words_only(question).split())
-    if short and set(short.split()) - asked:
-        return f" {short} " in f" {whole} " or (bool(set(said.split()) - asked) and f" {said} " in f" {short} ")
+    if set(short.split()) - asked:
+        return contains_words(claim.text, short) or (bool(set(said.split()) - asked) and contains_words(short, said))
     if not short and quoted_places(claim) & quoted_places(own):
         return True  # the reader names no part of the sentence that both take for the answer
-    return f" {whole} " in f" {words_only(own.text)} "
+    return contains_words(own.text, claim.text)
 
 
 _NAME = re.compile(r"(?<=\s)[^\W\d_]\w*|\d+(?:[.,]\d+)*")
@@ -259,12 +266,9 @@ def replace_by_steps(answer: Answer, found: Sequence[Passage], run: QuestionRun)
     result = yield from try_reader(question, found, max(QUOTES, len(found)), run)
     kept, result = yield from keep_or_chain(question, tuple(found), result, run)
     if not result.steps or (result.readings[0].probability or 0.0) <= run.bar:
-        return dataclasses.replace(answer, trace=tuple(run.trace.decisions))
+        return retraced(answer, run)
     own: Answer = yield from quote_best(question, kept, result, run)
-    if own.abstained:
-        return dataclasses.replace(answer, trace=tuple(run.trace.decisions))
-    pipeline = answer.metadata["pipeline"]
-    return dataclasses.replace(own, metadata={**own.metadata, "pipeline": pipeline, "answered_by": ANSWERED_BY})
+    return retraced(answer, run) if own.abstained else stand_in(own, answer.metadata["pipeline"])
 
 
 def reconsider(question: str, answer: Answer, run: QuestionRun, *, search: bool = False) -> Flow[Answer]:
@@ -288,9 +292,8 @@ def reconsider(question: str, answer: Answer, run: QuestionRun, *, search: bool 
     rivals = yield from compete(question, claims, (), passages, run)
     known = answer.metadata["answerable"] if rivals.answerable is None else rivals.answerable
     if not rivals.own:
-        metadata = {**answer.metadata, "answerable": known}
-        left = dataclasses.replace(answer, trace=tuple(run.trace.decisions), metadata=metadata)
-        return (yield from replace_by_steps(left, passages, run))
+        left = dataclasses.replace(answer, metadata={**answer.metadata, "answerable": known})
+        return (yield from replace_by_steps(retraced(left, run), passages, run))
     pipeline = str(answer.metadata["pipeline"])
     cited = {s.passage_id for c in rivals.claims for s in cited_spans(c)} - {p.id for p in answer.passages}
     shown = [*answer.passages, *(p for p in passages if p.id in cited)]

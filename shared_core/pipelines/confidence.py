@@ -26,12 +26,12 @@ from importlib import resources
 
 from shared_core.calibration.stack import Stack
 from shared_core.citation.facts import Comparison, compare_claim
-from shared_core.pipelines.competing import ANSWERED_BY, compare, compete, has_rival, named, same_answer, trust_in
+from shared_core.pipelines.competing import compare, compete, has_rival, named, same_answer, trust_in
 from shared_core.pipelines.contradictions import add_contradiction
 from shared_core.pipelines.decision.decide import DecisionRequest, decide, merge_duplicates
 from shared_core.pipelines.decision.question_run import QuestionRun, try_reader
-from shared_core.pipelines.evidence import cited_spans, known_probability, quote_of, titled, words_only
-from shared_core.pipelines.extractive import claims_from
+from shared_core.pipelines.evidence import cited_spans, contains_words, known_probability, quote_of, titled
+from shared_core.pipelines.extractive import ANSWERED_BY, claims_from
 from shared_core.pipelines.support import ask_model, model_method, support, support_method, try_critic
 from shared_core.reading.base import Reading, ReadResult
 from shared_core.runtime.flow import Flow
@@ -159,8 +159,8 @@ def _gather(
     entailed = [None] * len(cited) if judged else (yield from _ask_judge(cited, run))  # each brings its own
     answers = yield from _ask_critic(question, cited, passages, run)
     quoted = _best_of_quotes(cited, read)
-    believed = [r for r in read.readings[:1] if (r.probability or 0.0) > _READER_BELIEVES]
-    own = [r.short_answer.text for r in believed if r.short_answer]
+    best = read.readings[0] if read.readings else None
+    own = best.short_answer if best is not None and (best.probability or 0.0) > _READER_BELIEVES else None
     beside = compare(question, cited, read.readings, passages, run) if has_rival(run) else None
     agrees = [beside is not None and same_answer(c, beside.own[0], question) for c in cited]
     together = beside.together if beside else None
@@ -172,7 +172,7 @@ def _gather(
             quoted=known_probability(quoted[i]),
             sufficient=known_probability(read.answerable),
             # The reader's answer is independent of the model; the model's own samples are less so.
-            agreement=_agreement(claim.text, own) if own else claim.signals.agreement,
+            agreement=claim.signals.agreement if own is None else float(contains_words(claim.text, own.text)),
             seconded=together if agrees[i] else None,
             rival=None if agrees[i] else together,
             trusted=trust_in(run).competent(question) if beside else None,
@@ -303,14 +303,9 @@ def _ask_judge(cited: Sequence[Claim], run: QuestionRun) -> Flow[list[float | No
     if method == "critic" and not alone:
         # A claim that repeats words of its quote follows from it, whatever a trained critic makes of the style: also
         # where it says no more than that they are the answer.
-        repeats = [any(_contains(quote_of(c), said) for said in (c.text, final_answer(c.text) or "")) for c in cited]
+        repeats = [any(contains_words(quote_of(c), t) for t in (c.text, final_answer(c.text) or "")) for c in cited]
         entailed = [1.0 if repeat else p for repeat, p in zip(repeats, entailed)]
     return entailed
-
-
-def _contains(quote: str, claim: str) -> bool:
-    """Return whether the words of the claim are a run of words of the quote."""
-    return bool(words := words_only(claim)) and f" {words} " in f" {words_only(quote)} "
 
 
 def _ask_reader(
@@ -344,10 +339,10 @@ def _best_of_quotes(claims: Sequence[Claim], read: ReadResult) -> list[float | N
 
 def _says(claim: Claim, reading: Reading) -> bool:
     """Return whether the claim holds the short answer of a reading, or is held by it, or repeats its whole quote."""
-    if reading.short_answer is None or _contains(claim.text, reading.quote.text):
+    if reading.short_answer is None or contains_words(claim.text, reading.quote.text):
         return True
     short = reading.short_answer.text
-    return _contains(claim.text, short) or _contains(short, claim.short_answer or claim.text)
+    return contains_words(claim.text, short) or contains_words(short, claim.short_answer or claim.text)
 
 
 def _ask_critic(
@@ -389,10 +384,3 @@ def _ask_model(
 def _lowest(*values: float | None) -> float | None:
     """Return the lowest known value; ``None`` if none is known."""
     return min((p for p in values if p is not None), default=None)
-
-
-def _agreement(text: str, answers: Sequence[str]) -> float:
-    """Return the share of the answers that the text contains, by whole words."""
-    words = f" {words_only(text)} "
-    contained = [f" {words_only(a)} " in words for a in answers if words_only(a)]
-    return sum(contained) / len(contained) if contained else 0.0

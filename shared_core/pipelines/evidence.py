@@ -81,6 +81,16 @@ def words_only(text: str) -> str:
     return " ".join(re.findall(r"\w+", text.casefold()))
 
 
+def contains_words(text: str, part: str) -> bool:
+    """Return whether the words of ``part`` are a run of words of the text; it has to have some.
+
+    >>> contains_words("It was built in 1911, by Holm.", "in 1911"), contains_words("Built in 1911.", "19")
+    (True, False)
+    """
+    words = words_only(part)
+    return bool(words) and f" {words} " in f" {words_only(text)} "
+
+
 def complete_sentences(text: str) -> str:
     """Return a text that a limit cut off up to its last complete sentence; empty if there is none."""
     whole = split_sentences(text)[:-1]  # nobody can tell whether the last one is complete

@@ -31,6 +31,8 @@ from shared_core.runtime.flow import Flow, Read, Report
 from shared_core.types import Answer, Citation, Claim, ClaimSealed, Passage, Signals, Span
 
 _LOG = logging.getLogger(__name__)
+ANSWERED_BY = "embedded default"
+"""``metadata["answered_by"]`` of its answers in place of a model's."""
 QUOTES = 10
 """Quotes asked of the reader; more if there are more passages, so that each can show its best sentence."""
 _MANY = 5  # times as many passages: of its words the rest of a list repeats few
@@ -141,10 +143,17 @@ def answer_without_model(
     if not run.abilities.has_reader:
         request = DecisionRequest(question, (), passages, pipeline=pipeline, reason=REPLIES_UNUSABLE)
         return (yield from decide(request, run))
-    answer = yield from extractive(question, run)
-    return dataclasses.replace(
-        answer, metadata={**answer.metadata, "pipeline": pipeline, "answered_by": "embedded default"}
-    )
+    return stand_in((yield from extractive(question, run)), pipeline)
+
+
+def stand_in(own: Answer, pipeline: str) -> Answer:
+    """Mark an answer of the embedded default that takes the place of a pipeline's own."""
+    return dataclasses.replace(own, metadata={**own.metadata, "pipeline": pipeline, "answered_by": ANSWERED_BY})
+
+
+def retraced(answer: Answer, run: QuestionRun) -> Answer:
+    """Return the answer with all decisions so far, also those that were taken after it."""
+    return dataclasses.replace(answer, trace=tuple(run.trace.decisions))
 
 
 def replace_abstention(answer: Answer, run: QuestionRun) -> Flow[Answer]:
@@ -163,11 +172,10 @@ def replace_abstention(answer: Answer, run: QuestionRun) -> Flow[Answer]:
         own = yield from extractive(answer.question, run)
     except SelfReflectError as error:
         yield run.note("write", "left out", error.message)  # the abstention is an answer; a failure here is none
-        return dataclasses.replace(answer, trace=tuple(run.trace.decisions))
+        return retraced(answer, run)
     if own.abstained and answer.claims:  # what the model had claimed until then would be lost
-        return dataclasses.replace(answer, trace=tuple(run.trace.decisions))
-    pipeline = answer.metadata["pipeline"]
-    return dataclasses.replace(own, metadata={**own.metadata, "pipeline": pipeline, "answered_by": "embedded default"})
+        return retraced(answer, run)
+    return stand_in(own, answer.metadata["pipeline"])
 
 
 def count_candidates(run: QuestionRun) -> int:

@@ -14,7 +14,7 @@ from typing import Literal
 
 from shared_core.abstention import claim_key
 from shared_core.errors import LimitError
-from shared_core.pipelines.competing import ANSWERED_BY, reconsider
+from shared_core.pipelines.competing import reconsider
 from shared_core.pipelines.decision.decide import DecisionRequest, decide
 from shared_core.pipelines.decision.question_run import QuestionRun, retrieve
 from shared_core.pipelines.decision.reasons import (
@@ -24,7 +24,7 @@ from shared_core.pipelines.decision.reasons import (
     UNSUPPORTED_HERE,
 )
 from shared_core.pipelines.decision.wording import assemble
-from shared_core.pipelines.extractive import UnusableReplies, answer_without_model, find_unusable
+from shared_core.pipelines.extractive import ANSWERED_BY, UnusableReplies, answer_without_model, find_unusable
 from shared_core.pipelines.research.claims import Candidate, lay_out
 from shared_core.pipelines.research.evaluate import evaluate, self_evaluation_of
 from shared_core.pipelines.research.search import Search, search
