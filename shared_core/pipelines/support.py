@@ -10,13 +10,13 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from shared_core.citation.facts import Comparison, compare_claim
-from shared_core.errors import BudgetError, LanguageModelError, LimitError, SelfReflectError
+from shared_core.errors import LanguageModelError, LimitError, SelfReflectError
 from shared_core.lm.base import Generation, Prompt, SamplingParams, Scores
-from shared_core.pipelines.decision.question_run import Abilities, QuestionRun, together, try_reader
+from shared_core.pipelines.decision.question_run import Abilities, QuestionRun, try_reader, within_limits
 from shared_core.pipelines.evidence import known_probability, ours, theirs, words_only
 from shared_core.pipelines.extractive import QUOTES
 from shared_core.pipelines.gating.prompts import own_word_prompt
@@ -74,7 +74,7 @@ def support(pairs: Sequence[QuotedClaim], run: QuestionRun) -> Flow[list[float |
     if not pairs:
         return []
     # One batch for all pairs: they share the judge's pass, or the prompt's prefix in a model's cache.
-    found = yield from _within_limits(method, [(*p, "") for p in pairs], run)
+    found = yield from _score(method, [(*p, "") for p in pairs], run)
     calibration = context.calibrations.get("support")
     if calibration is not None:
         # Before the model's replies below are added: the calibration was fitted on this scorer's scores only.
@@ -85,7 +85,7 @@ def support(pairs: Sequence[QuotedClaim], run: QuestionRun) -> Flow[list[float |
     why = "calibrated on labelled claims" if calibration else "as the scorer gives it, not calibrated here"
     # A judge of the user's own is not second-guessed: what it leaves unknown stays unknown.
     if method == "critic" and unknown and model_method(context) is not None:
-        rest = yield from _within_limits(model_method(context), [(*pairs[i], "") for i in unknown], run)
+        rest = yield from _score(model_method(context), [(*pairs[i], "") for i in unknown], run)
         for i, p in zip(unknown, rest):
             found[i] = None if p is None else min(p, MODEL_ALONE_AT_MOST)
         outcome, why = f"{outcome}; {model_method(context)} for {len(unknown)}", f"{why}; {MODEL_ALONE}"
@@ -143,7 +143,7 @@ def _hold_to_facts(verdict: Verdict | None, facts: Comparison) -> Verdict | None
 def ask_model(items: Sequence[tuple[str, str, str]], run: QuestionRun) -> Flow[list[float | None]]:
     """Ask the model for P(the claim is a right answer, by the quote) of each (question, quote, claim)."""
     asked = [(quote, claim, question) for question, quote, claim in items]
-    found = yield from _within_limits(model_method(run.abilities), asked, run)
+    found = yield from _score(model_method(run.abilities), asked, run)
     yield run.note("answers", model_method(run.abilities) or "none", "as the model says", pairs=len(items))
     return found
 
@@ -173,47 +173,46 @@ def judge_prompt(way: JudgeWay, quote: str, claim: str, question: str = "") -> P
     return prompt + ours(f"\n{asks[way]}")
 
 
-def _within_limits(method: str | None, asked: Sequence[_Asked], run: QuestionRun) -> Flow[list[float | None]]:
+def _score(method: str | None, asked: Sequence[_Asked], run: QuestionRun) -> Flow[list[float | None]]:
     found: list[float | None] = [None] * len(asked)
-    try:
-        found = yield from _score(method, asked)
-    except LimitError as error:
-        yield run.stop(error)
-        if isinstance(error, BudgetError) and error.calls_left:  # the batch was refused whole; a part of it fits
-            first = yield from _score(method, asked[: error.calls_left])
-            found[: len(first)] = first
-    return found
-
-
-def _score(method: str | None, asked: Sequence[_Asked]) -> Flow[list[float | None]]:
     if method is None:
-        return [None] * len(asked)
+        return found
     if method in ("judge", "critic"):
         pairs = tuple((quote, claim) for quote, claim, _ in asked)  # neither of the two takes a question
-        scores = yield Judge(pairs, by="judge" if method == "judge" else "critic")
+        try:
+            scores = yield Judge(pairs, by="judge" if method == "judge" else "critic")
+        except LimitError as error:
+            yield run.stop(error)
+            return found
         return [known_probability(p) for p in scores]
+    requests: list[Generate | Score] = []
     if method == "score":
-        return (yield from _ask_each([Score(judge_prompt("score", *a), (*YES, *NO), model="judge") for a in asked]))
-    if method == "logprobs":
+        requests = [Score(judge_prompt("score", *a), (*YES, *NO), model="judge") for a in asked]
+    elif method == "logprobs":
         params = SamplingParams(max_tokens=3, logprobs=True)  # room for a quotation mark or "**" before the word
-        return (yield from _ask_each([Generate(judge_prompt("logprobs", *a), params, model="judge") for a in asked]))
-    params = SamplingParams(max_tokens=12)  # "Probability: 95/100" and the like
-    requests = [Generate(judge_prompt("verbalised", *a), params, model="judge") for a in asked]
-    return (yield from _ask_each(requests, stated=True))
-
-
-def _ask_each(requests: Sequence[Generate | Score], *, stated: bool = False) -> Flow[list[float | None]]:
-    """Read the judgement of each reply; ``stated``: as a percentage. Failed ones are unknown."""
-    results = yield from together(requests)
-    found: list[float | None] = []
-    for result in results:
-        if isinstance(result, Scores):
-            found.append(share_of_yes(result.totals))
-        elif not isinstance(result, Generation):
-            found.append(None)
-        else:
-            found.append(parse_probability(result.text) if stated else yes_of_first_token(result))
+        requests = [Generate(judge_prompt("logprobs", *a), params, model="judge") for a in asked]
+    else:
+        params = SamplingParams(max_tokens=12)  # "Probability: 95/100" and the like
+        requests = [Generate(judge_prompt("verbalised", *a), params, model="judge") for a in asked]
+    results, limit = yield from within_limits(requests)
+    if limit is not None:
+        yield run.stop(limit)
+    stated = parse_probability if method == "verbalised" else None
+    found[: len(results)] = [judgement_of(result, stated) for result in results]
     return found
+
+
+def judgement_of(result: object, stated: Callable[[str], float | None] | None = None) -> float | None:
+    """Read P(yes) off a result, by scores of yes and no or the reply's first token; ``None`` if that failed.
+
+    Args:
+        stated: reads a reply that states the probability in words.
+    """
+    if isinstance(result, Scores):
+        return share_of_yes(result.totals)
+    if not isinstance(result, Generation):
+        return None
+    return stated(result.text) if stated is not None else yes_of_first_token(result)
 
 
 def try_critic(pairs: Sequence[tuple[str, str]], run: QuestionRun) -> Flow[list[float | None]]:

@@ -9,7 +9,14 @@ from typing import Any
 from shared_core.calibration import DriftWatch, FittedGuarantee
 from shared_core.calibration.calibration import Calibration
 from shared_core.calibration.stack import AnyCalibration, Stack
-from shared_core.errors import CapabilityError, ContextOverflowError, LanguageModelError, LimitError, SelfReflectError
+from shared_core.errors import (
+    BudgetError,
+    CapabilityError,
+    ContextOverflowError,
+    LanguageModelError,
+    LimitError,
+    SelfReflectError,
+)
 from shared_core.lm.base import Capabilities, LanguageModel
 from shared_core.lm.identity import identity_of
 from shared_core.pipelines.decision.reasons import limit_reason
@@ -218,6 +225,33 @@ def together(requests: Sequence[LeafRequest]) -> Flow[list[Any]]:
     results: list[Any] = yield Together(tuple(requests), return_errors=True)
     raise_faults(results)
     return results
+
+
+def within_limits(requests: Sequence[LeafRequest], group: int = 1) -> Flow[tuple[list[Any], LimitError | None]]:
+    """Carry out requests as one batch, or the first of them where a limit does not allow all.
+
+    Args:
+        group: so many requests belong together; none is carried out without the others of its group.
+
+    Returns:
+        The results, in order, failed replies among them; and the limit that left the rest undone.
+    """
+    limit: LimitError | None = None
+    results: Sequence[Any] = []
+    try:
+        results = yield Together(tuple(requests), return_errors=True)
+    except LimitError as error:
+        limit = error
+        # A batch is refused whole: the calls left pay for its first requests; after a deadline none go out.
+        fitting = error.calls_left // group * group if isinstance(error, BudgetError) else 0
+        if fitting:
+            results = yield Together(tuple(requests[:fitting]), return_errors=True)
+    # A deadline may also pass within the batch, whose late results are errors then.
+    late = next((i for i, result in enumerate(results) if isinstance(result, LimitError)), None)
+    if late is not None:
+        limit, results = results[late], results[: late // group * group]
+    raise_faults(results)
+    return list(results), limit
 
 
 def leave_out(passages: Sequence[Passage], error: ContextOverflowError, run: QuestionRun) -> Flow[list[Passage]]:

@@ -7,17 +7,16 @@ probabilities are averaged. A reply without a probability is missing: it is coun
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from shared_core.abstention import SelfConsistency, parse_probability, random_subsets, self_consistency
 from shared_core.calibration.binding import BindingValue
 from shared_core.calibration.calibration import Calibration
-from shared_core.errors import BudgetError, CapabilityError, LimitError
-from shared_core.lm.base import Generation, SamplingParams, Scores
-from shared_core.pipelines.decision.question_run import Abilities, QuestionRun, raise_faults
+from shared_core.errors import CapabilityError, LimitError
+from shared_core.lm.base import Generation, SamplingParams
+from shared_core.pipelines.decision.question_run import Abilities, QuestionRun, within_limits
 from shared_core.pipelines.research.asking import evaluate_prompt, spoken
-from shared_core.pipelines.support import NO, YES, share_of_yes, yes_of_first_token
-from shared_core.runtime.flow import Flow, Generate, Score, Together
+from shared_core.pipelines.support import NO, YES, judgement_of
+from shared_core.runtime.flow import Flow, Generate, Score
 from shared_core.settings import SelfReflectSettings
 
 SELF_EVALUATION = "self_evaluation"
@@ -49,27 +48,17 @@ def self_evaluation_of(settings: SelfReflectSettings, context: Abilities) -> Cal
     return fitted.require(**evaluation_binding(settings, context))
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluated:
-    """Results of judging claims.
-
-    Attributes:
-        found: one for each claim that was judged, the first ones in order; fewer than asked where a limit was reached.
-        limit: the limit that ended it.
-    """
-
-    found: list[SelfConsistency]
-    limit: LimitError | None = None
-
-
 def evaluate(
     question: str, claims: Sequence[str], sources: Sequence[str], start: int, run: QuestionRun
-) -> Flow[Evaluated]:
+) -> Flow[tuple[list[SelfConsistency], LimitError | None]]:
     """P(true) of claims by the model's own word, all subsets of all claims in one batch.
 
     Args:
         sources: sentences of candidates written so far; none: each claim is judged once, by itself.
         start: number of the first claim among all of this question's, for the seed of its subsets.
+
+    Returns:
+        One for each claim that was judged, the first ones in order, and the limit that left others undone.
 
     Raises:
         CapabilityError: ``evaluation="logits"`` and the model gives neither scores nor log-probabilities.
@@ -80,8 +69,10 @@ def evaluate(
     # Seeded by the claim's number in the whole search: repeatable, and claims do not share their subsets.
     seeds = [None if run.settings.seed is None else run.settings.seed + start + i for i in range(len(claims))]
     subsets = [random_subsets(sources, count, options.published.subset_sentences, seed) for seed in seeds]
-    replies, limit = yield from _within_limits(_requests(question, list(zip(claims, subsets)), run), count)
-    said = [_said(r, stated=options.published.evaluation == "verbalised") for r in replies]
+    # Whole claims only: a mean over fewer subsets would not be comparable (or calibrated).
+    replies, limit = yield from within_limits(_requests(question, list(zip(claims, subsets)), run), count)
+    stated = options.published.evaluation == "verbalised"
+    said = [judgement_of(r, (lambda text: parse_probability(spoken(text))) if stated else None) for r in replies]
     # Replies are in order, ``count`` for each claim; the last claims are missing after a limit.
     found = [self_consistency(said[i : i + count]) for i in range(0, len(said), count)]
     missing = sum(f.missing for f in found)
@@ -93,29 +84,7 @@ def evaluate(
         + (f"; {missing} replies state no probability, for instance “{example.strip()[:60]}”" if missing else ""),
         missing=missing,
     )
-    return Evaluated(found, limit)
-
-
-def _within_limits(
-    requests: tuple[Generate | Score, ...], count: int
-) -> Flow[tuple[Sequence[object], LimitError | None]]:
-    """The replies, in order, of all requests or of the first ones that a limit allows, ``count`` for each claim."""
-    limit: LimitError | None = None
-    replies: Sequence[object] = []
-    try:
-        replies = yield Together(requests, return_errors=True)
-    except LimitError as error:
-        limit = error
-        # Judge whole claims only: a mean over fewer subsets would not be comparable (or calibrated).
-        fitting = error.calls_left // count * count if isinstance(error, BudgetError) else 0
-        if fitting:
-            replies = yield Together(requests[:fitting], return_errors=True)
-    # A deadline may pass within the batch: keep the claims whose replies are all there.
-    late = next(((i, r) for i, r in enumerate(replies) if isinstance(r, LimitError)), None)
-    if late is not None:
-        limit, replies = late[1], replies[: late[0] // count * count]
-    raise_faults(replies)
-    return replies, limit
+    return found, limit
 
 
 def _requests(
@@ -141,12 +110,3 @@ def _requests(
         )
     params = SamplingParams(max_tokens=3, logprobs=True)  # room for a quotation mark or "**" before the word
     return tuple(Generate(p, params, model="judge") for p in prompts)
-
-
-def _said(reply: object, *, stated: bool) -> float | None:
-    """The probability in a reply, ``None`` where there is none; ``stated``: as a percentage."""
-    if isinstance(reply, Scores):
-        return share_of_yes(reply.totals)
-    if not isinstance(reply, Generation):
-        return None
-    return parse_probability(spoken(reply.text)) if stated else yes_of_first_token(reply)

@@ -169,11 +169,11 @@ def _verdicts(state: Search, claims: Sequence[Claim]) -> Flow[dict[str, Verdict]
     if not doubted or not state.options.published.own_word or state.run.trace.limit is not None:
         return found
     try:
-        asked = yield from evaluate(state.question, doubted, (), 0, state.run)
+        asked, _ = yield from evaluate(state.question, doubted, (), 0, state.run)
     except LimitError as error:
         yield state.run.note("own word", "left out", error.message)
         return found
-    for text, own in zip(doubted, asked.found):
+    for text, own in zip(doubted, asked):
         # As sure of the contrary as ρ* asks of a claim.
         if own.probability is not None and own.probability <= 1 - target:
             found[claim_key(text)] = "false"

@@ -325,17 +325,17 @@ def whole_sentences(text: str, *, cut: bool, most: int | None = None) -> str:
 
 def _evaluate(state: Search, new: Sequence[str]) -> Flow[None]:
     """Ask the model itself (closed book); claims that a limit leaves undone stay unknown."""
-    done = yield from evaluate(state.question, new, state.sentences(), len(state.cache), state.run)
-    state.missing += sum(f.missing for f in done.found)
+    found, limit = yield from evaluate(state.question, new, state.sentences(), len(state.cache), state.run)
+    state.missing += sum(f.missing for f in found)
     # Calibrated before it enters the cache: the search compares and selects by fitted probabilities only.
     fitted = self_evaluation_of(state.run.settings, state.run.abilities)
     for i, claim in enumerate(new):
-        p = done.found[i].probability if i < len(done.found) else None
+        p = found[i].probability if i < len(found) else None
         _remember(state, Claim(claim, p if fitted is None else fitted.probability(p)))
     if fitted is not None:
         yield state.run.note("calibrate", f"fitted on {fitted.n} claims", "what the model says of its own claims")
-    if done.limit is not None:
-        yield state.run.stop(done.limit)
+    if limit is not None:
+        yield state.run.stop(limit)
 
 
 def _weigh(state: Search, new: Sequence[str]) -> Flow[None]:

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from shared_core.errors import BudgetError, ContextOverflowError, LanguageModelError, LimitError
+from shared_core.errors import ContextOverflowError, LanguageModelError
 from shared_core.lm.base import Generation, Sample
-from shared_core.pipelines.decision.question_run import QuestionRun, raise_faults
+from shared_core.pipelines.decision.question_run import QuestionRun, within_limits
 from shared_core.reflection import (
     RELEVANCE_TOKENS,
     SUPPORT_TOKENS,
@@ -28,7 +28,7 @@ from shared_core.reflection import (
     usefulness_score,
 )
 from shared_core.reflection.tokens import NO_RETRIEVAL, RETRIEVAL
-from shared_core.runtime.flow import Flow, Generate, LeafRequest, Together
+from shared_core.runtime.flow import Flow, Generate, LeafRequest
 from shared_core.settings import SelfRagSettings
 from shared_core.types import Critique, Passage
 
@@ -207,23 +207,10 @@ def ask_all(requests: Sequence[LeafRequest], run: QuestionRun) -> Flow[list[obje
     """
     if not requests:
         return []
-    count = len(requests)
-    stopped: LimitError | None = None
-    try:
-        results: list[object] = yield Together(tuple(requests), return_errors=True)
-    except LimitError as error:
-        stopped = error
-        yield run.stop(error)
-        # A batch is refused whole: the calls left pay for its first requests; after a deadline none go out.
-        count = min(count, error.calls_left) if isinstance(error, BudgetError) else 0
-        results = (yield Together(tuple(requests[:count]), return_errors=True)) if count else []
-        results = [*results, *[stopped] * (len(requests) - count)]
-    # A deadline may also pass within the batch, whose late results are errors then.
-    late = [r for r in results if isinstance(r, LimitError)]
-    if late and stopped is None:
-        yield run.stop(late[0])
-    raise_faults([r for r in results if not isinstance(r, LimitError)])
-    return results
+    results, limit = yield from within_limits(requests)
+    if limit is not None:
+        yield run.stop(limit)
+    return [*results, *[limit] * (len(requests) - len(results))]
 
 
 def generate_all(
