@@ -11,12 +11,20 @@ from hypothesis import strategies as st
 from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.decision.decide import leans, merge_duplicates, standing
+from shared_core.pipelines.decision.wording import rename_markers
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer, Citation, Claim, Passage, Signals
 from tests.fakes import Shelf, published
 
 MIRA = Passage("mira", "Mira Dorn built the lamp in 1871. She died at sea in 1899.", "Lamps")
 QUESTION = "Who built the lamp?"
+
+
+def test_markers_of_a_sentence_with_two_claims_are_renamed_once() -> None:
+    cited = (Citation((MIRA.span(0, 32),)),)
+    claims = tuple(Claim(text, 0.9, cited, start=0, end=32) for text in ("Mira Dorn built it.", "It is of 1871."))
+    answer = Answer(QUESTION, f"{MIRA.text[:32]} [1] [2]", claims)
+    assert rename_markers(answer, lambda span: span.passage_id).text == f"{MIRA.text[:32]} [mira] [2]"
 
 
 def claim(text: str, support: float | None, quote: str = "") -> Claim:

@@ -191,25 +191,34 @@ def rename_markers(answer: Answer, name: Callable[[Span], str]) -> Answer:
     'It dates from 1911. [a]'
     """
     spans = answer.numbered_spans()
-
-    def renamed(text: str) -> str:
-        return _MARKER.sub(lambda m: f"[{name(spans[int(m[1]) - 1])}]" if 0 < int(m[1]) <= len(spans) else m[0], text)
-
-    text, at = "", 0
-    places: dict[tuple[int, int], tuple[int, int]] = {}
-    # In the order of the text: dropped claims have no place, and others may stand in any order.
-    for start, end in sorted((c.start, c.end) for c in answer.claims if c.start is not None and c.end is not None):
-        text += renamed(answer.text[at:start])
-        places[start, end] = (len(text), len(text) + end - start)
-        # The claim as it is: a "[3]" within it is the document's own.
-        text, at = text + answer.text[start:end], end
-    moved = [
-        c
-        if c.start is None or c.end is None
-        else dataclasses.replace(c, start=places[c.start, c.end][0], end=places[c.start, c.end][1])
-        for c in answer.claims
+    places = [(c.start, c.end) for c in answer.claims if c.start is not None and c.end is not None]
+    edits = [
+        (m.start(), m.end(), f"[{name(spans[int(m[1]) - 1])}]")
+        for m in _MARKER.finditer(answer.text)
+        # A "[3]" within a claim is the document's own.
+        if 0 < int(m[1]) <= len(spans) and not any(start <= m.start() < end for start, end in places)
     ]
-    return dataclasses.replace(answer, text=text + renamed(answer.text[at:]), claims=tuple(moved))
+    text, claims = _edit(answer.text, answer.claims, edits)
+    return dataclasses.replace(answer, text=text, claims=tuple(claims))
+
+
+_Edit = tuple[int, int, str]
+"""(start, end, what is put there instead)"""
+
+
+def _edit(text: str, claims: Sequence[Claim], edits: Sequence[_Edit]) -> tuple[str, list[Claim]]:
+    """Make the edits of a text, which stand in its order and in no claim, and move the claims' offsets."""
+    pieces, at = [], 0
+    for start, end, new in edits:
+        pieces += [text[at:start], new]
+        at = end
+    moved = []
+    for claim in claims:
+        if claim.start is not None and claim.end is not None:
+            shift = sum(len(new) - (end - start) for start, end, new in edits if end <= claim.start)
+            claim = dataclasses.replace(claim, start=claim.start + shift, end=claim.end + shift)
+        moved.append(claim)
+    return "".join([*pieces, text[at:]]), moved
 
 
 UNCITED = "(from the model, without a quote)"
@@ -267,16 +276,12 @@ def _as(checked: Answer, text: str, claims: Sequence[Claim], **changes: Any) -> 
 
 
 def _flag(checked: Answer) -> Answer:
-    text, at, claims = "", 0, []
+    edits: list[_Edit] = []
     for claim in checked.claims:
-        start, end = _place(claim)
-        shift = len(text) - at  # code points inserted before this claim
-        text += checked.text[at:end]
-        claims.append(dataclasses.replace(claim, start=start + shift, end=end + shift))
         if claim.status == "flagged":
-            text += f" ({_WORDS.get(claim.verdict or '', 'unsupported')})"
-        at = end
-    return _as(checked, text + checked.text[at:], claims)
+            _, end = _place(claim)
+            edits.append((end, end, f" ({_WORDS.get(claim.verdict or '', 'unsupported')})"))
+    return _as(checked, *_edit(checked.text, checked.claims, edits))
 
 
 def _strip(checked: Answer, settings: SelfReflectSettings) -> Answer:
@@ -284,21 +289,9 @@ def _strip(checked: Answer, settings: SelfReflectSettings) -> Answer:
     if len(gone) == len(checked.claims):
         return _refuse(checked, settings)
     out = _ranges(checked.text, [_place(checked.claims[i]) for i in sorted(gone)])
-    text, at = "", 0
-    for start, end in out:
-        text, at = text + checked.text[at:start], end
-    text += checked.text[at:]
-    shown: list[Claim] = []
-    for i, claim in enumerate(checked.claims):
-        if i not in gone:
-            start, end = _place(claim)
-            shift = sum(b - a for a, b in out if b <= start)  # code points cut out before this claim
-            shown.append(dataclasses.replace(claim, start=start - shift, end=end - shift))
-    dropped = [
-        dataclasses.replace(c, start=None, end=None, status="dropped")
-        for i, c in enumerate(checked.claims)
-        if i in gone
-    ]
+    left = [c for i, c in enumerate(checked.claims) if i not in gone]
+    text, shown = _edit(checked.text, left, [(start, end, "") for start, end in out])
+    dropped = [dataclasses.replace(checked.claims[i], start=None, end=None, status="dropped") for i in sorted(gone)]
     weakest = min(c.support for c in shown if c.support is not None)  # a kept claim's support is known
     return _as(checked, text, [*shown, *dropped], confidence=weakest)
 
