@@ -97,15 +97,18 @@ def _exclusive(one: Claim, other: Claim) -> tuple[Claim, Claim]:
     return dataclasses.replace(one, support=lowered[0]), dataclasses.replace(other, support=lowered[1])
 
 
-def _said(claim: Claim, titles: Mapping[str, str] | None = None) -> Said:
-    above = " ".join((titles or {}).get(place[0], "") for place in quoted_places(claim))
-    return Said(claim.text, claim.short_answer or "", above)
+def _said(claim: Claim, passages: Mapping[str, Passage] | None = None) -> Said:
+    return Said(claim.text, claim.short_answer or "", " ".join(p.title for p in _quoted(claim, passages or {})))
+
+
+def _quoted(claim: Claim, passages: Mapping[str, Passage]) -> list[Passage]:
+    """Return the passages that a claim quotes."""
+    return [passages[i] for i, _, _ in quoted_places(claim) if i in passages]
 
 
 def _is_of_newer_edition(new: Claim, old: Claim, passages: Mapping[str, Passage]) -> bool:
     """Return whether all that one claim quotes is of newer editions of the documents that another one quotes."""
-    mine, theirs = ([passages[s[0]] for s in quoted_places(c) if s[0] in passages] for c in (new, old))
-    pairs = [(_names(a), _names(b)) for a in mine for b in theirs]
+    pairs = [(_names(a), _names(b)) for a in _quoted(new, passages) for b in _quoted(old, passages)]
     return bool(pairs) and all(is_newer_edition(a, b) for a, b in pairs)
 
 
@@ -116,7 +119,7 @@ def _names(passage: Passage) -> tuple[str, str, str]:
 
 def _is_superseded(one: Claim, other: Claim, passages: Mapping[str, Passage]) -> bool:
     """Return whether a mail that ``other`` quotes repeats ``one`` as part of an older mail."""
-    old, new = ([passages[s[0]].metadata for s in quoted_places(c) if s[0] in passages] for c in (one, other))
+    old, new = ([p.metadata for p in _quoted(c, passages)] for c in (one, other))
     newer = {m.get("source") for m in new if not _is_of_older_mail(m)}
     return any(_is_of_older_mail(m) and m.get("source") in newer for m in old)
 
@@ -133,34 +136,30 @@ def find_contradiction(
     What the newest edition of the same document says comes before those.
     """
     by_id = {p.id: p for p in passages}
-    titles = {p.id: p.title for p in passages}
     ranked = sorted((c for c in quotes if c.support and c.citations), key=lambda c: -(c.support or 0.0))
-    newest = _newest_edition(ranked, by_id, question)
-    if newest is not None:
-        return ranked[0], newest
-    for other in ranked[1:]:
-        first = ranked[0]
-        if (other.support or 0.0) < max(_SHARE * (first.support or 0.0), _LEAST):
-            return None  # sorted: all further ones are less probable still
-        # Passages contradict each other; two sentences of one passage may be before and after, rule and exception.
-        apart = {s[0] for s in quoted_places(first)}.isdisjoint(s[0] for s in quoted_places(other))
-        if apart and _disagree(first, other, question, titles):
-            places = [[by_id[s[0]] for s in quoted_places(c) if s[0] in by_id] for c in (first, other)]
-            if any(
-                _about_another(a, b, question) or _lacks_names(first, b, question) for a in places[0] for b in places[1]
-            ):
-                continue
-            return first, other
-    return None
-
-
-def _newest_edition(ranked: Sequence[Claim], passages: Mapping[str, Passage], question: str) -> Claim | None:
-    """Return the quote of the newest edition of the surest quote's document; of the edition before, if that is it."""
     if not ranked:
         return None
     first, *others = ranked
     least = max(_SHARE * (first.support or 0.0), _LEAST)
-    told = [c for c in others if (c.support or 0.0) >= least and tells_of_two_times(question, _said(first), _said(c))]
+    others = [c for c in others if (c.support or 0.0) >= least]
+    newest = _newest_edition(first, others, by_id, question)
+    if newest is not None:
+        return first, newest
+    for other in others:
+        # Passages contradict each other; two sentences of one passage may be before and after, rule and exception.
+        apart = {s[0] for s in quoted_places(first)}.isdisjoint(s[0] for s in quoted_places(other))
+        if apart and _disagree(first, other, question, by_id):
+            pairs = [(a, b) for a in _quoted(first, by_id) for b in _quoted(other, by_id)]
+            if not any(_about_another(a, b, question) or _lacks_names(first, b, question) for a, b in pairs):
+                return first, other
+    return None
+
+
+def _newest_edition(
+    first: Claim, others: Sequence[Claim], passages: Mapping[str, Passage], question: str
+) -> Claim | None:
+    """Return the quote of the newest edition of the first quote's document; of the edition before, if that is it."""
+    told = [c for c in others if tells_of_two_times(question, _said(first), _said(c))]
     newer = [c for c in told if _is_of_newer_edition(c, first, passages)]
     for quote in newer:
         if not any(_is_of_newer_edition(c, quote, passages) for c in newer):
@@ -201,20 +200,20 @@ def _are_siblings(one: Passage, other: Passage) -> bool:
     return same and "" != sections[0][2] != sections[1][2] != ""
 
 
-def _disagree(one: Claim, other: Claim, question: str, titles: dict[str, str]) -> bool:
+def _disagree(one: Claim, other: Claim, question: str, passages: Mapping[str, Passage]) -> bool:
     """Return whether one of two quotes refutes the other, or both answer otherwise in words of their own."""
-    sides = [_said(one, titles), _said(other, titles)]
+    sides = [_said(one, passages), _said(other, passages)]
     if agree_where_asked(question, *sides) or only_one_holds(question, *sides):
         return False
     narrowed = narrowed_apart(question, *sides)
-    if any(_refutes(a, b, question, titles, narrowed) for a, b in ((one, other), (other, one))):
+    if any(_refutes(a, b, question, passages, narrowed) for a, b in ((one, other), (other, one))):
         return True
     likely = (other.support or 0.0) >= _LIKELY * (one.support or 0.0)
     changed = tells_change(question, *sides) or tells_change(question, *reversed(sides))
     return likely and (changed or answer_otherwise(question, *sides))
 
 
-def _refutes(one: Claim, other: Claim, question: str, titles: dict[str, str], narrowed: bool) -> bool:
+def _refutes(one: Claim, other: Claim, question: str, passages: Mapping[str, Passage], narrowed: bool) -> bool:
     """Return whether ``one`` refutes ``other``, and no longer does once one fact or the answers are exchanged.
 
     Args:
@@ -222,7 +221,7 @@ def _refutes(one: Claim, other: Claim, question: str, titles: dict[str, str], na
     """
     if tells_another(one.text, other.text):
         return False
-    context = "\n".join([question, *(titles.get(s[0], "") for s in quoted_places(one))])
+    context = "\n".join([question, *(p.title for p in _quoted(one, passages))])
     found = compare_claim(other.text, one.text, context)
     if not found.refuted:
         return False
