@@ -58,7 +58,15 @@ from shared_core.uncertainty import choose_answer, final_answer, is_answer, rati
 
 @dataclass
 class _State:
-    """State of a run."""
+    """State of a run.
+
+    Attributes:
+        uncertainties: of the steps, in their order; +inf where unknown.
+        kept: one passage of each retrieval, oldest first.
+        queries: asked so far; none is asked twice.
+        found: number of new passages retrieved, whether kept or not.
+        lead, stop, max_tokens: how the next text begins, what ends it, and its tokens at most.
+    """
 
     question: str
     run: QuestionRun
@@ -66,11 +74,14 @@ class _State:
     threshold: Threshold
     demos: Sequence[Demonstration]
     steps: list[str] = field(default_factory=list)
-    uncertainties: list[float] = field(default_factory=list)  # of the steps, in their order; +inf where unknown
-    kept: list[Passage] = field(default_factory=list)  # one of each retrieval, oldest first
+    uncertainties: list[float] = field(default_factory=list)
+    kept: list[Passage] = field(default_factory=list)
     grounds: list[Ground] = field(default_factory=list)
-    queries: set[str] = field(default_factory=set)  # asked so far; none is asked twice
-    found: int = 0  # new passages retrieved, whether kept or not
+    queries: set[str] = field(default_factory=set)
+    found: int = 0
+    lead: str = ""
+    stop: tuple[str, ...] = STEP_STOPS
+    max_tokens: int | None = None
 
     @property
     def settings(self) -> SelfReflectSettings:
@@ -90,10 +101,10 @@ class _State:
         """Whether a draft is of use: to decide by, or to search with its certain words."""
         return self.decides or "token_logprobs" in self.chosen.abilities
 
-    def prompt(self, extra: Sequence[Passage] = (), lead: str = "") -> Prompt:
+    def prompt(self, extra: Sequence[Passage]) -> Prompt:
         """The steps so far, under no passage but ``extra`` (paper), or under those kept as well (published code)."""
         shown = [*self.kept, *extra] if self.options.published.follows_code else list(extra)
-        return step_prompt(self.question, self.steps, shown, self.demos, lead)
+        return step_prompt(self.question, self.steps, shown, self.demos, self.lead)
 
 
 def seakr(question: str, run: QuestionRun) -> Flow[Answer]:
@@ -184,14 +195,14 @@ def _step(state: _State) -> Flow[Measurement]:
     draft: Measurement | None = None
     if state.drafts:
         # Where nothing is decided the draft only words the query: greedy, without samples.
-        draft = yield from _draft(state, "", STEP_STOPS, draft_only=not state.decides)
+        draft = yield from _draft(state, draft_only=not state.decides)
         wanted = yield from _gate(state, draft)
         if not wanted:
             return draft
     else:
         yield state.run.note("gate", "retrieve", state.threshold.source)
     found = yield from _new_passages(state, draft)
-    best = (yield from _with_best(state, found, lead="", stop=STEP_STOPS)) if found else None
+    best = (yield from _with_best(state, found)) if found else None
     if best is not None:
         # _with_best has just appended the passage that won.
         state.grounds.append((state.kept[-1], best.text))
@@ -199,16 +210,12 @@ def _step(state: _State) -> Flow[Measurement]:
     # The draft was measured already, or is empty and has nothing to measure.
     if draft is not None and (state.decides or not draft.text):
         return draft
-    return (yield from _draft(state, "", STEP_STOPS, draft_only=False))  # it stays after all, and so it is measured
+    return (yield from _draft(state))  # it stays after all, and so it is measured
 
 
-def _draft(
-    state: _State, lead: str, stop: tuple[str, ...], *, draft_only: bool, max_tokens: int | None = None
-) -> Flow[Measurement]:
+def _draft(state: _State, *, draft_only: bool = False) -> Flow[Measurement]:
     attention = state.options.gate == "dragin"
-    (draft,) = yield from _measure_each(
-        state, [()], lead, stop, attention=attention, draft_only=draft_only, max_tokens=max_tokens
-    )
+    (draft,) = yield from _measure_each(state, [()], attention=attention, draft_only=draft_only)
     if draft.error is not None:
         raise draft.error  # even without any passage
     return draft
@@ -246,12 +253,10 @@ def _new_passages(state: _State, draft: Measurement | None) -> Flow[list[Passage
     return new
 
 
-def _with_best(
-    state: _State, found: Sequence[Passage], *, lead: str, stop: tuple[str, ...], max_tokens: int | None = None
-) -> Flow[Measurement | None]:
+def _with_best(state: _State, found: Sequence[Passage]) -> Flow[Measurement | None]:
     """Write on with each passage in turn, in one batch; keep the one of least uncertainty. ``None`` if none fits."""
     # N·k samples in one batch; the prompts share all but the passage.
-    measured = yield from _measure_each(state, [(p,) for p in found], lead, stop, max_tokens=max_tokens)
+    measured = yield from _measure_each(state, [(p,) for p in found])
     best = least_uncertain([m.uncertainty for m in measured], [m.text for m in measured])[0]
     fitting = [i for i, m in enumerate(measured) if m.error is None]
     if not fitting:
@@ -272,14 +277,7 @@ def _with_best(
 
 
 def _measure_each(
-    state: _State,
-    extras: Sequence[tuple[Passage, ...]],
-    lead: str,
-    stop: tuple[str, ...],
-    *,
-    attention: bool = False,
-    draft_only: bool = False,
-    max_tokens: int | None = None,
+    state: _State, extras: Sequence[tuple[Passage, ...]], *, attention: bool = False, draft_only: bool = False
 ) -> Flow[list[Measurement]]:
     """One measurement with each of ``extras``, all in one batch.
 
@@ -287,15 +285,15 @@ def _measure_each(
     fits beside the kept passages (published code), these are dropped, oldest first, and it is tried again.
     """
     while True:
-        prompts = [state.prompt(extra, lead) for extra in extras]
+        prompts = [state.prompt(extra) for extra in extras]
         measured = yield from measure(
             prompts,
             state.chosen,
-            stop=stop,
+            stop=state.stop,
             question=state.question,
             attention=attention,
             draft_only=draft_only,
-            max_tokens=max_tokens,
+            max_tokens=state.max_tokens,
             tolerate_overflow=state.settings.on_overflow == "drop",
         )
         errors = [m.error for m in measured if m.error is not None]
@@ -315,7 +313,8 @@ def _reason(state: _State, said: str | None) -> Flow[tuple[str | None, float]]:
     if said is None or options.published.measures_answer or options.published.follows_code:
         if said is not None:
             state.steps.pop()  # the step that says the answer: it is said again, and measured, after the lead
-        (short,) = yield from _measure_each(state, [()], ANSWER_LEAD, ANSWER_STOPS)
+        state.lead, state.stop = ANSWER_LEAD, ANSWER_STOPS
+        (short,) = yield from _measure_each(state, [()])
         own = short.uncertainty
         # The reply begins right after the lead, which final_answer looks for.
         again = final_answer(f"the answer is {short.text}")
@@ -366,12 +365,14 @@ def _from_knowledge(state: _State) -> Flow[tuple[str | None, float]]:
 def _single_hop(state: _State) -> Flow[tuple[str | None, float]]:
     """At most one retrieval, with the question itself as query: a chain of thought, or the answer (published code)."""
     options = state.options
-    lead = ANSWER_LEAD if options.published.follows_code else ""
-    # Room for a chain of four steps; the published code writes nothing but the answer.
-    limit = None if options.published.follows_code else 4 * options.max_step_tokens
+    state.stop = ANSWER_STOPS
+    if options.published.follows_code:
+        state.lead = ANSWER_LEAD
+    else:
+        state.max_tokens = 4 * options.max_step_tokens  # room for a chain of four steps
     draft: Measurement | None = None
     if state.decides:
-        draft = yield from _draft(state, lead, ANSWER_STOPS, draft_only=False, max_tokens=limit)
+        draft = yield from _draft(state)
         wanted = yield from _gate(state, draft)
     else:  # nothing that could be drafted would change what is searched for
         wanted = True
@@ -382,11 +383,10 @@ def _single_hop(state: _State) -> Flow[tuple[str | None, float]]:
         found = yield from retrieve(state.question, options.rerank_passages, state.run)
         state.found += len(found)
         if found:
-            best = yield from _with_best(state, found, lead=lead, stop=ANSWER_STOPS, max_tokens=limit)
-            draft = best or draft
+            draft = (yield from _with_best(state, found)) or draft
     # No gate drafted, and no passage was found or fitted: the answer is from memory.
     if draft is None:
-        draft = yield from _draft(state, lead, ANSWER_STOPS, draft_only=False, max_tokens=limit)
+        draft = yield from _draft(state)
     if options.published.follows_code:
         return final_answer(f"the answer is {draft.text}"), draft.uncertainty
     said = yield from read_off(state.question, draft.text, state.kept, state.demos, state.settings)
