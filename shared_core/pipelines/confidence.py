@@ -30,7 +30,7 @@ from shared_core.pipelines.competing import compare, compete, has_rival, named, 
 from shared_core.pipelines.contradictions import add_contradiction
 from shared_core.pipelines.decision.decide import DecisionRequest, decide, merge_duplicates
 from shared_core.pipelines.decision.question_run import QuestionRun, try_reader
-from shared_core.pipelines.evidence import cited_spans, contains_words, known_probability, quote_of, titled
+from shared_core.pipelines.evidence import cited_spans, contains_words, known_probability, lowest, quote_of, titled
 from shared_core.pipelines.extractive import ANSWERED_BY, claims_from
 from shared_core.pipelines.support import ask_model, model_method, support, support_method, try_critic
 from shared_core.reading.base import Reading, ReadResult
@@ -167,7 +167,7 @@ def _gather(
     found = [
         dataclasses.replace(
             claim.signals,
-            entailed=_lowest(known_probability(entailed[i]), claim.signals.entailed),
+            entailed=lowest(known_probability(entailed[i]), claim.signals.entailed),
             answers=known_probability(answers[i]),
             quoted=known_probability(quoted[i]),
             sufficient=known_probability(read.answerable),
@@ -258,7 +258,7 @@ def _in_general(signals: Signals) -> float | None:
     # and where model and reader say the same, that is as probable as Bayes' rule has it.
     shipped = models_in_general()
     fitted = shipped.combine(signal_values(signals, shipped.names))
-    return _lowest(fitted, signals.entailed, signals.certain, signals.seconded)
+    return lowest(fitted, signals.entailed, signals.certain, signals.seconded)
 
 
 @functools.cache
@@ -377,10 +377,5 @@ def _ask_model(
         for i, p in zip(incomplete, replies):
             # One reply answers both questions (supported, and right), so it may serve for both signals.
             entailed = found[i].entailed if found[i].entailed is not None else p
-            out[i] = dataclasses.replace(found[i], entailed=entailed, certain=_lowest(p, found[i].certain))
+            out[i] = dataclasses.replace(found[i], entailed=entailed, certain=lowest(p, found[i].certain))
     return out
-
-
-def _lowest(*values: float | None) -> float | None:
-    """Return the lowest known value; ``None`` if none is known."""
-    return min((p for p in values if p is not None), default=None)

@@ -72,6 +72,11 @@ def known_probability(value: float | None) -> float | None:
     return value if value is not None and 0.0 <= value <= 1.0 else None
 
 
+def lowest(*values: float | None) -> float | None:
+    """Return the lowest known value; ``None`` if none is known."""
+    return min((p for p in values if p is not None), default=None)
+
+
 def words_only(text: str) -> str:
     """Return the words of a text in lower case, with a blank between two of them.
 

@@ -20,6 +20,7 @@ from shared_core.lm.base import Generation, SamplingParams
 from shared_core.lm.chat.layout import without_halves
 from shared_core.pipelines.confidence import Weighed, weigh
 from shared_core.pipelines.decision.question_run import QuestionRun, leave_out
+from shared_core.pipelines.evidence import complete_sentences
 from shared_core.pipelines.research.asking import Fact, spoken, write_prompt
 from shared_core.pipelines.research.claims import Candidate, Splits, shown_scores, split
 from shared_core.pipelines.research.evaluate import evaluate, self_evaluation_of
@@ -314,13 +315,9 @@ def whole_sentences(text: str, *, cut: bool, most: int | None = None) -> str:
 
     A provider that does not keep to the limit of tokens sends more, and each sentence would cost a question.
     """
+    text = complete_sentences(text) if cut else text  # half a claim must not be judged
     sentences = split_sentences(text)
-    if cut:
-        # The limit cut through the last sentence: half a claim must not be judged.
-        sentences = sentences[:-1]
-    elif most is None or len(sentences) <= most:
-        return text
-    return text[: sentences[:most][-1][1]] if sentences else ""
+    return text if most is None or len(sentences) <= most else text[: sentences[most - 1][1]]
 
 
 def _evaluate(state: Search, new: Sequence[str]) -> Flow[None]:

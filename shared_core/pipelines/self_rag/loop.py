@@ -17,6 +17,7 @@ from shared_core.errors import LimitError, SelfReflectError
 from shared_core.pipelines.confidence import Weighed, decide_weighed, weigh
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.decision.reasons import CERTAINTY_UNKNOWN, FROM_MEMORY, REPLIES_UNUSABLE, UNSUPPORTED_HERE
+from shared_core.pipelines.evidence import lowest
 from shared_core.pipelines.extractive import answer_without_model, find_unusable
 from shared_core.pipelines.rereading import read_again, worth_showing
 from shared_core.pipelines.self_rag.choose import choose_writer
@@ -242,10 +243,8 @@ def _with_path(claims: Sequence[Claim], path: WrittenPath, agreement: float | No
     found = []
     for claim in claims:
         # Both are the model's own word, so they make one signal, the more doubtful of the two.
-        known = [p for p in (claim.signals.certain, use) if p is not None]
-        signals = dataclasses.replace(
-            claim.signals, certain=min(known) if known else None, agreement=agreement or claim.signals.agreement
-        )
+        certain, agreeing = lowest(claim.signals.certain, use), agreement or claim.signals.agreement
+        signals = dataclasses.replace(claim.signals, certain=certain, agreement=agreeing)
         found.append(dataclasses.replace(claim, signals=signals))
     return found
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from shared_core.citation import split_sentences
 from shared_core.lm.base import Sample, SamplingParams
 from shared_core.pipelines.decision.question_run import QuestionRun
-from shared_core.pipelines.evidence import complete_sentences, titled
+from shared_core.pipelines.evidence import complete_sentences, lowest, titled
 from shared_core.pipelines.self_rag.prompts import (
     ask_critic,
     ask_more,
@@ -170,13 +170,11 @@ class PromptedWriter:
             return judged
         critique = judged.critique
         # The lower of model and critic: a model is a lenient judge of its own sentence.
-        support = p if critique.support is None else min(critique.support, p)
+        support = lowest(critique.support, p)
         score = critique_score(critique.relevance, support, critique.usefulness, weights_of(self.run.settings.self_rag))
         # The critic knows no partial support: its p is the support score and P(fully) alike.
-        fully = p if judged.fully is None else min(judged.fully, p)
-        return dataclasses.replace(
-            judged, critique=dataclasses.replace(critique, support=support, score=score), fully=fully
-        )
+        critique = dataclasses.replace(critique, support=support, score=score)
+        return dataclasses.replace(judged, critique=critique, fully=lowest(judged.fully, p))
 
 
 def _contradicted(support: Row, by_critic: float | None) -> bool:

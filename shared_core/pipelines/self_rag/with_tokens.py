@@ -101,7 +101,7 @@ class TokenWriter:
     def write(self, jobs: Sequence[Job]) -> Flow[list[WrittenSegment | None]]:
         """One greedy continuation for each job up to where its segment ends, all in one batch."""
         params = SamplingParams(
-            max_tokens=self._longest,
+            max_tokens=self.run.settings.self_rag.max_segment_tokens,
             logprobs=True,
             verdicts=self.vocabulary.verdicts,
             # The boundary stays the last of token_ids: its row says what the model wants next.
@@ -111,10 +111,6 @@ class TokenWriter:
         requests = [Generate(self._prompt(job), params) for job in jobs]
         found = yield from generate_all(requests, self.run)
         return [self._read(g.samples[0], job) if g is not None else None for g, job in zip(found, jobs)]
-
-    @property
-    def _longest(self) -> int:
-        return self.run.settings.self_rag.max_segment_tokens
 
     def _prompt(self, job: Job) -> Prompt:
         """Instruction and path as they were written, evidence and verdicts included, and what the segment begins with.
