@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from shared_core.abstention.utility import exact, read_level, read_probability
-from shared_core.citation.sentences import SentenceSplitter, split_sentences
+from shared_core.citation.sentences import split_sentences
 from shared_core.errors import InputError
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ class ClaimSpan:
     end: int
 
 
-def split_claims(text: str, splitter: SentenceSplitter = split_sentences) -> list[ClaimSpan]:
+def split_claims(text: str) -> list[ClaimSpan]:
     """The claims of an answer: its sentences, without those that hold no letter or digit.
 
     Raises:
@@ -43,7 +43,7 @@ def split_claims(text: str, splitter: SentenceSplitter = split_sentences) -> lis
     """
     if not isinstance(text, str):
         raise InputError(f"An answer to split into claims must be text, not {type(text).__name__}.")
-    spans = (ClaimSpan(text[a:b], a, b) for a, b in splitter(text))
+    spans = (ClaimSpan(text[a:b], a, b) for a, b in split_sentences(text))
     return [s for s in spans if any(c.isalnum() for c in s.text)]
 
 

@@ -48,8 +48,8 @@ class Path(Generic[T]):
     """Segments from the start on.
 
     >>> path = Path() + Segment("It is red.", score=1.5, payload=None, passage_id="p1", last=True)
-    >>> path.score, path.finished, path.passage_ids
-    (1.5, True, ('p1',))
+    >>> path.score, path.finished
+    (1.5, True)
     """
 
     segments: tuple[Segment[T], ...] = ()
@@ -74,11 +74,6 @@ class Path(Generic[T]):
     def text(self) -> str:
         """All segments' text, reflection tokens included."""
         return "".join(s.text for s in self.segments)
-
-    @property
-    def passage_ids(self) -> tuple[str, ...]:
-        """The passages it is written from, each once, in order of first use: all stay in the prompt."""
-        return tuple(dict.fromkeys(s.passage_id for s in self.segments if s.passage_id is not None))
 
     def __add__(self, segment: Segment[T]) -> Path[T]:
         return Path((*self.segments, segment))
