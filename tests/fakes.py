@@ -39,6 +39,20 @@ class Shelf:
         return [p.with_score(1.0) for p in self.passages if shares_a_word(query, p.text)][:k]
 
 
+class Fixed:
+    """Gives the same passages for every query, best first; notes the queries, and how many were asked for."""
+
+    def __init__(self, *passages: Passage) -> None:
+        self.passages = passages
+        self.queries: list[str] = []
+        self.asked: list[int] = []
+
+    def retrieve(self, query: str, k: int = 5) -> Sequence[Passage]:
+        self.queries.append(query)
+        self.asked.append(k)
+        return self.passages[:k]
+
+
 class FirstSentenceReader:
     """Quotes the first sentence of each passage, with the probability it is told."""
 
@@ -70,15 +84,17 @@ def published(**values: Any) -> SelfReflectSettings:
 
 
 class Critic:
-    """Says of every pair what it is told."""
+    """Says of every pair (quote, claim) what it is told, or what a function says of it; notes the pairs."""
 
-    name = "critic@test"
-
-    def __init__(self, said: float | None = 0.9) -> None:
-        self.said = said
+    def __init__(
+        self, said: float | Callable[[str, str], float | None] | None = 0.9, name: str = "critic@test"
+    ) -> None:
+        self.said, self.name = said, name
+        self.pairs: list[tuple[str, str]] = []
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
-        return [self.said] * len(pairs)
+        self.pairs += pairs
+        return [self.said(*pair) if callable(self.said) else self.said for pair in pairs]
 
 
 class LetterEmbedder:

@@ -25,19 +25,9 @@ from shared_core.lm.scripted import ScriptedLM
 from shared_core.reading.base import Read, ReadResult
 from shared_core.settings import PipelineName
 from shared_core.types import Answer, Finished, Passage, TextDelta
-from tests.fakes import PASSAGES, FirstSentenceReader, Shelf, published
+from tests.fakes import PASSAGES, FirstSentenceReader, Fixed, Shelf, published
 
 QUESTION = "When was the lamp lit?"
-
-
-class Found:
-    """Gives the same passages for every question."""
-
-    def __init__(self, *passages: Passage) -> None:
-        self.passages = passages
-
-    def retrieve(self, query: str, k: int = 5) -> tuple[Passage, ...]:
-        return self.passages[:k]
 
 
 def engine(*probabilities: float | None, answerable: float | None = None, lm: Any = None, **settings: Any) -> Any:
@@ -121,15 +111,15 @@ def test_a_second_claim_is_numbered_dropped_or_flagged(
 
 async def test_passages_without_text_take_nothing_from_an_answer() -> None:
     blank = [Passage(f"blank-{i}", text) for i, text in enumerate(("", " ", "\n", "\t\n"))]
-    alone = SelfReflectEngine(Found(PASSAGES[0])).answer(QUESTION)
+    alone = SelfReflectEngine(Fixed(PASSAGES[0])).answer(QUESTION)
     assert not alone.abstained
-    between = SelfReflectEngine(Found(*blank, PASSAGES[0]))
+    between = SelfReflectEngine(Fixed(*blank, PASSAGES[0]))
     assert between.answer(QUESTION).claims == alone.claims
     assert (await between.aanswer(QUESTION)).passages == alone.passages
     (many,) = between.answer_many([QUESTION])
     assert isinstance(many, Answer)
     assert many.confidence == alone.confidence
-    assert "No passage" in SelfReflectEngine(Found(*blank)).answer(QUESTION).text
+    assert "No passage" in SelfReflectEngine(Fixed(*blank)).answer(QUESTION).text
 
 
 def test_the_same_sentence_in_two_passages_is_one_claim_with_two_places() -> None:
@@ -322,7 +312,7 @@ LAMP = Passage("a.txt", "The lamp was lit in 1871.")
 async def test_two_texts_of_one_id_are_refused_by_every_pipeline(pipeline: Any) -> None:
     lm = ScriptedLM(lambda request: "I do not know.")
     small = SelfReflectSettings(pipeline=pipeline, seakr={"samples": 2}, research={"samples": 2})
-    engine = SelfReflectEngine(Found(PIER, LAMP), lm, small, reader=FirstSentenceReader())
+    engine = SelfReflectEngine(Fixed(PIER, LAMP), lm, small, reader=FirstSentenceReader())
     # An offset would point into either of them.
     with pytest.raises(PassageError, match=r"Two passages have the id 'a\.txt'"):
         engine.answer("When was the lamp lit?")
@@ -331,6 +321,6 @@ async def test_two_texts_of_one_id_are_refused_by_every_pipeline(pipeline: Any) 
 
 
 def test_a_passage_that_comes_twice_is_read_once() -> None:
-    answer = SelfReflectEngine(Found(LAMP, LAMP), reader=FirstSentenceReader()).answer("When was the lamp lit?")
+    answer = SelfReflectEngine(Fixed(LAMP, LAMP), reader=FirstSentenceReader()).answer("When was the lamp lit?")
     assert answer.passages == (LAMP,)
     assert answer.text == "The lamp was lit in 1871. [1]"

@@ -21,7 +21,7 @@ from shared_core.reading.base import Read, Reading, ReadResult
 from shared_core.reflection import RELEASED_IDS
 from shared_core.support.run_log import RunLog
 from shared_core.types import Answer, Passage
-from tests.fakes import published
+from tests.fakes import Critic, published
 from tests.pipelines.self_rag_scripts import TRAINED, response, said, shown
 
 KIND = "conformal_factuality"
@@ -210,13 +210,9 @@ def test_it_goes_through_a_file(tmp_path: Path) -> None:
 # --- every pipeline ------------------------------------------------------------------------------------------------
 
 
-class ByNumber:
-    """A judge as sure of a claim as the number in it says."""
-
-    name = "by-number"
-
-    def score(self, pairs: Any) -> list[float | None]:
-        return [int("".join(c for c in claim if c.isdigit())[:2] or 0) / 100 for _, claim in pairs]
+def by_number(quote: str, claim: str) -> float:
+    """As sure of a claim as the number in it says."""
+    return int("".join(c for c in claim if c.isdigit())[:2] or 0) / 100
 
 
 def reply(request: Any) -> Any:
@@ -255,7 +251,9 @@ def test_every_pipeline_takes_one(pipeline: Any) -> None:
 
     def made(calibrations: Any = None, **settings: Any) -> SelfReflectEngine:
         values = published(pipeline=pipeline, target_accuracy=0.5, **own, **settings)
-        return SelfReflectEngine(Numbered(), lm, values, judge=ByNumber(), reader=Rising(), calibrations=calibrations)
+        return SelfReflectEngine(
+            Numbered(), lm, values, judge=Critic(by_number), reader=Rising(), calibrations=calibrations
+        )
 
     found = fit("guarantee", made(), questions(numbers=range(11, 100, 2)), FitOptions(guarantee=KIND)).calibration
     assert found.kept > 0

@@ -24,7 +24,7 @@ from shared_core.facades.reranker import SelfReflectReranker
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.reading.base import Read, ReadResult
 from shared_core.types import Passage
-from tests.fakes import FirstSentenceReader, Shelf, published
+from tests.fakes import Critic, FirstSentenceReader, Shelf, published
 from tests.langchain.lc_fakes import ShelfRetriever
 from tests.llamaindex.li_fakes import NodeShelf
 
@@ -33,16 +33,9 @@ CLAIMS = [(f"quote {i}", f"{'true' if i % 2 else 'false'} {i}", bool(i % 2)) for
 REPLY = "<reference>S1</reference><claim>The lamp was lit in 1871, true.</claim>"
 
 
-class Nli:
+def nli(name: str = "nli") -> Critic:
     """Knows a true claim by its word."""
-
-    def __init__(self, name: str = "nli") -> None:
-        self.name = name
-        self.judged: list[tuple[str, str]] = []
-
-    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
-        self.judged += pairs
-        return [0.9 if "true" in claim else 0.2 for _, claim in pairs]
+    return Critic(lambda quote, claim: 0.9 if "true" in claim else 0.2, name)
 
 
 def writer() -> ScriptedLM:
@@ -54,7 +47,7 @@ def reclaiming(judge: Any, **more: Any) -> SelfReflectEngine:
 
 
 def test_a_calibration_that_is_not_applied_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    fitted = fit("support", reclaiming(Nli()), options=FitOptions(claims=CLAIMS)).calibration
+    fitted = fit("support", reclaiming(nli()), options=FitOptions(claims=CLAIMS)).calibration
     file = tmp_path / "calibration.json"
     calibration_io.save(file, {"gate": fitted, "confidense": fitted})
     SelfReflectEngine(Shelf(), settings=SelfReflectSettings(calibration=file))
@@ -68,15 +61,15 @@ def test_a_calibration_that_is_not_applied_is_warned_of(tmp_path: Path, caplog: 
 
 
 def test_support_calibrated_with_a_judge_is_accepted_by_the_engine_with_that_judge(tmp_path: Path) -> None:
-    fitted = fit("support", reclaiming(Nli()), options=FitOptions(claims=CLAIMS)).calibration
+    fitted = fit("support", reclaiming(nli()), options=FitOptions(claims=CLAIMS)).calibration
     assert (fitted.bound_to["support_method"], fitted.bound_to["model"]) == ("judge", "nli")
     file = tmp_path / "calibration.json"
     calibration_io.save(file, {"support": fitted})
     settings = published(pipeline="reclaim", calibration=file)
-    answer = SelfReflectEngine(Shelf(), writer(), settings, judge=Nli()).answer(QUESTION)
+    answer = SelfReflectEngine(Shelf(), writer(), settings, judge=nli()).answer(QUESTION)
     assert not answer.abstained
     assert answer.kept_claims[0].support == pytest.approx(fitted.probability(0.9))
-    for other in (Nli("another"), None):
+    for other in (nli("another"), None):
         with pytest.raises(CalibrationError, match="fitted for"):
             SelfReflectEngine(Shelf(), writer(), settings, judge=other).answer(QUESTION)
 
@@ -85,8 +78,8 @@ def test_the_commands_take_a_judge(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     """``--judge`` reaches the engine, and what is fitted is accepted with the same judge."""
     from shared_core.reading import support
 
-    judges: dict[str, Nli] = {}
-    monkeypatch.setattr(support, "CrossEncoderSupportScorer", lambda path: judges.setdefault(path, Nli(str(path))))
+    judges: dict[str, Critic] = {}
+    monkeypatch.setattr(support, "CrossEncoderSupportScorer", lambda path: judges.setdefault(path, nli(str(path))))
     monkeypatch.setattr("shared_core.cli.common.build_model", lambda *how: writer())
     opened = SimpleNamespace(retriever=Shelf)
     monkeypatch.setattr("shared_core.cli.common.open_index", lambda *where: opened)
@@ -124,7 +117,7 @@ def test_roles_that_do_not_suffice_for_the_pipeline_are_refused_when_the_engine_
 def test_roles_that_suffice_are_taken() -> None:
     both = {"reference": writer(), "claim": writer()}
     settings = published(pipeline="reclaim")
-    assert not SelfReflectEngine(Shelf(), settings=settings, models=both, judge=Nli()).answer(QUESTION).abstained
+    assert not SelfReflectEngine(Shelf(), settings=settings, models=both, judge=nli()).answer(QUESTION).abstained
     SelfReflectEngine(Shelf(), settings=settings, models={**both, "judge": writer()})
     SelfReflectEngine(Shelf(), settings=settings, models={"default": writer()})
 
@@ -160,7 +153,7 @@ def test_reader_and_embedder_are_one_of_each_in_a_process_and_not_wrapped() -> N
 
 
 def test_an_engine_over_another_retriever_shares_everything_else() -> None:
-    engine = reclaiming(Nli())
+    engine = reclaiming(nli())
     other = Shelf([Passage("x", "The lamp of Orm was lit in 1820.")])
     again = engine.over(other)
     assert again.resources.models["default"] is engine.resources.models["default"]
@@ -190,9 +183,9 @@ def test_warming_up_loads_what_the_first_question_would_and_asks_no_model() -> N
     assert engine.warm_up() is engine
     assert len(reader.asked) == 1
     assert len(shelf.queries) == 1
-    lm, judge = writer(), Nli()
+    lm, judge = writer(), nli()
     SelfReflectEngine(Shelf(), lm, published(pipeline="reclaim"), judge=judge, reader=reader).warm_up()
-    assert len(judge.judged) == 1
+    assert len(judge.pairs) == 1
     assert lm.requests == []
     assert len(reader.asked) == 1  # reclaim reads nothing
 

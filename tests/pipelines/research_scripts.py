@@ -12,7 +12,7 @@ from shared_core.errors import LanguageModelError
 from shared_core.lm.base import Capabilities, Generate, Prompt, Sample, Score
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.types import Answer
-from tests.fakes import FirstSentenceReader, Shelf
+from tests.fakes import Critic, FirstSentenceReader, Shelf
 
 QUESTION = "When was the lamp lit?"
 
@@ -93,15 +93,9 @@ class Model:
         return Counter(kind(r) for r in self.lm.requests)
 
 
-@dataclass
-class Judge:
+def by_words(words: Mapping[str, float | None]) -> Critic:
     """Supports a claim by the first of the words that stands in it; 0.05 without one."""
-
-    words: Mapping[str, float | None]
-    name: str = "by-words"
-
-    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
-        return [next((p for word, p in self.words.items() if word in claim), 0.05) for _, claim in pairs]
+    return Critic(lambda quote, claim: next((p for word, p in words.items() if word in claim), 0.05))
 
 
 def settings(*, target: float = 0.5, **research: Any) -> SelfReflectSettings:
@@ -118,7 +112,7 @@ def ask(model: Model, question: str = QUESTION, *, judge: Any = None, **options:
         Shelf(),
         model.lm,
         settings(**options),
-        judge=judge or Judge({"1871": 0.95, "oil": 0.9}),
+        judge=judge or by_words({"1871": 0.95, "oil": 0.9}),
         reader=FirstSentenceReader(0.9),
     )
     return engine.answer(question)

@@ -12,6 +12,7 @@ from shared_core.errors import LanguageModelError
 from shared_core.lm.base import Capabilities, Generate, Sample
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.settings import Demonstration, SeakrSettings, SelfReflectSettings
+from shared_core.types import Answer
 
 DEMO = Demonstration("Q0?", ("S0.",), "A0")
 HEAD = DEMO.render() + "\n\n"
@@ -20,6 +21,11 @@ SURE, UNSURE = 0.01, 10.0
 """Lengths of the samples' orthogonal states: uncertainty rises with them, about 2·ln(length)."""
 
 Reply = tuple[str, float] | LanguageModelError
+
+
+def entries(answer: Answer, kind: str) -> list[Any]:
+    """The decisions of a kind in an answer's trace."""
+    return [d for d in answer.trace if d.kind == kind]
 
 
 def body(request: Generate) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from shared_core import SelfReflectEngine
 from shared_core.types import Answer, Passage
-from tests.fakes import Critic, FirstSentenceReader
+from tests.fakes import Critic, FirstSentenceReader, Fixed
 from tests.pipelines.scripts import SURE, UNSURE, made
 
 QUESTION = "Where was the builder of the Velmora bridge born?"
@@ -21,18 +21,11 @@ BUILT, BORN = "The Velmora bridge was built by Mira Dorn. ", "Mira Dorn was born
 SAID = "So the answer is Orm. "
 
 
-class Library:
-    """Gives the same passages for every query, best first, and notes the queries."""
+class Library(Fixed):
+    """Gives the same passages for every query."""
 
     def __init__(self, passages: Sequence[Passage] = PASSAGES) -> None:
-        self.passages = passages
-        self.queries: list[str] = []
-        self.asked: list[int] = []
-
-    def retrieve(self, query: str, k: int = 5) -> Sequence[Passage]:
-        self.queries.append(query)
-        self.asked.append(k)
-        return self.passages[:k]
+        super().__init__(*passages)
 
 
 Script = Callable[[str], Any]
@@ -48,10 +41,6 @@ def engine(lm: Any, library: Library | None = None, **more: Any) -> SelfReflectE
 
 def kinds(answer: Answer) -> list[str]:
     return [d.kind for d in answer.trace]
-
-
-def entries(answer: Answer, kind: str) -> list[Any]:
-    return [d for d in answer.trace if d.kind == kind]
 
 
 def after_answer(body: str) -> str:

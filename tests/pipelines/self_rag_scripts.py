@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from shared_core.lm.scripted import ScriptedLM
 from shared_core.reflection import REFLECTION_TOKENS, RELEASED_IDS, TOKEN_GROUPS, VERDICT_TOKENS
 from shared_core.settings import SelfRagSettings, SelfReflectSettings
 from shared_core.types import Passage
-from tests.fakes import published
+from tests.fakes import Fixed, published
 
 TRAINED = Capabilities(
     token_logprobs=True, verdict_logprobs=True, next_verdicts=True, stop_tokens=True, token_prompts=True
@@ -94,18 +94,6 @@ def trained(reply: Callable[[str], Any], **more: Any) -> ScriptedLM:
     return ScriptedLM(lambda request: reply(response(request)), capabilities=TRAINED, token_ids=RELEASED_IDS, **more)
 
 
-class Fixed:
-    """A retriever that always finds the same passages, and remembers what it was asked."""
-
-    def __init__(self, *passages: Passage) -> None:
-        self.passages = passages
-        self.queries: list[str] = []
-
-    def retrieve(self, query: str, k: int = 5) -> Sequence[Passage]:
-        self.queries.append(query)
-        return list(self.passages)[:k]
-
-
 LAMP = Passage("lamp", "The lamp was lit in 1871. It burned whale oil.", "Lamps")
 SHIP = Passage("ship", "The Marrow sailed under Ila Venn. She carried salt.", "Ships")
 
@@ -116,10 +104,6 @@ def made(target: float = 0.5, **self_rag: Any) -> SelfReflectSettings:
 
 def engine(lm: Any, *passages: Passage, settings: SelfReflectSettings | None = None, **self_rag: Any) -> Any:
     return SelfReflectEngine(Fixed(*(passages or (LAMP, SHIP))), lm, settings or made(**self_rag))
-
-
-def trace(answer: Any, kind: str) -> list[Any]:
-    return [d for d in answer.trace if d.kind == kind]
 
 
 GOOD = "[Relevant]The lamp was lit in 1871.[Fully supported][Utility:5]"

@@ -19,7 +19,7 @@ from shared_core.reading.base import Verdict
 from shared_core.runtime import flow as flows
 from shared_core.runtime.flow import Resources
 from shared_core.settings import SeakrSettings, SelfReflectSettings
-from tests.fakes import LetterEmbedder
+from tests.fakes import Critic, LetterEmbedder
 
 ABLE = Capabilities(token_logprobs=True, alternatives=True, attention=True, token_statistics=True)
 QUESTION = "Where was Mira Dorn born?"
@@ -112,13 +112,8 @@ def test_the_critic_is_the_witness_where_there_is_no_judge_and_this_is_said() ->
 
 
 def test_a_judge_that_tells_no_contradiction_from_silence_denies_what_it_does_not_support() -> None:
-    class Plain:
-        name = "plain"
-
-        def score(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
-            return [0.9 if "Selby" in a else 0.2 for a, _ in pairs]
-
-    found, _ = run(draft(token("Orm", 0.5, Selby=0.3, Ormville=0.2)), judge=Plain())
+    plain = Critic(lambda premise, claim: 0.9 if "Selby" in premise else 0.2)
+    found, _ = run(draft(token("Orm", 0.5, Selby=0.3, Ormville=0.2)), judge=plain)
     assert found.uncertainty == pytest.approx(0.2)
 
 

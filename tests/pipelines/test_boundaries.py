@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -22,6 +21,7 @@ from shared_core.runtime import flow as flows
 from shared_core.runtime.flow import Resources
 from shared_core.settings import SelfRagSettings, SelfReflectSettings
 from shared_core.types import Claim, Passage, Span
+from tests.fakes import Critic
 
 
 def test_samples_are_compared_with_the_greedy_answer_only_where_it_is_beside_them() -> None:
@@ -74,20 +74,10 @@ def test_a_claim_has_a_place_only_where_its_sentence_is_shown() -> None:
     assert whole == text
 
 
-class Judge:
-    name = "judge"
-
-    def __init__(self, p: float) -> None:
-        self.p = p
-
-    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
-        return [self.p for _ in pairs]
-
-
 @pytest.mark.parametrize(("sentence", "least"), [("The lamp was red.", 0.2), ("The lamp was never red.", 0.5)])
 def test_a_sentence_is_cited_from_its_limit_on(sentence: str, least: float) -> None:
     def cited(p: float) -> int:
-        resources = Resources(models={}, judge=Judge(p))
+        resources = Resources(models={}, judge=Critic(p))
         run = QuestionRun(SelfReflectSettings(), Abilities.of(resources))
         asked = choose_citations("red", "The lamp was red.", [Passage("p", sentence)], run)
         return len(flows.run(asked, resources))

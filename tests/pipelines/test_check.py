@@ -26,7 +26,7 @@ from shared_core.reading.critic import CriticSupportScorer
 from shared_core.runtime import flow
 from shared_core.runtime.flow import Resources
 from shared_core.types import Answer, Claim, ClaimSealed, Finished, Passage
-from tests.fakes import PASSAGES, FirstSentenceReader, Shelf, WordCritic
+from tests.fakes import PASSAGES, Critic, FirstSentenceReader, Shelf, WordCritic
 
 LIT = "The lamp was lit in 1871."
 WRONG = "The lamp was lit in 1950."
@@ -178,7 +178,7 @@ def test_a_short_answer_that_the_reader_finds_too_is_supported(answer: str, supp
 
 
 def test_a_reader_does_not_overrule_the_engines_own_judge() -> None:
-    made = checker(judge=Fixed(0.2), reader=FirstSentenceReader(0.9))
+    made = checker(judge=Critic(0.2), reader=FirstSentenceReader(0.9))
     (claim,) = made.check("1871.", "When was the lamp lit?", PASSAGES).claims
     assert claim.support == pytest.approx(0.2)
 
@@ -286,7 +286,7 @@ def test_when_the_time_is_over_the_rest_is_unknown() -> None:
     "wrong", ["The lamp was lit in 1950.", "The lamp was not lit in 1871.", "The lamp was lit in eighteen seventy-two."]
 )
 def test_no_judge_can_support_what_the_facts_contradict(wrong: str) -> None:
-    answer = checker(judge=Fixed(0.99)).check(wrong, passages=PASSAGES)
+    answer = checker(judge=Critic(0.99)).check(wrong, passages=PASSAGES)
     assert verdicts(answer) == ["contradicted"]
     assert (answer.confidence or 1.0) < 0.1
 
@@ -319,29 +319,17 @@ def test_another_subjects_figure_does_not_contradict_a_supported_claim() -> None
 # --- who judges --------------------------------------------------------------------------------------------------
 
 
-class Fixed:
-    """A judge of the user's, which knows nothing of contradiction."""
-
-    name = "fixed"
-
-    def __init__(self, p: float | None) -> None:
-        self.p = p
-
-    def score(self, pairs: Any) -> list[float | None]:
-        return [self.p] * len(pairs)
-
-
 def test_the_engines_judge_comes_first_and_the_critic_says_what_contradicts() -> None:
     kindled = "The lamp was kindled in 1871."  # the critic does not know the word
-    assert verdicts(checker(judge=Fixed(0.8)).check(kindled, passages=PASSAGES)) == ["supported"]
-    answer = checker(judge=Fixed(0.1)).check(f"{WRONG} {ELSEWHERE}", passages=PASSAGES)
+    assert verdicts(checker(judge=Critic(0.8)).check(kindled, passages=PASSAGES)) == ["supported"]
+    answer = checker(judge=Critic(0.1)).check(f"{WRONG} {ELSEWHERE}", passages=PASSAGES)
     assert verdicts(answer) == ["contradicted", "unsupported"]
     assert answer.metadata["judged_by"] == "judge"
 
 
 @pytest.mark.parametrize("p", [math.nan, None])
 def test_a_judge_that_knows_nothing_supports_nothing(p: float | None) -> None:
-    answer = checker(judge=Fixed(p)).check(LIT, passages=PASSAGES)
+    answer = checker(judge=Critic(p)).check(LIT, passages=PASSAGES)
     assert (verdicts(answer), answer.confidence) == (["unknown"], None)
 
 

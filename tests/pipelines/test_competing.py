@@ -17,7 +17,7 @@ from shared_core.pipelines.confidence import combine
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.decision.trust import TYPES, UNINFORMATIVE, ModelTrust, Reply
 from shared_core.types import Passage, Signals
-from tests.fakes import Critic, FirstSentenceReader, Shelf
+from tests.fakes import Critic, FirstSentenceReader, Fixed, Shelf
 
 QUESTION = "When was the lamp lit?"
 RIGHT = "The lamp was lit in 1871."
@@ -158,15 +158,12 @@ def test_the_reader_never_lowers_what_it_seconds_more(one: float, other: float, 
 
 
 def test_of_a_name_that_the_passage_lacks_two_who_agree_are_no_surer_than_one() -> None:
-    class Named(Shelf):
-        def retrieve(self, query: str, k: int = 5) -> Any:
-            return [Passage("a", "The lamp of Vell was lit in 1871.", "Lamps")]
-
+    shelf = Fixed(Passage("a", "The lamp of Vell was lit in 1871.", "Lamps"))
     lm = ScriptedLM(lambda request: "<reference>S1</reference><claim>It was lit in 1871.</claim>")
     supports = []
     for question in ("When was the lamp of Vell lit?", "When was the lamp of Orm lit?"):
         reader = FirstSentenceReader(0.45, answerable=0.45)
-        answer = SelfReflectEngine(Named(), lm, reader=reader, critic=Critic()).answer(question)
+        answer = SelfReflectEngine(shelf, lm, reader=reader, critic=Critic()).answer(question)
         supports.append(answer.claims[0].support or 0.0)
     assert supports[0] > supports[1]
     assert supports[1] <= 0.45
@@ -294,13 +291,9 @@ def test_a_model_that_contradicts_its_own_quotes_takes_nothing_from_the_quote() 
 
 
 def test_where_both_say_the_same_but_only_the_quote_is_sure_enough_the_quote_is_shown() -> None:
-    class Doubtful(Critic):
-        def score(self, pairs: Any) -> list[float | None]:
-            return [0.3] * len(pairs)
-
     lm = ScriptedLM(lambda request: "<reference>S1</reference><claim>In 1871 it began to shine.</claim>")
     reader = FirstSentenceReader(0.95, answerable=0.95)
-    answer = SelfReflectEngine(Shelf(), lm, reader=reader, critic=Doubtful()).answer(QUESTION)
+    answer = SelfReflectEngine(Shelf(), lm, reader=reader, critic=Critic(0.3)).answer(QUESTION)
     assert answer.text.startswith(RIGHT)
     assert answer.metadata["answered_by"] == "embedded default"
 

@@ -14,7 +14,7 @@ from shared_core.pipelines.decision.decide import leans, merge_duplicates, stand
 from shared_core.pipelines.decision.wording import rename_markers
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer, Citation, Claim, Passage, Signals
-from tests.fakes import Shelf, published
+from tests.fakes import Critic, Shelf, published
 
 MIRA = Passage("mira", "Mira Dorn built the lamp in 1871. She died at sea in 1899.", "Lamps")
 QUESTION = "Who built the lamp?"
@@ -71,22 +71,15 @@ def test_words_that_lean(text: str, expected: bool) -> None:
     assert leans(text) is expected
 
 
-class ByClaim:
+def by_claim(claims: Sequence[str], supports: Sequence[float]) -> Critic:
     """A judge with a probability for each claim."""
-
-    name = "by claim"
-
-    def __init__(self, said: dict[str, float]) -> None:
-        self.said = said
-
-    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
-        return [self.said[claim] for _, claim in pairs]
+    return Critic(lambda quote, claim: dict(zip(claims, supports))[claim])
 
 
 def answered(first: float, second: float, pronoun: str = "She") -> Answer:
     claims = ("Ila Venn built the lamp.", f"{pronoun} died at sea.")
     reply = "".join(f"<reference>S{i}</reference><claim>{c}</claim>\n" for i, c in enumerate(claims, 1))
-    judge = ByClaim(dict(zip(claims, (first, second))))
+    judge = by_claim(claims, (first, second))
     settings = published(pipeline="reclaim", target_accuracy=0.5)
     return SelfReflectEngine(Shelf((MIRA,)), ScriptedLM([reply]), settings, judge=judge).answer(QUESTION)
 
@@ -104,7 +97,7 @@ def test_an_answer_never_shows_a_pronoun_without_the_claim_that_says_who_it_is()
 def test_a_supported_claim_that_is_dropped_for_the_one_before_it_is_not_called_unsupported() -> None:
     claims = ("Ila Venn built the lamp.", "She died at sea.", "Mira Dorn built it.")
     reply = "".join(f"<reference>S1</reference><claim>{c}</claim>\n" for c in claims)
-    judge = ByClaim(dict(zip(claims, (0.1, 0.9, 0.9))))
+    judge = by_claim(claims, (0.1, 0.9, 0.9))
     settings = SelfReflectSettings(pipeline="reclaim", signals="support_only", unsupported_claims="flag")
     answer = SelfReflectEngine(Shelf((MIRA,)), ScriptedLM([reply]), settings, judge=judge).answer(QUESTION)
     assert {c.text: c.status for c in answer.claims} == dict(zip(claims, ("flagged", "dropped", "kept")))

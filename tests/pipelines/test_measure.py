@@ -20,18 +20,11 @@ from shared_core.runtime import flow as flows
 from shared_core.runtime.flow import Resources
 from shared_core.settings import SeakrSettings, SelfReflectSettings
 from shared_core.uncertainty import ESTIMATORS, gram_uncertainty
-from tests.fakes import LetterEmbedder
+from tests.fakes import Critic, LetterEmbedder
 from tests.pipelines.scripts import SURE, UNSURE, WHITE, samples, states, written
 
 LOW, HIGH = np.ones(8, dtype=np.float32), np.arange(8, dtype=np.float32)
 PROMPTS = [Prompt.trusted("one"), Prompt.trusted("two"), Prompt.trusted("three")]
-
-
-class Judge:
-    name = "same words"
-
-    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
-        return [float(a.split()[-1] == b.split()[-1]) for a, b in pairs]
 
 
 def context(lm: Any, judge: bool = False, embedder: bool = True, calibrations: Any = None) -> Abilities:
@@ -193,7 +186,8 @@ def test_every_estimator_can_be_measured(name: str, judged: bool) -> None:
         return [Sample(t, hidden_state=s, logprobs=(-0.5,)) for t, s in zip(texts, states(4, 1.0))]
 
     lm = ScriptedLM(reply, capabilities=EVERYTHING, score=lambda r: [(-0.1,), (-2.0,)])
-    (found,) = run(lm, PROMPTS[:1], options=settings(estimator=name), judge=Judge() if judged else None, question="Q?")
+    judge = Critic(lambda a, b: float(a.split()[-1] == b.split()[-1])) if judged else None
+    (found,) = run(lm, PROMPTS[:1], options=settings(estimator=name), judge=judge, question="Q?")
     assert math.isfinite(found.uncertainty)
 
 

@@ -17,7 +17,7 @@ from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.reclaim.free import parse_reply
 from shared_core.pipelines.reclaim.prompts import WORKED
 from shared_core.types import Answer, ClaimSealed, Passage, ReferenceSealed
-from tests.fakes import Critic, Shelf
+from tests.fakes import Critic, Fixed, Shelf
 
 PASSAGES = (
     Passage("a", "The Thale rises in Orm. It was bridged in 1841 by Mira Dorn. The bridge has 3 arches.", "Thale"),
@@ -30,12 +30,7 @@ def engine(lm: Any, **reclaim: Any) -> SelfReflectEngine:
     reclaim = {"max_claim_tokens": 24, "max_pairs": 3, "min_pairs": 2, **reclaim}
     # Each question for itself: what was asked before says nothing of the model.
     made = SelfReflectSettings(pipeline="reclaim", compete=False, reclaim=ReclaimSettings.upgrade(reclaim))
-    return SelfReflectEngine(Everything(), lm, made, judge=Critic(0.95))
-
-
-class Everything(Shelf):
-    def retrieve(self, query: str, k: int = 5) -> Any:
-        return list(PASSAGES)[:k]
+    return SelfReflectEngine(Fixed(*PASSAGES), lm, made, judge=Critic(0.95))
 
 
 def check(answer: Answer) -> None:
@@ -129,9 +124,9 @@ def test_each_quote_and_claim_is_seen_by_what_is_written_next() -> None:
 def test_two_models_share_the_work(tiny_lm: Any) -> None:
     made = SelfReflectSettings(pipeline="reclaim", reclaim={"max_claim_tokens": 16, "max_pairs": 2})
     both = SelfReflectEngine(
-        Everything(), settings=made, models={"reference": tiny_lm, "claim": tiny_lm}, judge=Critic(0.95)
+        Fixed(*PASSAGES), settings=made, models={"reference": tiny_lm, "claim": tiny_lm}, judge=Critic(0.95)
     )
-    one = SelfReflectEngine(Everything(), tiny_lm, made, judge=Critic(0.95))
+    one = SelfReflectEngine(Fixed(*PASSAGES), tiny_lm, made, judge=Critic(0.95))
     assert both.answer(QUESTION).text == one.answer(QUESTION).text
 
 
@@ -145,19 +140,14 @@ def test_references_and_claims_are_reported_as_they_are_sealed(tiny_lm: Any) -> 
 
 def test_passages_too_long_for_the_context_are_left_out_from_the_end(tiny_lm: Any) -> None:
     long = [Passage(f"p{i}", f"Sentence {i} is here. " * 40) for i in range(8)]
-
-    class Long(Everything):
-        def retrieve(self, query: str, k: int = 5) -> Any:
-            return long[:k]
-
     made = SelfReflectSettings(pipeline="reclaim", top_k=8, reclaim={"max_reference_tokens": 32, "max_pairs": 1})
-    answer = SelfReflectEngine(Long(), tiny_lm, made, judge=Critic(0.95)).answer(QUESTION)
+    answer = SelfReflectEngine(Fixed(*long), tiny_lm, made, judge=Critic(0.95)).answer(QUESTION)
     dropped = [d for d in answer.trace if d.kind == "context"]
     assert dropped
     assert {s.passage_id for c in answer.claims for s in c.citations[0].spans} <= {p.id for p in long}
     strict = SelfReflectSettings(**{**dict(made), "on_overflow": "raise"})
     with pytest.raises(ContextOverflowError):
-        SelfReflectEngine(Long(), tiny_lm, strict, judge=Critic(0.95)).answer(QUESTION)
+        SelfReflectEngine(Fixed(*long), tiny_lm, strict, judge=Critic(0.95)).answer(QUESTION)
 
 
 def test_limits_that_cannot_be_held_are_refused() -> None:

@@ -126,20 +126,12 @@ def test_what_a_limit_cuts_off_is_no_claim(written: str) -> None:
 
 
 def test_a_misquote_is_judged_by_what_the_passage_says() -> None:
-    judged: list[tuple[str, str]] = []
-
-    class Nli:
-        name = "nli"
-
-        def score(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
-            judged.extend(pairs)
-            return [0.9] * len(pairs)
-
+    judge = Critic()
     reply = "<reference>The lamp was lit in 1899.</reference><claim>The lamp was lit in 1899.</claim>"
     made = SelfReflectSettings(pipeline="reclaim", retry_short_answer=False)
-    answer = SelfReflectEngine(Shelf(), lm([reply]), made, reader=FirstSentenceReader(), judge=Nli()).answer(QUESTION)
+    answer = SelfReflectEngine(Shelf(), lm([reply]), made, reader=FirstSentenceReader(), judge=judge).answer(QUESTION)
     assert answer.claims[-1].citations[0].match == "fuzzy"
-    assert ("The lamp was lit in 1871.", "The lamp was lit in 1899.") in judged
+    assert ("The lamp was lit in 1871.", "The lamp was lit in 1899.") in judge.pairs
     assert [c.text for c in answer.kept_claims] == ["The lamp was lit in 1871."]  # the reader's own quote
 
 

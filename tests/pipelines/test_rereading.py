@@ -13,21 +13,12 @@ from shared_core.errors import BackendUnavailableError, ContextOverflowError, Ge
 from shared_core.lm.base import Capabilities, Generate, Sample
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.types import Answer, Passage
-from tests.fakes import PASSAGES, FirstSentenceReader, Shelf, published
+from tests.fakes import PASSAGES, Critic, FirstSentenceReader, Shelf, published
 from tests.pipelines.scripts import DEMO
 
 QUESTION = "When was the lamp lit?"
 QUOTED = "<reference>S1</reference><claim>It was painted red.</claim>"
 FOUND = " 1871."
-
-
-class Doubts:
-    """Supports what does not speak of paint."""
-
-    name = "doubts"
-
-    def score(self, pairs: Any) -> list[float | None]:
-        return [0.05 if "red" in claim else 0.95 for _, claim in pairs]
 
 
 def writes(short: Any, quoted: str = QUOTED) -> Callable[[Generate], Any]:
@@ -37,7 +28,8 @@ def writes(short: Any, quoted: str = QUOTED) -> Callable[[Generate], Any]:
 def answered(
     lm: ScriptedLM, question: str = QUESTION, *, shelf: Sequence[Passage] = PASSAGES, **settings: Any
 ) -> Answer:
-    engine = SelfReflectEngine(Shelf(shelf), lm, published(**settings), judge=Doubts(), reader=FirstSentenceReader(0.9))
+    doubts = Critic(lambda quote, claim: 0.05 if "red" in claim else 0.95)
+    engine = SelfReflectEngine(Shelf(shelf), lm, published(**settings), judge=doubts, reader=FirstSentenceReader(0.9))
     return engine.answer(question)
 
 

@@ -13,8 +13,8 @@ from shared_core.abstention import claim_key
 from shared_core.errors import ContextOverflowError, SelfReflectError
 from shared_core.pipelines.research.claims import Candidate, Part, lay_out, shown_scores
 from shared_core.types import Answer, Claim
-from tests.fakes import FirstSentenceReader, Shelf
-from tests.pipelines.research_scripts import Judge, Model, ask, closed, kind, same, sentence
+from tests.fakes import Critic, FirstSentenceReader, Shelf
+from tests.pipelines.research_scripts import Model, ask, by_words, closed, kind, same, sentence
 
 LIT, OIL, SANK, MOON = (
     "The lamp was lit in 1871.", "It burned whale oil.", "The lamp sank in 1900.", "Zebras graze beyond Jupiter.",
@@ -70,7 +70,7 @@ def test_a_sentence_that_is_partly_supported_is_left_out_whole_or_marked_so() ->
 @pytest.mark.parametrize("left_out", ["and sank in 1900", "and was paid for by the king", "but it never gave light"])
 def test_a_sentence_of_which_the_splitter_leaves_out_a_part_is_judged_as_a_whole(left_out: str) -> None:
     written = f"The lamp was lit in 1871, {left_out}."
-    answer = ask(Model([[written]], split=lambda request: f"- {LIT}"), judge=Judge({left_out: 0.1, "1871": 0.95}))
+    answer = ask(Model([[written]], split=lambda request: f"- {LIT}"), judge=by_words({left_out: 0.1, "1871": 0.95}))
     assert answer.abstained
     assert [(c.text, c.support) for c in answer.claims] == [(written, 0.1)]
     agreed = ask(Model([["The lamp was lit in 1871, it is said."]], split=lambda request: f"- {LIT}"))
@@ -79,13 +79,13 @@ def test_a_sentence_of_which_the_splitter_leaves_out_a_part_is_judged_as_a_whole
 
 def test_a_sentence_that_leans_on_one_left_out_goes_with_it() -> None:
     answer = ask(
-        Model([[f"{SANK} {OIL} The lamp was lit in 1871, of all years."]]), judge=Judge({"1871": 0.95, "oil": 0.9})
+        Model([[f"{SANK} {OIL} The lamp was lit in 1871, of all years."]]), judge=by_words({"1871": 0.95, "oil": 0.9})
     )
     assert answer.text == "The lamp was lit in 1871, of all years. [1]"
 
 
 def test_a_claim_of_which_no_passage_speaks_has_no_quote_and_is_not_shown() -> None:
-    answer = ask(Model([[f"{LIT} {MOON}"]]), judge=Judge({"1871": 0.99, "Zebras": 0.99}))
+    answer = ask(Model([[f"{LIT} {MOON}"]]), judge=by_words({"1871": 0.99, "Zebras": 0.99}))
     assert answer.text == f"{LIT} [1]"
     assert answer.claims[1].support is None
     assert answer.metadata["verdicts"] == ["supported", "unsupported here"]
@@ -99,11 +99,8 @@ def test_unsupported_here_is_not_false() -> None:
 
 
 def test_the_quote_is_the_sentence_that_supports_most() -> None:
-    class Precise(Judge):
-        def score(self, pairs: Any) -> list[float | None]:
-            return [0.9 if "whale" in premise else 0.2 for premise, _ in pairs]
-
-    answer = ask(Model([["The lamp was lit by oil."]]), judge=Precise({}))
+    precise = Critic(lambda premise, claim: 0.9 if "whale" in premise else 0.2)
+    answer = ask(Model([["The lamp was lit by oil."]]), judge=precise)
     assert answer.claims[0].citations[0].quote == "It burned whale oil."
 
 
@@ -155,7 +152,7 @@ def test_what_is_worth_most_as_it_would_be_shown_is_chosen() -> None:
             return "- The lamp was lit in 1871.\n- The lamp was lit with oil.\n- The lamp sank."
         return f"- {LIT}"
 
-    answer = ask(Model([[mixed, LIT]], split=split), judge=Judge({"1871": 0.9, "oil": 0.95, "sank": 0.4}))
+    answer = ask(Model([[mixed, LIT]], split=split), judge=by_words({"1871": 0.9, "oil": 0.95, "sank": 0.4}))
     assert answer.text == f"{LIT} [1]"
 
 
@@ -179,7 +176,7 @@ def test_passages_that_do_not_fit_are_left_out() -> None:
 
 
 def test_a_judge_that_fails_leaves_claims_unknown() -> None:
-    answer = ask(Model([[LIT]]), judge=Judge({"": None}))
+    answer = ask(Model([[LIT]]), judge=by_words({"": None}))
     assert answer.abstained
     assert answer.reason == "support unknown"
 
@@ -188,7 +185,8 @@ def test_through_every_witness() -> None:
     """With reader and critic: the shipped witnesses judge, too."""
     model = Model([[LIT]], think=lambda r: "90")
     settings = SelfReflectSettings(pipeline="research", research={"samples": 2, "rounds": 1})
-    engine = SelfReflectEngine(Shelf(), model.lm, settings, reader=FirstSentenceReader(0.9), judge=Judge({"1871": 0.9}))
+    judge = by_words({"1871": 0.9})
+    engine = SelfReflectEngine(Shelf(), model.lm, settings, reader=FirstSentenceReader(0.9), judge=judge)
     answer = engine.answer("When was the lamp lit?")
     assert answer.claims[0].signals.entailed == 0.9
     assert any(d.kind == "confidence" for d in answer.trace)
@@ -245,9 +243,8 @@ def test_a_whole_candidate_without_marks_is_as_it_was_written(candidate: Candida
 
 
 def test_an_error_of_ours_is_never_an_answer() -> None:
-    class Failing(Judge):
-        def score(self, pairs: Any) -> list[float | None]:
-            raise RuntimeError("a fault")
+    def fails(quote: str, claim: str) -> float:
+        raise RuntimeError("a fault")
 
     with pytest.raises((RuntimeError, SelfReflectError)):
-        ask(Model([[LIT]]), judge=Failing({}))
+        ask(Model([[LIT]]), judge=Critic(fails))

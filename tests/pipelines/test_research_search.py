@@ -13,7 +13,7 @@ from shared_core.lm.base import Sample
 from shared_core.settings import ResearchSettings, SelfReflectSettings
 from shared_core.types import Answer
 from tests.fakes import FirstSentenceReader, Shelf
-from tests.pipelines.research_scripts import Judge, Model, ask, believes, closed, kind, sentence, settings
+from tests.pipelines.research_scripts import Model, ask, believes, by_words, closed, kind, sentence, settings
 
 LIT, OIL, SANK = "The lamp was lit in 1871.", "It burned whale oil.", "The lamp sank in 1900."
 
@@ -234,7 +234,7 @@ def test_answers_of_many_questions_are_those_of_one() -> None:
     def engine() -> SelfReflectEngine:
         model = Model([[f"{LIT} {OIL}"]])
         return SelfReflectEngine(
-            Shelf(), model.lm, settings(), judge=Judge({"1871": 0.95, "oil": 0.9}), reader=FirstSentenceReader(0.9)
+            Shelf(), model.lm, settings(), judge=by_words({"1871": 0.95, "oil": 0.9}), reader=FirstSentenceReader(0.9)
         )
 
     one = engine().answer("When was the lamp lit?")
@@ -249,7 +249,7 @@ def test_a_real_model_that_makes_no_sense_leads_to_an_abstention_or_quotes(
     research: dict[str, Any] = {"closed_book": closed_book, "samples": 2, "rounds": 2, "max_tokens": 12}
     research["published"] = {"evaluation": evaluation}
     values = SelfReflectSettings(pipeline="research", target_accuracy=0.9, research=research)
-    engine = SelfReflectEngine(Shelf(), tiny_lm, values, reader=FirstSentenceReader(0.9), judge=Judge({}))
+    engine = SelfReflectEngine(Shelf(), tiny_lm, values, reader=FirstSentenceReader(0.9), judge=by_words({}))
     for answer in engine.answer_many(["When was the lamp lit?", "Who was the captain?"]):
         assert isinstance(answer, Answer)
         assert answer.abstained or closed_book

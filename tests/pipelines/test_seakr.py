@@ -14,7 +14,7 @@ from shared_core.lm.scripted import ScriptedLM
 from shared_core.types import Passage
 from shared_core.uncertainty import gram_uncertainty
 from tests.fakes import Critic, FirstSentenceReader
-from tests.pipelines.scripts import SURE, UNSURE, body, made, scripted, states
+from tests.pipelines.scripts import SURE, UNSURE, body, entries, made, scripted, states
 from tests.pipelines.seakr_scripts import (
     BUILT,
     PASSAGES,
@@ -23,7 +23,6 @@ from tests.pipelines.seakr_scripts import (
     Library,
     after_answer,
     engine,
-    entries,
     kinds,
     two_hops,
 )

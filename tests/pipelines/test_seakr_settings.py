@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,9 +20,9 @@ from shared_core.pipelines.gating.prompts import DEMONSTRATIONS, demonstrations,
 from shared_core.pipelines.seakr.answer import cite_answer
 from shared_core.types import Passage
 from shared_core.uncertainty import final_answer
-from tests.fakes import FirstSentenceReader
-from tests.pipelines.scripts import DEMO, SURE, made, scripted, states
-from tests.pipelines.seakr_scripts import BUILT, PASSAGES, QUESTION, SAID, Library, engine, entries, two_hops
+from tests.fakes import Critic, FirstSentenceReader, SameEmbedder
+from tests.pipelines.scripts import DEMO, SURE, entries, made, scripted, states
+from tests.pipelines.seakr_scripts import BUILT, PASSAGES, QUESTION, SAID, Library, engine, two_hops
 
 # --- capabilities and gates ------------------------------------------------------------------------------------------
 
@@ -40,14 +39,8 @@ def test_the_trace_names_the_estimator(abilities: Capabilities, name: str) -> No
 
 
 def test_a_text_only_model_goes_by_meanings() -> None:
-    class Embedder:
-        name = "constant"
-
-        def embed(self, texts: Sequence[str]) -> Any:
-            return np.ones((len(texts), 1), dtype=np.float32)
-
     lm = ScriptedLM(lambda request: [SAID] * request.params.n)
-    made_engine = SelfReflectEngine(Library(), lm, made(), embedder=Embedder())
+    made_engine = SelfReflectEngine(Library(), lm, made(), embedder=SameEmbedder())
     answer = made_engine.answer(QUESTION)
     assert entries(answer, "estimator")[0].outcome == "discrete_semantic_entropy"
 
@@ -252,19 +245,6 @@ def test_demonstrations_are_whole_and_pluggable() -> None:
     assert all(r.prompt.text.startswith(DEMO.render()) for r in asked)
 
 
-class Comparer:
-    """Says yes where every long word of the statement stands in the premise and nothing is denied."""
-
-    name = "witness"
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[str, str]] = []
-
-    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
-        self.asked += pairs
-        return [0.05 if "never" in premise else 0.9 for premise, _ in pairs]
-
-
 BARN = [
     Passage("myth", "The barn was never red."),
     Passage("fact", "The barn was painted red in 1841. It was never sold."),
@@ -280,7 +260,7 @@ def test_a_sentence_that_denies_the_answer_is_not_cited() -> None:
 
 
 def test_the_witness_chooses_the_citation_and_judges_the_passage_cited() -> None:
-    comparer = Comparer()
+    comparer = Critic(lambda premise, statement: 0.05 if "never" in premise else 0.9)
 
     def reply(body: str) -> Any:
         return " It was painted. So the answer is red.\n", SURE if "1841" in body else 5.0
@@ -298,20 +278,15 @@ def test_the_witness_chooses_the_citation_and_judges_the_passage_cited() -> None
     assert [p.id for p in answer.passages] == ["b"]
     assert answer.claims[0].signals.entailed == 0.9
     assert [s.text for s in answer.numbered_spans()] == ["The barn is red, 1841."]
-    assert {premise for premise, _ in comparer.asked} <= {"The barn is red, 1841."}
+    assert {premise for premise, _ in comparer.pairs} <= {"The barn is red, 1841."}
 
 
 def test_an_answer_of_several_steps_is_as_sure_as_its_weakest_step() -> None:
-    class Doubts(Comparer):
-        def score(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
-            self.asked += pairs
-            return [0.3 if "built" in statement else 0.9 for _, statement in pairs]
-
-    witness = Doubts()
+    witness = Critic(lambda premise, statement: 0.3 if "built" in statement else 0.9)
     answer = SelfReflectEngine(Library(), scripted(two_hops), made(), judge=witness).answer(QUESTION)
     assert answer.claims[0].support == 0.3
-    assert ("The Velmora bridge was built by Mira Dorn.", BUILT.strip()) in witness.asked
-    assert ("Mira Dorn was born in Orm. Ormond is elsewhere.", "Mira Dorn was born in Orm.") in witness.asked
+    assert ("The Velmora bridge was built by Mira Dorn.", BUILT.strip()) in witness.pairs
+    assert ("Mira Dorn was born in Orm. Ormond is elsewhere.", "Mira Dorn was born in Orm.") in witness.pairs
 
 
 def test_citations_hold_the_whole_answer() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from shared_core.lm.base import Capabilities, Generate, Sample
 from shared_core.lm.scripted import ScriptedLM
-from tests.pipelines.scripts import SURE, UNSURE, body, scripted, states
-from tests.pipelines.seakr_scripts import QUESTION, Library, engine, entries
+from tests.pipelines.scripts import SURE, UNSURE, body, entries, scripted, states
+from tests.pipelines.seakr_scripts import QUESTION, Library, engine
 
 
 @pytest.mark.parametrize("form", ["paper", "published_code"])

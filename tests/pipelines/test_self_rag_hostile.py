@@ -11,6 +11,7 @@ from shared_core.errors import ContextOverflowError, GenerationError
 from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm.base import Sample
 from shared_core.types import Answer, Passage
+from tests.pipelines.scripts import entries
 from tests.pipelines.self_rag_scripts import (
     GOOD,
     LAMP,
@@ -21,7 +22,6 @@ from tests.pipelines.self_rag_scripts import (
     made,
     said,
     shown,
-    trace,
     trained,
 )
 
@@ -94,7 +94,7 @@ def test_unknown_verdicts_are_unknown() -> None:
         return sample
 
     answer = engine(trained(reply)).answer(QUESTION)
-    assert trace(answer, "retrieve")[0].outcome == "retrieve"  # in doubt, look it up
+    assert entries(answer, "retrieve")[0].outcome == "retrieve"  # in doubt, look it up
     assert answer.abstained
     assert all(c.critique and c.critique.support is None for c in answer.claims)
 
@@ -148,7 +148,7 @@ def test_an_error_of_every_request_is_raised_and_of_one_is_told() -> None:
         engine(trained(reply)).answer(QUESTION)
     answer = engine(trained(reply), mode="always").answer(QUESTION)
     assert answer.text == "The lamp was lit in 1871. [1]"
-    assert trace(answer, "write")[0].reason == "out of order"
+    assert entries(answer, "write")[0].reason == "out of order"
 
 
 def test_a_passage_too_long_is_left_out_or_raised() -> None:
@@ -157,7 +157,7 @@ def test_a_passage_too_long_is_left_out_or_raised() -> None:
 
     answer = engine(trained(reply), mode="always").answer(QUESTION)
     assert answer.text == "The lamp was lit in 1871. [1]"
-    assert trace(answer, "context")
+    assert entries(answer, "context")
     strict = made(mode="always").replace(on_overflow="raise")
     with pytest.raises(ContextOverflowError):
         engine(trained(reply), settings=strict).answer(QUESTION)

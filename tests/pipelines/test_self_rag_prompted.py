@@ -22,7 +22,9 @@ from shared_core.reflection import Path
 from shared_core.runtime.flow import Resources, run
 from shared_core.settings import SelfRagSettings, SelfReflectSettings
 from shared_core.types import Answer, Passage
-from tests.pipelines.self_rag_scripts import LAMP, QUESTION, SHIP, Fixed, engine, made, trace
+from tests.fakes import Critic
+from tests.pipelines.scripts import entries
+from tests.pipelines.self_rag_scripts import LAMP, QUESTION, SHIP, Fixed, engine, made
 
 SCORES = Capabilities(score=True, token_logprobs=True)
 LOGPROBS = Capabilities(token_logprobs=True)
@@ -76,7 +78,7 @@ def test_the_same_pipeline_runs_on_whatever_the_model_can_do(capabilities: Capab
     lm = scripted(capabilities)
     answer = engine(lm).answer(QUESTION)
     assert answer.text == f"{LIT} [1]"
-    assert trace(answer, "critic")[0].outcome == f"prompted critic ({method})"
+    assert entries(answer, "critic")[0].outcome == f"prompted critic ({method})"
     (claim,) = answer.kept_claims
     assert claim.citations[0].spans[0].passage_id == "lamp"
     assert claim.critique is not None
@@ -176,13 +178,13 @@ def test_a_contradicted_sentence_is_pruned() -> None:
     lm = scripted(LOGPROBS, write=lambda text: "The lamp was lit in 1990.")
     answer = engine(lm).answer(QUESTION)
     assert answer.abstained
-    assert "pruned" in " ".join(str(d.values) for d in trace(answer, "segment"))
+    assert "pruned" in " ".join(str(d.values) for d in entries(answer, "segment"))
 
 
 def test_an_unsure_critic_never_makes_a_claim() -> None:
     lm = scripted(TEXT, judge=lambda text: "who knows")
     answer = engine(lm).answer(QUESTION)
-    assert trace(answer, "retrieve")[0].outcome == "retrieve"
+    assert entries(answer, "retrieve")[0].outcome == "retrieve"
     assert answer.abstained
     assert all(c.support is None for c in answer.claims)
 
@@ -262,7 +264,7 @@ def test_no_budget_is_exceeded_and_what_is_not_judged_is_not_shown(calls: int) -
     lm = scripted(LOGPROBS)
     answer = engine(lm, settings=made().replace(max_calls=calls)).answer(QUESTION)
     assert len(lm.requests) <= calls
-    assert trace(answer, "limit")
+    assert entries(answer, "limit")
     for claim in answer.kept_claims:
         assert claim.critique is not None
         assert claim.critique.support is not None
@@ -276,20 +278,6 @@ def test_control_strings_of_documents_never_are_trusted_text() -> None:
         trusted = "".join(p.text for p in request.prompt.parts if p.trusted)
         assert "paragraph" not in trusted
         assert "[" not in trusted
-
-
-class Critic:
-    """The shipped critic's place, with a word of its own."""
-
-    name = "critic"
-
-    def __init__(self, p: float | None) -> None:
-        self.p = p
-        self.pairs: list[tuple[str, str]] = []
-
-    def score(self, pairs: Any) -> list[float | None]:
-        self.pairs += pairs
-        return [self.p] * len(pairs)
 
 
 def beside(critic: Critic, lm: ScriptedLM) -> Answer:
@@ -314,4 +302,4 @@ def test_the_shipped_critic_is_heard_beside_the_model(p: float | None, support: 
 def test_where_the_model_gives_no_verdict_the_critic_prunes() -> None:
     answer = beside(Critic(0.2), scripted(LOGPROBS, judge=lambda text: "who knows"))
     assert answer.abstained
-    assert "pruned" in " ".join(str(d.values) for d in trace(answer, "segment"))
+    assert "pruned" in " ".join(str(d.values) for d in entries(answer, "segment"))

@@ -14,7 +14,8 @@ import pytest
 from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm.base import Sample
 from shared_core.types import Passage
-from tests.pipelines.self_rag_scripts import Fixed, made, said, trace, trained
+from tests.pipelines.scripts import entries
+from tests.pipelines.self_rag_scripts import Fixed, made, said, trained
 
 SHELF = (
     Passage("a", "Alpha stands here.", "A"),
@@ -197,7 +198,7 @@ def test_a_beam_as_wide_as_the_tree_finds_the_best_of_all_paths(seed: int, hard:
     oracle = Oracle(seed)
     answer = search(oracle, 64, hard=hard, compare=compare)
     every = list(brute_force(oracle, hard=hard))
-    (found,) = trace(answer, "path")
+    (found,) = entries(answer, "path")
     if not every:
         assert answer.abstained
         assert not answer.claims
@@ -214,7 +215,7 @@ def test_a_beam_of_one_is_greedy_and_never_better_than_all_paths(seed: int) -> N
     oracle = Oracle(seed)
     answer = search(oracle, 1)
     every = list(brute_force(oracle, hard=True))
-    (found,) = trace(answer, "path")
+    (found,) = entries(answer, "path")
     if every and found.values["mean_score"] is not None:
         branch = Branch("")
         while branch.open and len(branch.texts) < DEPTH:
@@ -264,4 +265,4 @@ def test_the_papers_form_is_log_probability_and_sum() -> None:
     answer = SelfReflectEngine(Fixed(SHELF[0]), trained(reply), settings).answer("What stands here?")
     tokens = 5  # verdicts included
     expected = 0.9 + 0.9 + 0.5 * 0.05 + tokens * math.log(0.5)
-    assert trace(answer, "path")[0].values["score"] == pytest.approx(expected, abs=1e-5)
+    assert entries(answer, "path")[0].values["score"] == pytest.approx(expected, abs=1e-5)

@@ -16,7 +16,8 @@ from shared_core.pipelines.self_rag.with_tokens import instruction
 from shared_core.reflection import REFLECTION_TOKENS, ReflectionVocabulary
 from shared_core.training.self_rag.recipe import add_reflection_tokens
 from shared_core.types import Answer, Passage
-from tests.pipelines.self_rag_scripts import Fixed, made, trace
+from tests.pipelines.scripts import entries
+from tests.pipelines.self_rag_scripts import Fixed, made
 
 QUESTION = "Who built the bridge?"
 BRIDGE = Passage("bridge", "The bridge over the Thale was built by Mira Dorn. It is old.", "Bridge")
@@ -87,9 +88,9 @@ def test_adding_the_tokens_starts_them_at_the_mean(tiny_model: Any, tiny_tokeniz
 def test_the_whole_pipeline_on_real_verdicts(taught: Any) -> None:
     assert has_reflection_tokens(taught)
     answer: Answer = SelfReflectEngine(Fixed(TOWN, BRIDGE), taught, made()).answer(QUESTION)
-    assert trace(answer, "critic")[0].outcome == "reflection tokens"
-    assert trace(answer, "retrieve")[0].outcome == "retrieve"
-    assert trace(answer, "segment")[0].values["pruned"] == 1
+    assert entries(answer, "critic")[0].outcome == "reflection tokens"
+    assert entries(answer, "retrieve")[0].outcome == "retrieve"
+    assert entries(answer, "segment")[0].values["pruned"] == 1
     (claim,) = answer.kept_claims
     assert claim.text == FIRST
     assert claim.citations[0].quote == "The bridge over the Thale was built by Mira Dorn."
@@ -128,7 +129,7 @@ async def test_drivers_agree_on_a_real_model(taught: Any) -> None:
 def test_a_random_model_without_the_tokens_is_asked_by_prompts_and_claims_nothing_unjudged(tiny_lm: Any) -> None:
     assert not has_reflection_tokens(tiny_lm)
     answer = SelfReflectEngine(Fixed(BRIDGE), tiny_lm, made(max_depth=1, max_segment_tokens=16)).answer(QUESTION)
-    assert trace(answer, "critic")[0].outcome == "prompted critic (score)"
+    assert entries(answer, "critic")[0].outcome == "prompted critic (score)"
     assert answer.trace[-1].kind in ("answer", "abstain")
 
 

@@ -16,6 +16,7 @@ from shared_core.pipelines.self_rag.choose import has_reflection_tokens
 from shared_core.reflection import RELEASED_IDS, VERDICT_TOKENS
 from shared_core.runtime import flow
 from shared_core.types import Answer, ClaimSealed, Finished, Passage, Retrieved
+from tests.pipelines.scripts import entries
 from tests.pipelines.self_rag_scripts import (
     BAD,
     GOOD,
@@ -29,7 +30,6 @@ from tests.pipelines.self_rag_scripts import (
     made,
     said,
     shown,
-    trace,
     trained,
 )
 
@@ -48,7 +48,7 @@ def test_the_supported_segment_wins_and_cites_its_passage_word_for_word() -> Non
     assert answer.metadata["pipeline"] == "self_rag"
     # One token to decide, then both passages in one batch.
     assert lm.batches == [1, 2]
-    assert trace(answer, "critic")[0].outcome == "reflection tokens"
+    assert entries(answer, "critic")[0].outcome == "reflection tokens"
 
 
 def test_half_of_a_partial_support_is_no_probability() -> None:
@@ -100,7 +100,7 @@ def test_a_claim_without_a_passage_is_unknown_unless_the_model_stands_by_it() ->
     )
     stood_by = engine(lm, mode="never").answer(QUESTION)
     assert stood_by.confidence == pytest.approx(0.9)
-    assert trace(stood_by, "support")[0].outcome == "the model's own P(True)"
+    assert entries(stood_by, "support")[0].outcome == "the model's own P(True)"
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_hard_constraint_prunes_while_searching_and_can_be_left_off() -> None:
 
     hard = engine(trained(reply), mode="always", weight_usefulness=50.0).answer(QUESTION)
     assert [c.text for c in hard.claims] == ["She carried salt."]
-    assert trace(hard, "segment")[0].values["pruned"] == 1
+    assert entries(hard, "segment")[0].values["pruned"] == 1
     soft = engine(trained(reply), mode="always", hard_constraint=False, max_depth=1, weight_usefulness=50.0)
     answer = soft.answer(QUESTION)
     assert answer.claims[0].text == "The lamp was lit in 1990."  # its use is not judged
@@ -267,7 +267,7 @@ def test_the_budget_ends_the_search_with_what_it_has() -> None:
     answer = SelfReflectEngine(Fixed(LAMP, SHIP), lm, settings).answer(QUESTION)
     assert answer.usage.calls == len(lm.requests) == 3
     assert next(c.text for c in answer.kept_claims) == "Sentence 1 about the lamp."
-    assert trace(answer, "limit")[0].outcome == "out of budget"
+    assert entries(answer, "limit")[0].outcome == "out of budget"
 
 
 def test_a_budget_too_small_for_all_passages_reads_the_first() -> None:
