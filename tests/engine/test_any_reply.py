@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, get_args
 
@@ -12,7 +13,6 @@ from shared_core import SelfReflectEngine, SelfReflectSettings
 from shared_core.errors import BackendUnavailableError, ContextOverflowError, EmptyReplyError, LanguageModelError
 from shared_core.lm.base import Capabilities, Generate, Generation, Sample
 from shared_core.lm.scripted import ScriptedLM
-from shared_core.pipelines.decision.reasons import is_refusal
 from shared_core.pipelines.support import yes_of_first_token
 from shared_core.settings import PipelineName
 from shared_core.types import Answer, Passage
@@ -81,7 +81,9 @@ def test_a_model_that_says_nothing_leaves_the_answer_to_the_documents(
     assert answer.text == "The lamp was lit in 1871. [1]"
     assert answer.metadata["answered_by"] == "embedded default"
     assert answer.metadata["pipeline"] == pipeline
-    assert any(d.outcome == "replies unusable" for d in answer.trace)
+    (unusable,) = (d for d in answer.trace if d.outcome == "replies unusable")
+    if reply in ("", "  \n"):
+        assert re.search("empty|no line", unusable.reason)
     if isinstance(reply, str):  # nobody says what a failed call cost
         assert answer.usage.calls == len(lm.requests)
 
@@ -191,13 +193,6 @@ def test_a_pair_that_is_written_four_times_is_shown_and_judged_once(pipeline: An
 def test_a_first_token_counts_only_if_it_is_a_verdict(said: str, expected: float | None) -> None:
     found = yes_of_first_token(Generation((Sample(said, logprobs=(float(np.log(0.9)),)),)))
     assert found == (pytest.approx(expected) if expected is not None else None)
-
-
-def test_words_that_decline_and_words_that_do_not() -> None:
-    for words in ("The document doesn't say.", "None of the passages mention it.", "The text says nothing about it."):
-        assert is_refusal(words), words
-    for words in ("The passages do not say when, but it was in 1871.", "The text was lit.", "The document says so."):
-        assert not is_refusal(words), words
 
 
 @pytest.mark.parametrize("error", [ContextOverflowError(900, 200), BackendUnavailableError("There is no connection.")])

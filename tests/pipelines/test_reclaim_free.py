@@ -174,14 +174,6 @@ def test_claims_that_are_not_supported_are_dropped() -> None:
     assert [c.support for c in answer.claims] == [0.95, 0.2]
 
 
-@pytest.mark.parametrize("verdict", ["I cannot say", "", "about as likely as not"])
-def test_a_verdict_that_cannot_be_read_is_unknown_and_never_kept(verdict: str) -> None:
-    answer = ask(lm([GOOD], judges=lambda claim: verdict))
-    assert answer.abstained
-    assert answer.reason == "support unknown"
-    assert [c.support for c in answer.claims] == [None, None]
-
-
 def test_token_probabilities_are_used_where_the_model_gives_them() -> None:
     def reply(request: Generate) -> str | Sample:
         if "single word yes or no" not in request.prompt.text:
@@ -305,10 +297,12 @@ def test_prose_is_split_and_each_sentence_laid_beside_the_one_it_is_most_like() 
     ("Probability: 95", 0.95), ("yes", 1.0), ("No.", 0.0), ("0", 0.0), ("1.0", 1.0), ("100 percent", 1.0),
     ("The depth is 83 metres.", None), ("1", None), ("150", None), ("9/5", None), ("", None), ("nan", None),
     ("about 80%, I think", None), ("yes and no", None), ("95 or 96", None), ("-5", None), ("9/0", None),
+    ("I cannot say", None), ("about as likely as not", None),
 ])  # fmt: skip
 def test_a_judges_reply_counts_only_if_it_is_a_verdict(reply: str, probability: float | None) -> None:
     answer = ask(lm([GOOD], judges=lambda claim: reply))
     assert [c.support for c in answer.claims] == [probability] * 2
+    assert (answer.reason == "support unknown") is (probability is None)
 
 
 @pytest.mark.parametrize("signals", ["all", "support_only"])

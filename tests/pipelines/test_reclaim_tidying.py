@@ -15,10 +15,8 @@ from shared_core.lm.base import Generate, Grammar
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.reclaim.free import is_heading, is_placeholder, tidy
-from shared_core.pipelines.reclaim.loop import _answer_grammar, _cut_reference, _Draft, _reference_grammar, _write_claim
+from shared_core.pipelines.reclaim.loop import _answer_grammar, _cut_reference, _Draft, _reference_grammar
 from shared_core.pipelines.reclaim.prompts import claim_prompt, numbered_prompt, reference_prompt
-from shared_core.runtime import flow
-from shared_core.runtime.flow import Resources
 from shared_core.settings import ReclaimSettings
 from shared_core.types import Citation, Passage
 from tests.fakes import Shelf, published
@@ -147,14 +145,6 @@ def test_passages_without_any_sentence_are_an_error_and_no_end_of_the_answer() -
 def test_a_stretch_of_words_that_was_cut_off_keeps_its_whole_words(cut: str, quote: str | None) -> None:
     found = _cut_reference(cut, CitationIndex([MAREN]), ReclaimSettings(mode="span"))
     assert (found.quote if isinstance(found, Citation) else None) == quote
-
-
-@pytest.mark.parametrize("echo", ["one sentence", "…", "quoted sentences."])
-def test_a_claim_model_that_repeats_the_form_claims_nothing(echo: str) -> None:
-    lm = ScriptedLM([echo, echo, "[1] She charted it."])  # asked again at once, without the form
-    draft = _Draft("Who charted the reef?", [MAREN], QuestionRun())
-    written = [flow.run(_write_claim(draft, "She charted the reef."), Resources({"default": lm})) for _ in range(2)]
-    assert written == ["", "She charted it."]
 
 
 def test_the_forms_of_prompts_hold_nothing_to_copy() -> None:

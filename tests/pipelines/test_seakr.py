@@ -211,12 +211,11 @@ def test_passages_in_the_prompts_of_gate_and_re_ranking(form: str, shown: list[i
     lm = scripted(two_hops)
     engine(lm, form=form).answer(QUESTION)
     counts = [sum(f"[{i}] " in r.prompt.text for i in range(1, 9)) for r in lm.requests if isinstance(r, Generate)]
-    runs = [n for i, n in enumerate(counts) if i == 0 or counts[i - 1] != n or n == 0][:12]
     steps = [after_answer(body(r)) for r in lm.requests if isinstance(r, Generate) and r.model != "judge"]
     seen = [(s, n) for s, n in zip(steps, counts) if "answer is" not in s][:18]
     assert list(dict.fromkeys(seen)) == [(s, n) for s, n in zip(["", "", *[f" {BUILT.strip()}"] * 2], shown)] + [
         (f" {BUILT.strip()} Mira Dorn was born in Orm.", shown[4])
-    ], runs
+    ]
 
 
 def test_so_the_answer_is_is_nothing_to_search_for() -> None:

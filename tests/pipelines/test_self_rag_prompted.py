@@ -22,7 +22,7 @@ from shared_core.reflection import Path
 from shared_core.runtime.flow import Resources, run
 from shared_core.settings import SelfRagSettings, SelfReflectSettings
 from shared_core.types import Answer, Passage
-from tests.fakes import Critic
+from tests.fakes import Critic, FirstSentenceReader, Shelf
 from tests.pipelines.scripts import entries
 from tests.pipelines.self_rag_scripts import LAMP, QUESTION, SHIP, Fixed, engine, made
 
@@ -179,6 +179,18 @@ def test_a_contradicted_sentence_is_pruned() -> None:
     answer = engine(lm).answer(QUESTION)
     assert answer.abstained
     assert "pruned" in " ".join(str(d.values) for d in entries(answer, "segment"))
+
+
+def test_what_was_written_and_pruned_is_not_blamed_on_the_passages() -> None:
+    def reply(request: Generate) -> str:
+        text = request.prompt.text
+        return "1" if "1 to 5" in text or "Reply" in text else "Zebras are striped."
+
+    settings, reader = SelfReflectSettings(pipeline="self_rag"), FirstSentenceReader(0.9)
+    made_of = SelfReflectEngine(Shelf(), ScriptedLM(reply), settings, reader=reader, judge=Critic(0.01))
+    answer = made_of.answer(QUESTION)
+    assert answer.metadata["answered_by"] == "embedded default"
+    assert any("supported by no passage" in d.reason for d in entries(answer, "write"))
 
 
 def test_an_unsure_critic_never_makes_a_claim() -> None:

@@ -19,14 +19,13 @@ from tests.pipelines.research_scripts import Model, ask
 QUESTION = "When was the lamp lit?"
 
 
-def test_a_claim_model_that_copies_the_form_is_asked_again_without_it() -> None:
+@pytest.mark.parametrize("echo", ["…", "one sentence", "quoted sentences."])
+def test_a_claim_model_that_copies_the_form_is_asked_again_without_it(echo: str) -> None:
     quotes = iter(["The lamp was lit in 1871.", "It burned whale oil."])
 
     def reply(request: Generate) -> Any:
         if request.model == "claim":
-            return (
-                "…" if "<claim> …" in request.prompt.text or "<claim>…" in request.prompt.text else "It was lit then."
-            )
+            return echo if "Use this form" in request.prompt.text else "It was lit then."
         quote = next(quotes, None)
         return f"According to the citation: <reference> {quote} </reference>" if quote else ""
 
@@ -46,7 +45,8 @@ REFUSALS = [
     "I can't provide information on that.", "I must decline to answer.", "My apologies, but I do not have that answer.",
     "As an AI language model, I don't have access to it.", "It is not possible to determine this from the text.",
     "Not enough information.", "I have no information about this.", "I do not know.", "Sorry, no.", "NO ANSWER",
-    "As an AI I cannot say.",
+    "As an AI I cannot say.", "The document doesn't say.", "None of the passages mention it.",
+    "The text says nothing about it.",
 ]  # fmt: skip
 
 
@@ -57,7 +57,8 @@ def test_refusals_in_the_wording_of_many_providers(text: str) -> None:
 
 @pytest.mark.parametrize("text", [
     "I'm sorry, but it was probably 1871.", "Sorry Day is on 26 May, but not in 1871.",
-    "I am not sure, but it was Ada.", "Ida Voss was not known.", "Sorrow was her theme.",
+    "I am not sure, but it was Ada.", "Ida Voss was not known.", "Sorrow was her theme.", "The document says so.",
+    "The passages do not say when, but it was in 1871.", "The text was lit.",
 ])  # fmt: skip
 def test_an_apology_may_go_on_to_answer(text: str) -> None:
     assert not is_refusal(text)
