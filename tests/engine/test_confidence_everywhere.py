@@ -170,6 +170,14 @@ def test_claims_calibrated_on_a_pipeline_show_what_the_stack_says(pipeline: Any,
         lamps(pipeline, ScriptedLM(["x"], name="another"), calibration=file)
 
 
+def fit_gate_and_answer(engine: SelfReflectEngine, file: Path) -> Any:
+    """Fit and save both; the calibration of answers."""
+    gate = fit("gate", engine, QUESTIONS).calibration
+    answers = fit("answer", engine, QUESTIONS, FitOptions(gate=gate)).calibration
+    calibration_io.save(file, {"gate": gate, "answer": answers})
+    return answers
+
+
 @pytest.mark.parametrize("pipeline", PIPELINES)
 def test_gate_and_answer_are_applied_or_refused(pipeline: Any, tmp_path: Path) -> None:
     engine = lamps(pipeline, lamp_model("white-box"))
@@ -179,9 +187,7 @@ def test_gate_and_answer_are_applied_or_refused(pipeline: Any, tmp_path: Path) -
                 fit(purpose, engine, QUESTIONS)
         return
     file = tmp_path / "c.json"
-    gate = fit("gate", engine, QUESTIONS).calibration
-    answers = fit("answer", engine, QUESTIONS, FitOptions(gate=gate)).calibration
-    calibration_io.save(file, {"gate": gate, "answer": answers})
+    answers = fit_gate_and_answer(engine, file)
     known = QUESTIONS[4].question
     answer = lamps(pipeline, lamp_model("white-box"), calibration=file, allow_answers_without_citation=True).answer(
         known
@@ -198,10 +204,7 @@ def test_gate_and_answer_are_applied_or_refused(pipeline: Any, tmp_path: Path) -
 
 def test_attention_is_read_for_the_gate_that_decides_by_it(tmp_path: Path) -> None:
     file = tmp_path / "c.json"
-    engine = lamps("composed", lamp_model("white-box"))
-    gate = fit("gate", engine, QUESTIONS).calibration
-    answers = fit("answer", engine, QUESTIONS, FitOptions(gate=gate)).calibration
-    calibration_io.save(file, {"gate": gate, "answer": answers})
+    fit_gate_and_answer(lamps("composed", lamp_model("white-box")), file)
     lm = lamp_model("white-box")
     lm.capabilities = dataclasses.replace(lm.capabilities, attention=True, token_statistics=True)
     small = {**SMALL["seakr"], "gate": "dragin"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
-from collections.abc import Iterator, Sequence
-from typing import Any, get_args
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar, get_args
 
 import pytest
 
@@ -32,6 +32,7 @@ from tests.engine.test_confidence_everywhere import Reader
 from tests.fakes import PASSAGES, Critic, FirstSentenceReader, HangingLM, Shelf, published
 from tests.pipelines.scripts import SURE, UNSURE, made, scripted
 
+T = TypeVar("T")
 QUESTION = "When was the lamp lit?"
 SOON, LONG = 0.4, 20.0
 REPLY = "<reference>S1</reference><claim>The lamp was lit in 1871.</claim>"
@@ -50,10 +51,15 @@ class Stuck(Shelf):
 
 
 @pytest.fixture
-def release() -> Iterator[list[Any]]:
-    """What hangs is let go at the end, so that no thread outlives the test by long."""
+def hung() -> Iterator[Callable[[T], T]]:
+    """What is passed through it is let go at the end, so that no thread outlives the test by long."""
     hanging: list[Any] = []
-    yield hanging
+
+    def note(one: T) -> T:
+        hanging.append(one)
+        return one
+
+    yield note
     for one in hanging:
         one.let_go.set()
 
@@ -102,28 +108,23 @@ def assert_abstained(answer: Answer, reason: str) -> None:
 
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("pipeline", get_args(PipelineName))
-def test_a_model_that_hangs_ends_as_an_abstention_for_want_of_time(
-    door: str, pipeline: Any, release: list[Any]
-) -> None:
-    lm = HangingLM(REPLY)
-    release.append(lm)
+def test_a_model_that_hangs_ends_as_an_abstention_for_want_of_time(door: str, pipeline: Any, hung: Any) -> None:
+    lm = hung(HangingLM(REPLY))
     answer = through(door, SelfReflectEngine(Shelf(), lm, published(pipeline=pipeline, deadline=SOON)))
     assert_abstained(answer, "out of time")
     assert answer.usage.seconds > SOON / 2  # counted from the first step on, the deadline from before it
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_a_retriever_that_hangs_does_too(door: str, release: list[Any]) -> None:
-    shelf = Stuck()
-    release.append(shelf)
+def test_a_retriever_that_hangs_does_too(door: str, hung: Any) -> None:
+    shelf = hung(Stuck())
     answer = through(door, SelfReflectEngine(shelf, settings=SelfReflectSettings(deadline=SOON)))
     assert_abstained(answer, "out of time")
     assert answer.passages == ()
 
 
-def test_what_was_found_and_written_by_then_is_in_the_answer(release: list[Any]) -> None:
-    lm = HangingLM(REPLY, lambda request: request.model == "judge")
-    release.append(lm)
+def test_what_was_found_and_written_by_then_is_in_the_answer(hung: Any) -> None:
+    lm = hung(HangingLM(REPLY, lambda request: request.model == "judge"))
     settings = published(pipeline="reclaim", deadline=SOON, on_abstain="show")
     answer = SelfReflectEngine(Shelf(), lm, settings).answer(QUESTION)
     assert_abstained(answer, "out of time")
@@ -141,9 +142,8 @@ def test_in_time_the_answer_is_the_same_as_without_a_deadline() -> None:
 
 
 @pytest.mark.parametrize("policy", ["raise", "fallback"])
-def test_policies_hold_after_the_deadline(policy: Any, release: list[Any]) -> None:
-    lm = HangingLM(REPLY)
-    release.append(lm)
+def test_policies_hold_after_the_deadline(policy: Any, hung: Any) -> None:
+    lm = hung(HangingLM(REPLY))
     engine = SelfReflectEngine(Shelf(), lm, published(deadline=SOON, on_abstain=policy))
     if policy == "raise":
         with pytest.raises(AbstainedError) as caught:
@@ -156,9 +156,8 @@ def test_policies_hold_after_the_deadline(policy: Any, release: list[Any]) -> No
     assert "unverified" not in answer.text
 
 
-def test_gate_and_reranker_raise(release: list[Any]) -> None:
-    lm = HangingLM(REPLY)
-    release.append(lm)
+def test_gate_and_reranker_raise(hung: Any) -> None:
+    lm = hung(HangingLM(REPLY))
     settings = made(estimator="sufficiency", threshold=0.5).replace(deadline=SOON)  # a gate that has to ask
     with pytest.raises(DeadlineError):
         GatedRetriever(Shelf(), lm, settings).ask(QUESTION)
@@ -361,10 +360,9 @@ def assert_stands_in(answer: Answer, pipeline: str) -> None:
     assert answer.metadata["pipeline"] == pipeline
 
 
-def test_a_model_that_hangs_leaves_many_answers_to_a_reader_that_is_sure(release: list[Any]) -> None:
+def test_a_model_that_hangs_leaves_many_answers_to_a_reader_that_is_sure(hung: Any) -> None:
     """One answer, on every pipeline: ``test_cost``."""
-    lm = HangingLM("The lamp was lit in 1871.")
-    release.append(lm)
+    lm = hung(HangingLM("The lamp was lit in 1871."))
     for found in read_too(lm, deadline=ENOUGH).answer_many([QUESTION, QUESTION]):
         assert isinstance(found, Answer)
         assert_stands_in(found, "composed")

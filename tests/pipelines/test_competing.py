@@ -23,15 +23,19 @@ QUESTION = "When was the lamp lit?"
 RIGHT = "The lamp was lit in 1871."
 
 
+def engine_of(lm: ScriptedLM, reader: float, shelf: Any = None, critic: Any = None, **settings: Any) -> Any:
+    """An engine whose reader is so sure of the first sentence of each passage."""
+    sure = FirstSentenceReader(reader, answerable=reader)
+    options = SelfReflectSettings(**settings)
+    return SelfReflectEngine(shelf or Shelf(), lm, options, reader=sure, critic=critic or Critic())
+
+
 def ask(reply: str, *, reader: float, times: int = 1, **settings: Any) -> Answer:
     lm = ScriptedLM(lambda request: "97" if "0 to 100" in request.prompt.text else reply)
-    options = SelfReflectSettings(**{"compete": True, **settings})
-    engine = SelfReflectEngine(
-        Shelf(), lm, options, reader=FirstSentenceReader(reader, answerable=reader), critic=Critic()
-    )
+    engine = engine_of(lm, reader, **settings)
     for i in range(times - 1):
         engine.answer(f"{QUESTION} ({i})")
-    answer = engine.answer(QUESTION)
+    answer: Answer = engine.answer(QUESTION)
     assert engine.answer(QUESTION).confidence == answer.confidence  # the same question, the same answer
     return answer
 
@@ -54,14 +58,7 @@ def test_an_answer_that_no_passage_holds_is_no_refusal(short: str, reply: str) -
         lambda request: f"So the answer is {short}." if "So the answer is" in request.prompt.text else "",
         capabilities=Capabilities(grammar=True, token_logprobs=True),
     )
-    engine = SelfReflectEngine(
-        Shelf(),
-        lm,
-        SelfReflectSettings(compete=True),
-        reader=FirstSentenceReader(0.7, answerable=0.7),
-        critic=Critic(),
-    )
-    answer = engine.answer(QUESTION)
+    answer = engine_of(lm, 0.7).answer(QUESTION)
     assert [d.outcome for d in answer.trace if d.kind == "compare"] == [f"the model {reply}"]
     assert answer.abstained is (reply == "declines")
 
@@ -162,8 +159,7 @@ def test_of_a_name_that_the_passage_lacks_two_who_agree_are_no_surer_than_one() 
     lm = ScriptedLM(lambda request: "<reference>S1</reference><claim>It was lit in 1871.</claim>")
     supports = []
     for question in ("When was the lamp of Vell lit?", "When was the lamp of Orm lit?"):
-        reader = FirstSentenceReader(0.45, answerable=0.45)
-        answer = SelfReflectEngine(shelf, lm, reader=reader, critic=Critic()).answer(question)
+        answer = engine_of(lm, 0.45, shelf).answer(question)
         supports.append(answer.claims[0].support or 0.0)
     assert supports[0] > supports[1]
     assert supports[1] <= 0.45
@@ -180,8 +176,7 @@ def measured(reply: str, reader: float, rates: Any = MEASURED) -> tuple[Answer, 
     """Ask a model whose replies were measured; how often it was asked is returned too."""
     lm = ScriptedLM(lambda request: reply)
     lm.reply_rates = rates  # type: ignore[attr-defined]
-    engine = SelfReflectEngine(Shelf(), lm, reader=FirstSentenceReader(reader, answerable=reader), critic=Critic())
-    answer = engine.answer(QUESTION)
+    answer = engine_of(lm, reader).answer(QUESTION)
     return answer, answer.usage.calls
 
 
@@ -242,8 +237,7 @@ def test_where_a_model_is_not_asked_the_answer_lists_as_many_passages() -> None:
     lm = ScriptedLM(lambda request: "I don't know.")
     lm.reply_rates = MEASURED  # type: ignore[attr-defined]
     shelf = Shelf([Passage(str(i), f"Lamp {i} was lit in {1870 + i}.") for i in range(8)])
-    settings, reader = SelfReflectSettings(top_k=2), FirstSentenceReader(0.2, answerable=0.2)
-    answer = SelfReflectEngine(shelf, lm, settings, reader=reader, critic=Critic()).answer(QUESTION)
+    answer = engine_of(lm, 0.2, shelf, top_k=2).answer(QUESTION)
     assert answer.usage.calls == 0
     assert len(answer.passages) == 2
 
@@ -292,8 +286,7 @@ def test_a_model_that_contradicts_its_own_quotes_takes_nothing_from_the_quote() 
 
 def test_where_both_say_the_same_but_only_the_quote_is_sure_enough_the_quote_is_shown() -> None:
     lm = ScriptedLM(lambda request: "<reference>S1</reference><claim>In 1871 it began to shine.</claim>")
-    reader = FirstSentenceReader(0.95, answerable=0.95)
-    answer = SelfReflectEngine(Shelf(), lm, reader=reader, critic=Critic(0.3)).answer(QUESTION)
+    answer = engine_of(lm, 0.95, critic=Critic(0.3)).answer(QUESTION)
     assert answer.text.startswith(RIGHT)
     assert answer.metadata["answered_by"] == "embedded default"
 
@@ -305,9 +298,7 @@ def test_of_a_model_that_is_mostly_wrong_the_quote_is_shown_and_not_its_words(be
     def reply(request: Any) -> str:
         return "NO ANSWER" if told else "<reference>S1</reference><claim>1871 it was.</claim>"
 
-    engine = SelfReflectEngine(
-        Shelf(), ScriptedLM(reply), reader=FirstSentenceReader(0.95, answerable=0.95), critic=Critic()
-    )
+    engine = engine_of(ScriptedLM(reply), 0.95)
     for i in range(before):
         engine.answer(f"{QUESTION} ({i})")
     told.clear()
