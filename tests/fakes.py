@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from shared_core.errors import SelfReflectError
-from shared_core.lm.base import Generate, GenerateResult
+from shared_core.lm.base import Generate, GenerateResult, Score, ScoreResult
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.reading.base import Read, Reading, ReadResult, Verdict
 from shared_core.settings import SelfReflectSettings
@@ -120,14 +120,19 @@ class SameEmbedder:
 class HangingLM(ScriptedLM):
     """Blocks at the requests for which ``hangs`` is true, until ``let_go`` is set."""
 
-    def __init__(self, reply: str, hangs: Callable[[Generate], bool] = lambda request: True) -> None:
-        super().__init__(lambda request: reply)
+    def __init__(self, reply: str, hangs: Callable[[Any], bool] = lambda request: True, **more: Any) -> None:
+        super().__init__(lambda request: reply, **more)
         self.hangs, self.let_go = hangs, threading.Event()
 
     def generate(self, requests: Sequence[Generate]) -> list[GenerateResult]:
         if any(self.hangs(r) for r in requests):
             self.let_go.wait(20)
         return super().generate(requests)
+
+    def score(self, requests: Sequence[Score]) -> list[ScoreResult]:
+        if any(self.hangs(r) for r in requests):
+            self.let_go.wait(20)
+        return super().score(requests)
 
 
 class WordCritic:

@@ -20,6 +20,7 @@ from shared_core.reflection.scores import (
     sequence_score,
     should_retrieve,
     support_score,
+    useful_probability,
     usefulness_score,
     verdict_mapping,
 )
@@ -42,5 +43,5 @@ __all__ = [
     "ReflectionVocabulary", "Segment", "aggregate_answers", "critique_score", "first_position", "group_logprobs",
     "plain_support_score", "plain_usefulness_score", "reflection_ids", "relevance_score",
     "retrieval_probability", "segment_score", "sequence_score", "should_retrieve", "strip_reflection_tokens",
-    "support_score", "usefulness_score", "verdict_mapping",
+    "support_score", "useful_probability", "usefulness_score", "verdict_mapping",
 ]  # fmt: skip

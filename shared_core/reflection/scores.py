@@ -119,6 +119,11 @@ def plain_usefulness_score(logprobs: LogProbs) -> float:
     return _expected(logprobs, UTILITY_TOKENS, {UTILITY_TOKENS[-1]: 1.0})
 
 
+def useful_probability(logprobs: LogProbs) -> float:
+    """P(a rating of 4 or 5) among the ratings. In [0, 1]."""
+    return _expected(logprobs, UTILITY_TOKENS, dict.fromkeys(UTILITY_TOKENS[3:], 1.0))
+
+
 def _expected(logprobs: LogProbs, group: Sequence[str], worth: Mapping[str, float]) -> float:
     """Expected worth of the group's token under the distribution restricted to the group."""
     if not logprobs:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Sequence
 from typing import Any, get_args
 
 import pytest
 
 from shared_core import SelfReflectEngine, SelfReflectSettings
-from shared_core.lm.base import Generate, GenerateResult, Generation, Score, ScoreResult
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.settings import PipelineName
 from shared_core.types import Answer
 from tests.engine.test_confidence_everywhere import MODELS, SAID, SMALL, Reader, model, yes
 from tests.engine.test_limits import through
-from tests.fakes import Critic, SameEmbedder, Shelf
+from tests.fakes import Critic, HangingLM, SameEmbedder, Shelf
 
 PIPELINES = get_args(PipelineName)
 QUESTION = "When was the lamp lit?"
@@ -70,27 +67,11 @@ def test_nothing_is_asked_once_the_tokens_are_spent(pipeline: Any, kind: str, do
         assert answer.usage.calls < whole.usage.calls
 
 
-class Hanging(ScriptedLM):
-    """Never comes back until it is let go."""
-
-    def __init__(self, like: ScriptedLM) -> None:
-        super().__init__(lambda request: "", capabilities=like.capabilities, name=like.name, score=yes)
-        self.let_go = threading.Event()
-
-    def generate(self, requests: Sequence[Generate]) -> list[GenerateResult]:
-        self.let_go.wait(20.0)
-        return [Generation(()) for _ in requests]
-
-    def score(self, requests: Sequence[Score]) -> list[ScoreResult]:
-        self.let_go.wait(20.0)
-        return super().score(requests)
-
-
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("pipeline", PIPELINES)
 def test_the_deadline_holds(pipeline: Any, kind: str, door: str) -> None:
-    lm = Hanging(model(kind))
+    lm = HangingLM("", capabilities=MODELS[kind], name=kind, score=yes)
     try:
         answer = through(door, engine(pipeline, lm, deadline=0.3))
     finally:
@@ -102,7 +83,7 @@ def test_the_deadline_holds(pipeline: Any, kind: str, door: str) -> None:
 
 
 def test_closed_book_a_deadline_asks_no_documents_either() -> None:
-    lm = Hanging(model("text-only"))
+    lm = HangingLM("")
     book = {**SMALL["research"], "closed_book": True}
     try:
         answer = engine("research", lm, measured=False, deadline=0.3, research=book).answer(QUESTION)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 
 from shared_core.pipelines.decision.question_run import Abilities, QuestionRun
 from shared_core.pipelines.gating.alternatives import _class_of
 from shared_core.pipelines.gating.choose import choose_comparer
-from shared_core.pipelines.gating.statistics import _Meanings
 from shared_core.pipelines.research.claims import Candidate, Part, lay_out
 from shared_core.pipelines.seakr.answer import choose_citations
 from shared_core.pipelines.self_rag.loop import nearest_by_words
@@ -22,14 +20,6 @@ from shared_core.runtime.flow import Resources
 from shared_core.settings import SelfRagSettings, SelfReflectSettings
 from shared_core.types import Claim, Passage, Span
 from tests.fakes import Critic
-
-
-def test_samples_are_compared_with_the_greedy_answer_only_where_it_is_beside_them() -> None:
-    matrix = np.arange(9.0).reshape(3, 3)
-    found = _Meanings(similarity=matrix, beside=True).answer(matrix)
-    assert found.tolist() == [6.0, 7.0]
-    assert _Meanings(similarity=matrix).answer(matrix) is None
-    assert _Meanings(beside=True).answer(None) is None
 
 
 @pytest.mark.parametrize(("there", "chosen"), [

@@ -1,7 +1,12 @@
-"""Reflection tokens: order, ids, and text freed of them."""
+"""Reflection tokens: order, the ids that models have for them, what positions say by them, and text freed of them."""
 
 from __future__ import annotations
 
+import math
+import pickle
+from typing import Any
+
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,7 +15,11 @@ from shared_core.errors import InputError
 from shared_core.reflection import (
     REFLECTION_TOKENS,
     RELEASED_IDS,
+    SUPPORT_TOKENS,
     TOKEN_GROUPS,
+    VERDICT_TOKENS,
+    ReflectionVocabulary,
+    group_logprobs,
     reflection_ids,
     strip_reflection_tokens,
 )
@@ -24,7 +33,6 @@ def test_order_and_groups() -> None:
     assert len(REFLECTION_TOKENS) == len(set(REFLECTION_TOKENS)) == 15
     assert REFLECTION_TOKENS[:3] == ("[No Retrieval]", "[Retrieval]", "[Continue to Use Evidence]")
     assert REFLECTION_TOKENS[-1] == "[No support / Contradictory]"
-    assert (RELEASED_IDS["[No Retrieval]"], RELEASED_IDS["[No support / Contradictory]"]) == (32000, 32014)
     assert sorted(t for group in TOKEN_GROUPS.values() for t in group) == sorted(REFLECTION_TOKENS)
 
 
@@ -36,6 +44,45 @@ def test_ids_of_a_vocabulary() -> None:
         reflection_ids({})
     with pytest.raises(InputError, match="one id"):
         reflection_ids(dict.fromkeys(REFLECTION_TOKENS, 5))
+
+
+def test_the_released_checkpoints_ids() -> None:
+    released = ReflectionVocabulary.released()
+    assert [released.ids[t] for t in REFLECTION_TOKENS] == list(range(32_000, 32_015))
+    assert len(released.verdicts) == 13 == len(VERDICT_TOKENS)
+    assert released.token_of(32_000) == "[No Retrieval]"
+    assert released.token_of(5) is None
+    assert pickle.loads(pickle.dumps(released.of(SUPPORT_TOKENS))) == (32_012, 32_013, 32_014)
+
+
+def test_a_vocabulary_that_lacks_a_token_is_unknown_and_not_half_known() -> None:
+    ids: list[int | None] = list(RELEASED_IDS.values())
+    assert ReflectionVocabulary.of_lookup(ids) == ReflectionVocabulary.released()
+    assert ReflectionVocabulary.of_lookup([*ids[:-1], None]) is None
+    assert ReflectionVocabulary.of_lookup([*ids[:-1], ids[0]]) is None  # two share an id
+    with pytest.raises(InputError):
+        ReflectionVocabulary.of_lookup(ids[:3])
+    with pytest.raises(InputError):
+        ReflectionVocabulary({"[Relevant]": 1})
+
+
+def test_positions_by_token_and_what_the_server_did_not_say() -> None:
+    released = ReflectionVocabulary.released()
+    rows = np.full((2, 13), math.nan)
+    rows[1, VERDICT_TOKENS.index("[Relevant]")] = -0.5
+    assert released.rows(rows, 2) == [{}, {"[Relevant]": -0.5}]
+    assert released.rows(None, 2) == [{}, {}]
+    with pytest.raises(InputError):
+        released.rows(rows, 3)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_group_that_cannot_be_trusted_is_unknown(bad: float) -> None:
+    full: dict[str, Any] = {"[Fully supported]": -0.1, "[Partially supported]": -3.0, "[Relevant]": -1.0}
+    assert group_logprobs(full, SUPPORT_TOKENS) == {"[Fully supported]": -0.1, "[Partially supported]": -3.0}
+    assert group_logprobs(full | {"[Partially supported]": bad}, SUPPORT_TOKENS) == {}
+    assert group_logprobs({"[Fully supported]": -math.inf}, SUPPORT_TOKENS) == {}
+    assert group_logprobs({}, SUPPORT_TOKENS) == {}
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from shared_core.lm.base import Generation, Prompt, Sample, SamplingParams, Scores
 from shared_core.pipelines.decision.question_run import Abilities, QuestionRun
@@ -46,14 +46,8 @@ NOTHING = "NOTHING"
 _NOTHING = re.compile(rf"\W*{NOTHING}\b\W*", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class CriticQuestion:
-    """One question to the critic.
-
-    Attributes:
-        prompt: what is to be judged, and the question.
-        words: what it may be answered with.
-    """
+class CriticQuestion(NamedTuple):
+    """What is to be judged with the question to the critic, and the words that may answer it."""
 
     prompt: Prompt
     words: Words

@@ -25,6 +25,7 @@ from shared_core.reflection import (
     segment_score,
     should_retrieve,
     support_score,
+    useful_probability,
     usefulness_score,
 )
 from shared_core.reflection.tokens import NO_RETRIEVAL, RETRIEVAL
@@ -137,9 +138,6 @@ class Writer(Protocol):
 # --- judging -------------------------------------------------------------------------------------------------------
 
 
-_USEFUL = UTILITY_TOKENS[3:]  # ratings 4 and 5
-
-
 @dataclass(frozen=True, slots=True)
 class Judged:
     """A segment's critique, and what of it is a probability.
@@ -178,17 +176,8 @@ def judge_rows(row: Mapping[str, float], options: SelfRagSettings) -> Judged:
         (usefulness_score if published else plain_usefulness_score)(utility) if utility else None,
     )
     critique = Critique(*parts, score=critique_score(*parts, weights_of(options)))
-    return Judged(critique, plain_support_score(support) if support else None, _share(utility))
-
-
-def _share(utility: Mapping[str, float]) -> float | None:
-    """P(a rating of 4 or 5) among the ratings."""
-    if not utility:
-        return None
-    # Shifted by the largest, so that exp cannot underflow for all of them.
-    top = max(utility.values())
-    shares = {t: math.exp(v - top) for t, v in utility.items()}
-    return min(1.0, sum(shares.get(t, 0.0) for t in _USEFUL) / sum(shares.values()))
+    fully = plain_support_score(support) if support else None
+    return Judged(critique, fully, useful_probability(utility) if utility else None)
 
 
 def score_of(judged: Judged, sample: Sample, tokens: int, options: SelfRagSettings) -> float:
