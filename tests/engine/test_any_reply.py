@@ -75,10 +75,11 @@ NOTHING: dict[str, str | Exception] = {
 @pytest.mark.parametrize("reply", NOTHING.values(), ids=NOTHING)
 @pytest.mark.parametrize("pipeline", PIPELINES)
 def test_a_model_that_says_nothing_leaves_the_answer_to_the_documents(
-    pipeline: Any, reply: str | Exception, capabilities: Capabilities
+    pipeline: Any, reply: str | Exception, capabilities: Capabilities, caplog: pytest.LogCaptureFixture
 ) -> None:
     answer, lm = ask(pipeline, lambda request: reply, capabilities)
-    assert answer.text == "The lamp was lit in 1871. [1]"
+    assert (answer.text, answer.confidence) == ("The lamp was lit in 1871. [1]", 0.8)  # as without a model
+    assert "embedded default answers instead" in caplog.text
     assert answer.metadata["answered_by"] == "embedded default"
     assert answer.metadata["pipeline"] == pipeline
     (unusable,) = (d for d in answer.trace if d.outcome == "replies unusable")
@@ -88,7 +89,7 @@ def test_a_model_that_says_nothing_leaves_the_answer_to_the_documents(
         assert answer.usage.calls == len(lm.requests)
 
 
-@pytest.mark.parametrize("reply", ["lorem ipsum dolor sit amet", "0", "%%%", "Die Lampe wurde angezündet."])
+@pytest.mark.parametrize("reply", ["lorem ipsum dolor", "0", "%%%", "```", "83 %", "Die Lampe wurde angezündet."])
 @pytest.mark.parametrize("pipeline", [p for p in PIPELINES if p != "research"])  # it says what is not in the documents
 def test_so_does_one_whose_words_stand_in_no_passage(pipeline: Any, reply: str) -> None:
     answer, _ = ask(pipeline, lambda request: reply)
@@ -209,6 +210,16 @@ def test_a_context_too_small_for_all_passages_gets_fewer_and_the_trace_says_so(p
     def reply(request: Generate) -> str | Exception:
         return ContextOverflowError(900, 200) if "Captain" in request.prompt.text else well(request)
 
-    answer, _ = ask(pipeline, reply, question="When was the lamp of the Marrow lit?")
+    question = "When was the lamp of the Marrow lit?"
+    answer, _ = ask(pipeline, reply, question=question)
     assert "1871" in answer.text
     assert any(d.kind == "context" for d in answer.trace), answer.trace
+    with pytest.raises(ContextOverflowError):
+        ask(pipeline, reply, question=question, on_overflow="raise")
+
+
+@pytest.mark.parametrize("pipeline", PIPELINES)
+def test_where_nothing_is_found_that_is_the_reason_and_costs_no_call_to_write(pipeline: Any) -> None:
+    answer, lm = ask(pipeline, well, question="Who painted zebras?")
+    assert (answer.abstained, answer.reason) == (True, "nothing retrieved")
+    assert (lm.requests == []) is (pipeline in ("composed", "reclaim", "research"))  # the others ask before they look

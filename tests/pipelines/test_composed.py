@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from shared_core import SelfReflectEngine, SelfReflectSettings
 from shared_core.lm.base import Generate
 from shared_core.lm.scripted import ScriptedLM
@@ -31,12 +29,6 @@ def test_a_text_only_model_writes_cited_claims() -> None:
     assert [d.kind for d in answer.trace] == ["gate", "citation", "write", "support", "confidence", "keep", "answer"]
 
 
-def test_nothing_retrieved_needs_no_model() -> None:
-    lm = ScriptedLM([])
-    assert ask(lm, "Who painted zebras?").reason == "nothing retrieved"
-    assert lm.requests == []
-
-
 def test_passages_can_be_re_ranked_by_reading() -> None:
     answer = ask(ScriptedLM([GOOD]), "the lamp and the captain", rerank="reading", top_k=1)
     assert len(answer.passages) == 1
@@ -52,12 +44,6 @@ def test_a_white_box_model_re_ranks_by_uncertainty(tiny_lm: Any) -> None:
     )
     assert next(d for d in answer.trace if d.kind == "rerank").values["method"] == "uncertainty"
     assert any(d.kind == "estimator" and d.outcome == "gram" for d in answer.trace)
-
-
-@pytest.mark.parametrize("lm", [ScriptedLM(lambda request: ""), ScriptedLM(lambda request: "\x00<claim>")])
-def test_a_model_that_says_nothing_of_use_leads_to_an_abstention(lm: ScriptedLM) -> None:
-    assert ask(lm).abstained
-    assert all(isinstance(r, Generate) for r in lm.requests)
 
 
 def test_re_ranking_costs_no_generations_where_a_reader_is_there() -> None:

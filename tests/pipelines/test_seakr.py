@@ -198,11 +198,6 @@ def test_an_answer_from_memory_that_is_not_certain_says_that_nothing_was_searche
     assert "No passage" not in answer.text
 
 
-def test_no_passage_found_is_said_where_it_is_true() -> None:
-    answer = engine(scripted(lambda body: ("unknown. ", UNSURE)), Library([])).answer(QUESTION)
-    assert answer.reason == "nothing retrieved"
-
-
 # --- the paper's form and the published code's -----------------------------------------------------------------------
 
 

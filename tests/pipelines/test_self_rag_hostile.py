@@ -74,11 +74,6 @@ def test_verdicts_spelt_in_ordinary_tokens_are_no_verdicts() -> None:
 # --- models that misbehave -----------------------------------------------------------------------------------------
 
 
-def test_zero_passages_abstain() -> None:
-    answer = SelfReflectEngine(Fixed(), trained(by_passage), made()).answer(QUESTION)
-    assert (answer.abstained, answer.reason) == (True, "nothing retrieved")
-
-
 def test_a_model_that_never_says_a_verdict_is_not_believed() -> None:
     lm = trained(lambda r: said("The lamp was lit in 1871."))
     answer = engine(lm, mode="always").answer(QUESTION)

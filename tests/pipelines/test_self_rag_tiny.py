@@ -116,16 +116,6 @@ def test_a_hostile_passage_is_read_as_the_text_it_is(taught: Any) -> None:
     assert ours.critique.score == pytest.approx(theirs.critique.score, abs=1e-4)
 
 
-async def test_drivers_agree_on_a_real_model(taught: Any) -> None:
-    made_ = SelfReflectEngine(Fixed(TOWN, BRIDGE), taught, made())
-    one = made_.answer(QUESTION)
-    assert (await made_.aanswer(QUESTION)).text == one.text
-    *_, last = made_.stream(QUESTION)
-    assert last.answer.text == one.text  # type: ignore[attr-defined]
-    many = made_.answer_many([QUESTION, QUESTION])
-    assert [a.text for a in many if isinstance(a, Answer)] == [one.text] * 2
-
-
 def test_a_random_model_without_the_tokens_is_asked_by_prompts_and_claims_nothing_unjudged(tiny_lm: Any) -> None:
     assert not has_reflection_tokens(tiny_lm)
     answer = SelfReflectEngine(Fixed(BRIDGE), tiny_lm, made(max_depth=1, max_segment_tokens=16)).answer(QUESTION)
