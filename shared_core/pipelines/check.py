@@ -268,7 +268,7 @@ def _ask_critic_for_contradiction(
     open_ = [i for i, some in enumerate(told) if any(some) and all(v is None or v.refuted is None for v in some)
              and (_most(v.supported for v in some if v) or 0.0) <= target]  # fmt: skip
     # Without a judge, the critic has judged all of these already.
-    if not open_ or run.abilities.critic is None or support_method(run.abilities) != "judge":
+    if not open_ or run.abilities.critic is None or run.abilities.scorer is None:
         return told
     pairs = tuple((w.text, said[i]) for i in open_ for w in windows[i])
     try:
@@ -300,7 +300,7 @@ def _ask_the_model(
     if support_method(run.abilities) == method:  # no judge, no critic: a calibration of support is of the model
         found = yield from support([(quote, said[i]) for quote, i in zip(quotes, unknown)], run)
     else:
-        found = yield from ask_model([("", quote, said[i]) for quote, i in zip(quotes, unknown)], run)
+        found = yield from ask_model([(quote, said[i], "") for quote, i in zip(quotes, unknown)], run)
     if run.abilities.critic is not None:  # it could not judge these, and there is no judge
         found = [None if p is None else min(p, MODEL_ALONE_AT_MOST) for p in found]
         yield run.note("support", f"{method} for {len(unknown)}", MODEL_ALONE)

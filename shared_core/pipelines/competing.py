@@ -17,7 +17,15 @@ from shared_core.pipelines.decision.decide import DecisionRequest, decide
 from shared_core.pipelines.decision.question_run import QuestionRun, retrieve, try_reader
 from shared_core.pipelines.decision.reasons import IN_NO_PASSAGE, SAYS_NOTHING
 from shared_core.pipelines.decision.trust import ModelTrust, Reply
-from shared_core.pipelines.evidence import cited_spans, contains_words, quote_of, quoted_places, titled, words_only
+from shared_core.pipelines.evidence import (
+    cited_spans,
+    contains_words,
+    quote_of,
+    quoted_places,
+    titled,
+    with_cited,
+    words_only,
+)
 from shared_core.pipelines.extractive import (
     ANSWERED_BY,
     QUOTES,
@@ -295,8 +303,7 @@ def reconsider(question: str, answer: Answer, run: QuestionRun, *, search: bool 
         left = dataclasses.replace(answer, metadata={**answer.metadata, "answerable": known})
         return (yield from replace_by_steps(retraced(left, run), passages, run))
     pipeline = str(answer.metadata["pipeline"])
-    cited = {s.passage_id for c in rivals.claims for s in cited_spans(c)} - {p.id for p in answer.passages}
-    shown = [*answer.passages, *(p for p in passages if p.id in cited)]
+    shown = with_cited(answer.passages, rivals.claims, passages)
     request = DecisionRequest(question, rivals.claims, shown, pipeline=pipeline, answerable=known)
     decided = yield from decide(request, run)
     metadata = {**answer.metadata, **decided.metadata, "answered_by": ANSWERED_BY}

@@ -30,9 +30,17 @@ from shared_core.pipelines.competing import compare, compete, has_rival, named, 
 from shared_core.pipelines.contradictions import add_contradiction
 from shared_core.pipelines.decision.decide import DecisionRequest, decide, merge_duplicates
 from shared_core.pipelines.decision.question_run import QuestionRun, try_reader
-from shared_core.pipelines.evidence import cited_spans, contains_words, known_probability, lowest, quote_of, titled
+from shared_core.pipelines.evidence import (
+    cited_spans,
+    contains_words,
+    known_probability,
+    lowest,
+    quote_of,
+    titled,
+    with_cited,
+)
 from shared_core.pipelines.extractive import ANSWERED_BY, claims_from
-from shared_core.pipelines.support import ask_model, model_method, support, support_method, try_critic
+from shared_core.pipelines.support import ask_model, judge_at_hand, model_method, support, try_critic
 from shared_core.reading.base import Reading, ReadResult
 from shared_core.runtime.flow import Flow
 from shared_core.types import Answer, Claim, Passage, Signals
@@ -214,12 +222,10 @@ def decide_weighed(
         [claims[i] for i in sorted(surest[: run.settings.max_claims])], quotes, list(everywhere.values()), question
     )
     # The reader's quotes may stand in a passage that the model was not shown.
-    cited = {s.passage_id for c in shown for s in cited_spans(c)} - {p.id for p in passages}
-    passages = [*passages, *(p for p in found if p.id in cited)]
     request = DecisionRequest(
         question,
         shown,
-        passages,
+        with_cited(passages, shown, found),
         pipeline=pipeline,
         answerable=rivals.answerable if weighed.answerable is None else weighed.answerable,
         calibrated=weighed.calibrated and not rivals.own,  # the stack was not fitted on the reader's own quotes
@@ -294,13 +300,13 @@ def most_doubtful(signals: Signals) -> float | None:
 
 def _ask_judge(cited: Sequence[Claim], run: QuestionRun) -> Flow[list[float | None]]:
     """Ask the engine's judge, else the critic, whether each claim follows from its quotes; unknown without either."""
-    method, alone = support_method(run.abilities), _judge_alone(run)
+    by, alone = judge_at_hand(run.abilities), _judge_alone(run)
     # As published (``alone``), the verdict that the writer brings along is the only one, unless a judge was given.
     brought = run.abilities.scorer is None and all(c.signals.entailed is not None for c in cited)
-    if method not in ("judge", "critic") and (not alone or brought):
+    if by is None and (not alone or brought):
         return [None] * len(cited)  # the model is asked later, and only about claims that nobody else can judge
     entailed = yield from support([(quote_of(c), c.text) for c in cited], run)
-    if method == "critic" and not alone:
+    if by == "critic" and not alone:
         # A claim that repeats words of its quote follows from it, whatever a trained critic makes of the style: also
         # where it says no more than that they are the answer.
         repeats = [any(contains_words(quote_of(c), t) for t in (c.text, final_answer(c.text) or "")) for c in cited]
@@ -373,7 +379,7 @@ def _ask_model(
     ]
     out = list(found)
     if incomplete and model_method(run.abilities) is not None:
-        replies = yield from ask_model([(question, quote_of(claims[i]), claims[i].text) for i in incomplete], run)
+        replies = yield from ask_model([(quote_of(claims[i]), claims[i].text, question) for i in incomplete], run)
         for i, p in zip(incomplete, replies):
             # One reply answers both questions (supported, and right), so it may serve for both signals.
             entailed = found[i].entailed if found[i].entailed is not None else p

@@ -56,6 +56,12 @@ def cited_spans(claim: Claim) -> list[Span]:
     return [s for citation in claim.citations for s in citation.primary]
 
 
+def with_cited(passages: Sequence[Passage], claims: Iterable[Claim], found: Iterable[Passage]) -> list[Passage]:
+    """Return the passages, and behind them those of ``found`` that claims cite besides."""
+    cited = {s.passage_id for c in claims for s in cited_spans(c)} - {p.id for p in passages}
+    return [*passages, *(p for p in found if p.id in cited)]
+
+
 def quote_numbers(claim: Claim, answer: Answer) -> list[int]:
     """Return the numbers of a claim's quotes among ``answer.numbered_spans()``, each once."""
     numbers = {(s.passage_id, s.start, s.end): i for i, s in enumerate(answer.numbered_spans(), 1)}

@@ -204,7 +204,7 @@ def _repeats(reading: Reading, phrase: str) -> bool:
 
 def _tells_of(reading: Reading, name: str, title: str) -> bool:
     """Return whether a quote may be about a name that its passage holds: it has it, or the title, or "she" instead."""
-    telling = _words(name) - _BESIDE_NAMES or _words(name)
+    telling = _telling(name)
     quote = reading.quote.text
     said = _words(quote)
     if telling & said and not telling <= said:  # "Bo Lind was born …" is not about Ada Lind
@@ -262,8 +262,11 @@ def holds_name(text: str, name: str) -> bool:
     >>> holds_name("Ada Lind, engineer", "Dr Ada Lind"), holds_name("Bo Lind", "Ada Lind")
     (True, False)
     """
-    telling = _words(name) - _BESIDE_NAMES or _words(name)
-    return telling <= _words(text)
+    return _telling(name) <= _words(text)
+
+
+def _telling(name: str) -> set[str]:
+    return _words(name) - _BESIDE_NAMES or _words(name)
 
 
 def _speaks_of(name: str, text: str) -> bool:

@@ -39,13 +39,16 @@ NO = tuple(Prompt.trusted(word) for word in (" no", "no", " No", "No"))
 """Continuations that mean yes and no; scored together, ``YES`` first."""
 
 
-def support_method(context: Abilities) -> str | None:
-    """Name the scorer that will be used: ``judge critic score logprobs verbalised``; ``None`` if there is none."""
+def judge_at_hand(context: Abilities) -> Literal["judge", "critic"] | None:
+    """Name who judges without asking the model: the engine's own judge, else the critic; ``None`` without either."""
     if context.scorer is not None:
         return "judge"
-    if context.critic is not None:
-        return "critic"
-    return model_method(context)
+    return "critic" if context.critic is not None else None
+
+
+def support_method(context: Abilities) -> str | None:
+    """Name the scorer that will be used: ``judge critic score logprobs verbalised``; ``None`` if there is none."""
+    return judge_at_hand(context) or model_method(context)
 
 
 def model_method(context: Abilities) -> str | None:
@@ -70,34 +73,26 @@ def support(pairs: Sequence[QuotedClaim], run: QuestionRun) -> Flow[list[float |
         A probability in [0, 1] for each pair, or ``None``.
     """
     context = run.abilities
-    method = support_method(context)
     if not pairs:
         return []
     # One batch for all pairs: they share the judge's pass, or the prompt's prefix in a model's cache.
-    found = yield from _score(method, [(*p, "") for p in pairs], run)
-    calibration = context.calibrations.get("support")
-    if calibration is not None:
-        # Before the model's replies below are added: the calibration was fitted on this scorer's scores only.
-        calibration.require(**support_binding(context))
-        found = calibration.probabilities(found)
+    asked = [(*p, "") for p in pairs]
+    by = judge_at_hand(context)
+    found = (yield from _score(asked, run)) if by is None else (yield from _judge(asked, by, run))
+    # Before the model's replies below are added: the calibration was fitted on this scorer's scores only.
+    found = _calibrated(found, run)
     unknown = [i for i, p in enumerate(found) if p is None]
-    outcome = method or "none"
-    why = "calibrated on labelled claims" if calibration else "as the scorer gives it, not calibrated here"
+    outcome, fitted = support_method(context) or "none", "support" in context.calibrations
+    why = "calibrated on labelled claims" if fitted else "as the scorer gives it, not calibrated here"
     # A judge of the user's own is not second-guessed: what it leaves unknown stays unknown.
-    if method == "critic" and unknown and model_method(context) is not None:
-        rest = yield from _score(model_method(context), [(*pairs[i], "") for i in unknown], run)
+    if by == "critic" and unknown and model_method(context) is not None:
+        rest = yield from _score([asked[i] for i in unknown], run)
         for i, p in zip(unknown, rest):
             found[i] = None if p is None else min(p, MODEL_ALONE_AT_MOST)
         outcome, why = f"{outcome}; {model_method(context)} for {len(unknown)}", f"{why}; {MODEL_ALONE}"
     known = [p for p in found if p is not None]
-    yield run.note(
-        "support",
-        outcome,
-        why,
-        pairs=len(pairs),
-        unknown=len(pairs) - len(known),
-        best=max(known) if known else None,
-    )
+    best = max(known, default=None)
+    yield run.note("support", outcome, why, pairs=len(pairs), unknown=len(pairs) - len(known), best=best)
     return found
 
 
@@ -117,21 +112,24 @@ def verdicts(
     Raises:
         LimitError: the time is over.
     """
-    method = support_method(run.abilities)
+    by = judge_at_hand(run.abilities)
     sound: list[Verdict | None] = [None] * len(pairs)
-    if pairs and method in ("judge", "critic"):
-        by: Literal["judge", "critic"] = "judge" if method == "judge" else "critic"
+    if pairs and by is not None:
         judged: tuple[Verdict | None, ...] = yield Judge(tuple(pairs), by=by, verdicts=True)
-        sound = [v if v is not None and known_probability(v.supported) is not None else None for v in judged]
-        calibration = run.abilities.calibrations.get("support")
-        if calibration is not None:
-            calibration.require(**support_binding(run.abilities))
-            fitted = calibration.probabilities([v.supported if v else None for v in sound])
-            sound = [
-                None if v is None or p is None else dataclasses.replace(v, supported=p) for v, p in zip(sound, fitted)
-            ]
+        supported = _calibrated([known_probability(v.supported) if v else None for v in judged], run)
+        sound = [
+            None if v is None or p is None else dataclasses.replace(v, supported=p) for v, p in zip(judged, supported)
+        ]
     around = contexts or [""] * len(pairs)
     return [_hold_to_facts(v, compare_claim(c, e, a)) for v, (e, c), a in zip(sound, pairs, around, strict=True)]
+
+
+def _calibrated(supports: list[float | None], run: QuestionRun) -> list[float | None]:
+    """Apply ``calibrations["support"]`` where there is one."""
+    calibration = run.abilities.calibrations.get("support")
+    if calibration is None:
+        return supports
+    return calibration.require(**support_binding(run.abilities)).probabilities(supports)
 
 
 def _hold_to_facts(verdict: Verdict | None, facts: Comparison) -> Verdict | None:
@@ -140,11 +138,10 @@ def _hold_to_facts(verdict: Verdict | None, facts: Comparison) -> Verdict | None
     return dataclasses.replace(verdict, supported=facts.cap(verdict.supported))
 
 
-def ask_model(items: Sequence[tuple[str, str, str]], run: QuestionRun) -> Flow[list[float | None]]:
-    """Ask the model for P(the claim is a right answer, by the quote) of each (question, quote, claim)."""
-    asked = [(quote, claim, question) for question, quote, claim in items]
-    found = yield from _score(model_method(run.abilities), asked, run)
-    yield run.note("answers", model_method(run.abilities) or "none", "as the model says", pairs=len(items))
+def ask_model(asked: Sequence[tuple[str, str, str]], run: QuestionRun) -> Flow[list[float | None]]:
+    """Ask the model for P(the claim is a right answer, by the quote) of each (quote, claim, question)."""
+    found = yield from _score(asked, run)
+    yield run.note("answers", model_method(run.abilities) or "none", "as the model says", pairs=len(asked))
     return found
 
 
@@ -173,18 +170,21 @@ def judge_prompt(way: JudgeWay, quote: str, claim: str, question: str = "") -> P
     return prompt + ours(f"\n{asks[way]}")
 
 
-def _score(method: str | None, asked: Sequence[_Asked], run: QuestionRun) -> Flow[list[float | None]]:
+def _judge(asked: Sequence[_Asked], by: Literal["judge", "critic"], run: QuestionRun) -> Flow[list[float | None]]:
+    try:
+        scores = yield Judge(tuple((quote, claim) for quote, claim, _ in asked), by=by)  # it takes no question
+    except LimitError as error:
+        yield run.stop(error)
+        return [None] * len(asked)
+    return [known_probability(p) for p in scores]
+
+
+def _score(asked: Sequence[_Asked], run: QuestionRun) -> Flow[list[float | None]]:
+    """Ask the model; unknown without one."""
     found: list[float | None] = [None] * len(asked)
+    method = model_method(run.abilities)
     if method is None:
         return found
-    if method in ("judge", "critic"):
-        pairs = tuple((quote, claim) for quote, claim, _ in asked)  # neither of the two takes a question
-        try:
-            scores = yield Judge(pairs, by="judge" if method == "judge" else "critic")
-        except LimitError as error:
-            yield run.stop(error)
-            return found
-        return [known_probability(p) for p in scores]
     requests: list[Generate | Score] = []
     if method == "score":
         requests = [Score(judge_prompt("score", *a), (*YES, *NO), model="judge") for a in asked]

@@ -24,7 +24,7 @@ from shared_core.pipelines.evidence import complete_sentences
 from shared_core.pipelines.research.asking import Fact, spoken, write_prompt
 from shared_core.pipelines.research.claims import Candidate, Splits, shown_scores, split
 from shared_core.pipelines.research.evaluate import evaluate, self_evaluation_of
-from shared_core.pipelines.support import support_method
+from shared_core.pipelines.support import judge_at_hand
 from shared_core.reading.confidence import ExpectedShare
 from shared_core.retrieval import BM25Retriever
 from shared_core.runtime.flow import Flow, Generate, Judge, Request, intercept
@@ -75,14 +75,14 @@ def weigh_claims(
 def _choose(claims: Sequence[str], near: Sequence[Sequence[Span]], run: QuestionRun) -> Flow[list[Span | None]]:
     """For each claim the sentence that supports it most, by judge or critic; without one, the nearest by words."""
     chosen = [spans[0] if spans else None for spans in near]
-    method = support_method(run.abilities)
+    by = judge_at_hand(run.abilities)
     # With one candidate there is nothing to choose.
     pairs = [(i, span) for i, spans in enumerate(near) if len(spans) > 1 for span in spans]
-    if method not in ("judge", "critic") or not pairs:
+    if by is None or not pairs:
         return chosen
     texts = tuple((span.text, claims[i]) for i, span in pairs)
     try:
-        scores: list[float | None] = yield Judge(texts, by="judge" if method == "judge" else "critic")
+        scores: list[float | None] = yield Judge(texts, by=by)
     except LimitError:
         raise
     except SelfReflectError as error:

@@ -26,7 +26,7 @@ from shared_core.pipelines.gating.prompts import (
     short_answer_prompt,
     step_prompt,
 )
-from shared_core.pipelines.support import ask_model, own_word, support, support_method
+from shared_core.pipelines.support import ask_model, judge_at_hand, own_word, support
 from shared_core.runtime.flow import Flow, Generate, Retrieve
 from shared_core.settings import Demonstration, SelfReflectSettings
 from shared_core.types import Citation, Claim, Passage, Signals, Span
@@ -219,7 +219,7 @@ def weigh_answer(
         return weighed
     # Each passage once, in the order of the steps that rest on it.
     evidence = "\n".join(dict.fromkeys(p.text for p, _ in grounds))
-    (said,) = yield from ask_model([(question, evidence, claim.text)], run)
+    (said,) = yield from ask_model([(evidence, claim.text, question)], run)
     (found,) = weighed.claims
     # rival, quoted and answers compare one passage with the question, which no single step answers.
     signals = replace(found.signals, certain=said, rival=None)
@@ -282,7 +282,7 @@ def choose_citations(
     answers stands around it. The best come first.
     """
     holding = _holding(text, passages)[:_CANDIDATES]
-    if not holding or support_method(run.abilities) not in ("judge", "critic"):
+    if not holding or judge_at_hand(run.abilities) is None:
         return cite_answer(text, passages)
     found = yield from support([(s.text, statement) for s in holding], run)
     fitting = []
