@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from shared_core.citation.facts import Comparison, compare_claim
-from shared_core.errors import LanguageModelError, LimitError, SelfReflectError
+from shared_core.errors import LanguageModelError, LimitError
 from shared_core.lm.base import Generation, Prompt, SamplingParams, Scores
-from shared_core.pipelines.decision.question_run import Abilities, QuestionRun, try_reader, within_limits
+from shared_core.pipelines.decision.question_run import Abilities, QuestionRun, attempt, try_reader, within_limits
 from shared_core.pipelines.evidence import known_probability, ours, theirs, words_only
 from shared_core.pipelines.extractive import QUOTES
 from shared_core.pipelines.gating.prompts import own_word_prompt
@@ -219,14 +219,8 @@ def try_critic(pairs: Sequence[tuple[str, str]], run: QuestionRun) -> Flow[list[
     """Ask the shipped critic for P(evidence supports claim) of each pair; unknown without one, or where it fails."""
     if run.abilities.critic is None or not pairs:
         return [None] * len(pairs)
-    try:
-        said = yield Judge(tuple(pairs), by="critic")
-        return [known_probability(p) for p in said]
-    except LimitError as error:
-        yield run.stop(error)
-    except SelfReflectError as error:  # a signal that fails is unknown; the others still count
-        yield run.note("critic", "unknown", error.message)
-    return [None] * len(pairs)
+    said = yield from attempt(Judge(tuple(pairs), by="critic"), run, "critic")
+    return [None] * len(pairs) if said is None else [known_probability(p) for p in said]
 
 
 def support_binding(context: Abilities) -> dict[str, str | None]:

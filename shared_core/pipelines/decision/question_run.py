@@ -196,34 +196,38 @@ def try_reader(
     question: str, passages: Sequence[Passage], limit: int, run: QuestionRun, spans: tuple[Span, ...] = ()
 ) -> Flow[ReadResult]:
     """Ask the reader for ``limit`` quotes and about ``spans``; nothing is known where it fails or the time is over."""
+    asked = Read(question, tuple(passages), limit, run.abilities.expected.value, spans)
+    result: ReadResult | None = yield from attempt(asked, run, "read")
+    return ReadResult(()) if result is None else result
+
+
+def attempt(request: LeafRequest, run: QuestionRun, kind: str, outcome: str = "unknown") -> Flow[Any]:
+    """Carry out a request for a signal; ``None`` where it fails or a limit is reached, as the trace tells."""
     try:
-        result: ReadResult = yield Read(question, tuple(passages), limit, run.abilities.expected.value, spans)
+        return (yield request)
     except LimitError as error:
         yield run.stop(error)
-        return ReadResult(())
     except SelfReflectError as error:  # a signal that fails is unknown; the others still count
-        yield run.note("read", "unknown", error.message)
-        return ReadResult(())
-    return result
+        yield run.note(kind, outcome, error.message)
+    return None
 
 
-def raise_faults(results: Sequence[object]) -> None:
+def _raise_faults(results: Sequence[object]) -> None:
     """Raise the first error among results that is more than one failed reply.
 
     A failed reply (``LanguageModelError``) leaves what was asked for unknown, and the rest stands. A missing
     capability, a limit of the settings or a programming error would fail for every other request too.
     """
     for result in results:
-        failed = isinstance(result, Exception) and not isinstance(result, LanguageModelError)
-        if failed or isinstance(result, CapabilityError):  # a LanguageModelError too, yet no failed reply
-            assert isinstance(result, Exception)  # for mypy, which does not follow `failed`
+        reply = isinstance(result, LanguageModelError) and not isinstance(result, CapabilityError)
+        if isinstance(result, Exception) and not reply:
             raise result
 
 
 def together(requests: Sequence[LeafRequest]) -> Flow[list[Any]]:
-    """Carry out requests as one batch; failed replies are values, any other fault is raised (``raise_faults``)."""
+    """Carry out requests as one batch; failed replies are values, any other fault is raised."""
     results: list[Any] = yield Together(tuple(requests), return_errors=True)
-    raise_faults(results)
+    _raise_faults(results)
     return results
 
 
@@ -250,7 +254,7 @@ def within_limits(requests: Sequence[LeafRequest], group: int = 1) -> Flow[tuple
     late = next((i for i, result in enumerate(results) if isinstance(result, LimitError)), None)
     if late is not None:
         limit, results = results[late], results[: late // group * group]
-    raise_faults(results)
+    _raise_faults(results)
     return list(results), limit
 
 

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from shared_core.citation import CitationIndex, align_quote, split_sentences
-from shared_core.errors import LimitError, SelfReflectError
+from shared_core.errors import LimitError
 from shared_core.pipelines.confidence import Weighed, decide_weighed, weigh
-from shared_core.pipelines.decision.question_run import QuestionRun
+from shared_core.pipelines.decision.question_run import QuestionRun, attempt
 from shared_core.pipelines.decision.reasons import CERTAINTY_UNKNOWN, FROM_MEMORY, REPLIES_UNUSABLE, UNSUPPORTED_HERE
 from shared_core.pipelines.evidence import lowest
 from shared_core.pipelines.extractive import answer_without_model, find_unusable
@@ -97,13 +97,8 @@ def nearest_by_words(text: str, sentences: Sequence[Span]) -> list[Span]:
 def _nearest_by_meaning(text: str, sentences: Sequence[Span], run: QuestionRun) -> Flow[list[Span]]:
     if not run.abilities.has_embedder:
         return []
-    try:
-        vectors = yield Embed((text, *(s.text for s in sentences)))
-    except LimitError as error:
-        yield run.stop(error)
-        return []
-    except SelfReflectError as error:
-        yield run.note("quote", "none", error.message)
+    vectors = yield from attempt(Embed((text, *(s.text for s in sentences))), run, "quote", "none")
+    if vectors is None:
         return []
     # (n, d) @ (d,): the vectors have unit length, so these are cosines.
     similar = vectors[1:] @ vectors[0]
