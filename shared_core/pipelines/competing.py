@@ -31,10 +31,10 @@ from shared_core.pipelines.extractive import (
     QUOTES,
     claims_from,
     count_candidates,
+    in_place_of_model,
     keep_or_chain,
     quote_best,
     retraced,
-    stand_in,
 )
 from shared_core.pipelines.stepwise import answer_in_steps, takes_steps
 from shared_core.reading.base import Reading, ReadResult
@@ -276,7 +276,7 @@ def replace_by_steps(answer: Answer, found: Sequence[Passage], run: QuestionRun)
     if not result.steps or (result.readings[0].probability or 0.0) <= run.bar:
         return retraced(answer, run)
     own: Answer = yield from quote_best(question, kept, result, run)
-    return retraced(answer, run) if own.abstained else stand_in(own, answer.metadata["pipeline"])
+    return retraced(answer, run) if own.abstained else in_place_of_model(own, answer.metadata["pipeline"])
 
 
 def reconsider(question: str, answer: Answer, run: QuestionRun, *, search: bool = False) -> Flow[Answer]:

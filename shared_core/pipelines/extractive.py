@@ -143,10 +143,10 @@ def answer_without_model(
     if not run.abilities.has_reader:
         request = DecisionRequest(question, (), passages, pipeline=pipeline, reason=REPLIES_UNUSABLE)
         return (yield from decide(request, run))
-    return stand_in((yield from extractive(question, run)), pipeline)
+    return in_place_of_model((yield from extractive(question, run)), pipeline)
 
 
-def stand_in(own: Answer, pipeline: str) -> Answer:
+def in_place_of_model(own: Answer, pipeline: str) -> Answer:
     """Mark an answer of the embedded default that takes the place of a pipeline's own."""
     return dataclasses.replace(own, metadata={**own.metadata, "pipeline": pipeline, "answered_by": ANSWERED_BY})
 
@@ -175,7 +175,7 @@ def replace_abstention(answer: Answer, run: QuestionRun) -> Flow[Answer]:
         return retraced(answer, run)
     if own.abstained and answer.claims:  # what the model had claimed until then would be lost
         return retraced(answer, run)
-    return stand_in(own, answer.metadata["pipeline"])
+    return in_place_of_model(own, answer.metadata["pipeline"])
 
 
 def count_candidates(run: QuestionRun) -> int:

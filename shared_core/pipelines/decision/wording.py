@@ -207,7 +207,7 @@ _Edit = tuple[int, int, str]
 
 
 def _edit(text: str, claims: Sequence[Claim], edits: Sequence[_Edit]) -> tuple[str, list[Claim]]:
-    """Make the edits of a text, which stand in its order and in no claim, and move the claims' offsets."""
+    """Make edits of a text, given in its order and outside of claims, and move the claims' offsets."""
     pieces, at = [], 0
     for start, end, new in edits:
         pieces += [text[at:start], new]

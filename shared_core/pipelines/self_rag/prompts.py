@@ -47,7 +47,7 @@ _NOTHING = re.compile(rf"\W*{NOTHING}\b\W*", re.IGNORECASE)
 
 
 class CriticQuestion(NamedTuple):
-    """What is to be judged with the question to the critic, and the words that may answer it."""
+    """A question to the critic, with all that is to be judged, and the words that may answer it."""
 
     prompt: Prompt
     words: Words
