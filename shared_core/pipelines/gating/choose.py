@@ -291,11 +291,13 @@ def estimator_report(chosen: ChosenEstimator, threshold: Threshold, run: Questio
     return run.note("estimator", chosen.estimator.name, reason, threshold=threshold.value)
 
 
-def with_gate(settings: SelfReflectSettings, gate: Gate) -> SelfReflectSettings:
-    """The settings with that gate."""
-    if gate == settings.seakr.gate:
-        return settings
-    return settings.replace(seakr=settings.seakr.replace(gate=gate))
+def with_served_gate(run: QuestionRun) -> tuple[QuestionRun, str]:
+    """The run with the gate that its model can serve, which all that follows reads off the settings; and why."""
+    gate, why = choose_gate(run.settings, run.abilities)
+    options = run.settings.seakr
+    if gate == options.gate:
+        return run, why
+    return dataclasses.replace(run, settings=run.settings.replace(seakr=options.replace(gate=gate))), why
 
 
 def answer_binding(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from shared_core.errors import BudgetError
 from shared_core.pipelines.decision.question_run import QuestionRun, retrieve
@@ -17,10 +17,9 @@ from shared_core.pipelines.gating.choose import (
     Gate,
     Threshold,
     choose_estimator,
-    choose_gate,
     choose_threshold,
     estimator_report,
-    with_gate,
+    with_served_gate,
 )
 from shared_core.pipelines.gating.measure import Measurement, measure
 from shared_core.pipelines.gating.prompts import ANSWER_STOPS, short_answer_prompt
@@ -175,9 +174,8 @@ def gated_retrieval(question: str, k: int, run: QuestionRun) -> Flow[GatedResult
     to, the others for the question itself. Metadata of the passages says why they were retrieved. Where the budget
     does not suffice to draft and measure, nothing is known, and what is unknown retrieves.
     """
-    gate, why = choose_gate(run.settings, run.abilities)
-    # The gate may be a substitute, and all that follows reads it off the settings.
-    run = replace(run, settings=with_gate(run.settings, gate))
+    run, why = with_served_gate(run)
+    gate = run.settings.seakr.gate
     looked = _Look(question, why)
     # An open gate needs no draft: it searches for the question.
     if gate != "always":

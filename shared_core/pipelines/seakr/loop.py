@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from shared_core.errors import LimitError
 from shared_core.lm.base import Prompt
@@ -25,12 +25,11 @@ from shared_core.pipelines.gating.choose import (
     ChosenEstimator,
     Threshold,
     choose_estimator,
-    choose_gate,
     choose_threshold,
     estimator_report,
     form_of,
     warn_of_cost,
-    with_gate,
+    with_served_gate,
 )
 from shared_core.pipelines.gating.measure import Measurement, measure
 from shared_core.pipelines.gating.prompts import (
@@ -112,9 +111,7 @@ def seakr(question: str, run: QuestionRun) -> Flow[Answer]:
     multi_hop = run.settings.seakr.multi_hop
     chosen = choose_estimator(run.settings, run.abilities, form=form_of(run.settings))
     warn_of_cost(chosen, run.settings, run.abilities.model_name("default"))
-    gate, why = choose_gate(run.settings, run.abilities)
-    # The gate may have been replaced by one that the model can serve: settings must say what is really used.
-    run = replace(run, settings=with_gate(run.settings, gate))
+    run, why = with_served_gate(run)
     threshold = choose_threshold(chosen, run.settings, run.abilities)
     yield estimator_report(chosen, threshold, run, why)
     options = run.settings.seakr
