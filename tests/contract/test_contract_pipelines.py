@@ -23,7 +23,7 @@ from tests.engine.test_guarantee import Numbered, Rising, questions
 from tests.fakes import FirstSentenceReader, published
 from tests.langchain.lc_fakes import TalkingModel
 from tests.llamaindex.li_fakes import CompletionLLM, NodeShelf
-from tests.pipelines.research_scripts import Judge, Model, settings
+from tests.pipelines.research_scripts import Model, by_words, settings
 from tests.pipelines.self_rag_scripts import made, said, trained
 
 LIT, OIL = "The lamp was lit in 1871.", "It burned whale oil."
@@ -81,7 +81,7 @@ def test_passages_are_ranked_by_relevance(facades: Facades) -> None:
 
 
 def research(facades: Facades, model: Model, *, streaming: bool = False, **options: Any) -> Any:
-    judge, reader = Judge({"1871": 0.95, "oil": 0.9}), FirstSentenceReader(0.9)
+    judge, reader = by_words({"1871": 0.95, "oil": 0.9}), FirstSentenceReader(0.9)
     more = {"streaming": True} if streaming else {}
     shelf = facades.retriever_of(TEXTS)
     return facades.engine(shelf, llm=model.lm, settings=settings(**options), judge=judge, reader=reader, **more)
@@ -116,7 +116,7 @@ def test_everything_that_answers_abstains_by_its_target(kind: Any, tmp_path: Pat
     chain = kind is SelfReflectChain
 
     def engine(**options: Any) -> Any:
-        given = {"judge": Judge({"1871": 0.95}), "reader": FirstSentenceReader(0.9), "pipeline": "research"}
+        given = {"judge": by_words({"1871": 0.95}), "reader": FirstSentenceReader(0.9), "pipeline": "research"}
         given |= {"retriever": BM25Retriever(chunks()) if chain else NodeShelf(), "llm": Model([[LIT]]).lm}
         return kind(**{**given, "settings": settings(), **options})
 

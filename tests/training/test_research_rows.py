@@ -17,7 +17,7 @@ from shared_core.training.research.searches import SEARCHES, run_searches, searc
 from shared_core.training.rows import read_rows
 from tests.command import selfreflect, succeeds
 from tests.fakes import FirstSentenceReader, Shelf
-from tests.pipelines.research_scripts import Judge, Model, believes, kind
+from tests.pipelines.research_scripts import Model, believes, by_words, kind
 
 PROMPT = Prompt.trusted("Answer: ", "user") + Prompt.untrusted("When was the lamp lit?", "user")
 LIT, SANK = "The lamp was lit in 1871.", "The lamp sank in 1900."
@@ -79,7 +79,7 @@ def made(model: Model | None = None, **research: Any) -> tuple[SelfReflectEngine
     model = model or Model([[f"{LIT} {SANK}", LIT]], think=believes(lit="90", sank="20"))
     values = {"closed_book": True, "samples": 2, "rounds": 1, "splitter": "sentences", **research}
     settings = SelfReflectSettings(pipeline="research", research=values)
-    return SelfReflectEngine(Shelf(), model.lm, settings, reader=FirstSentenceReader(0.9), judge=Judge({})), model
+    return SelfReflectEngine(Shelf(), model.lm, settings, reader=FirstSentenceReader(0.9), judge=by_words({})), model
 
 
 def test_every_question_is_searched_once(tmp_path: Path) -> None:

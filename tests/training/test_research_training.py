@@ -32,7 +32,7 @@ from shared_core.training.settings import OnlineSettings, PreferenceSettings
 from shared_core.types import Passage
 from tests.command import selfreflect, succeeds
 from tests.fakes import FirstSentenceReader, Shelf
-from tests.pipelines.research_scripts import Judge, Model, believes
+from tests.pipelines.research_scripts import Model, believes, by_words
 from tests.training import reclaim_world as world
 
 pytest.importorskip("trl")
@@ -275,7 +275,7 @@ def test_by_passages_the_reward_is_what_they_say() -> None:
     model = Model([[GOOD]])
     settings = SelfReflectSettings(pipeline="research", signals="support_only", research={"splitter": "sentences"})
     engine = SelfReflectEngine(
-        Shelf(), model.lm, settings, judge=Judge({"1871": 0.95, "sank": 0.1}), reader=FirstSentenceReader()
+        Shelf(), model.lm, settings, judge=by_words({"1871": 0.95, "sank": 0.1}), reader=FirstSentenceReader()
     )
     reward = UtilityReward(engine, [Prompted(rows[0].prompt, "q", passages=(passage,), source="0")], scale=1.0)
     good, bad, foreign = reward(of([GOOD, BAD, "Xyzzy quux frob."]))
