@@ -12,6 +12,7 @@ from functools import lru_cache
 from shared_core.citation.facts.dates import dates_of
 from shared_core.citation.facts.opposites import side_of
 from shared_core.citation.facts.quantities import quantities_of
+from shared_core.citation.facts.tokens import fields_of
 from shared_core.reading.ages import is_for_others
 from shared_core.reading.features import stem
 from shared_core.reading.questions import asks_yes_or_no
@@ -62,7 +63,6 @@ _WHOSE_WORDS = re.compile(
 )
 # "[2024-05-14 15:12] Sofia Lindqvist: " before an entry of a chat; in a transcript without the time.
 _SPEAKER = re.compile(rf"^(?P<stamp>[^\w\n]*\d[\d\W]{{2,30}}(?:[AP]M\W{{1,4}})?)?(?P<name>{_PERSON}): ", re.MULTILINE)
-_FIELD = re.compile(r"(?:^|[;|\n])[ \t]*([^;:|\n]{1,40}): ([^;|\n]*)")
 _TIME_ASKED = re.compile(r"\bwhen\b|\b(?:what|which) (?:time|date|day|year)\b", re.IGNORECASE)
 _STATE = 2  # words at most of a field that names a state
 _SIZES = {
@@ -184,7 +184,7 @@ def dates_opposite(question: str, quote: str) -> bool:
     >>> dates_opposite("When was ticket 7 closed?", "Ticket: 7; Opened: 2024-01-09; Closed: 2024-02-01")
     False
     """
-    fields = _FIELD.findall(quote)
+    fields = fields_of(quote)
     if len(fields) < 2 or not _TIME_ASKED.search(question):
         return False
     # "Status: closed" gives no time, but "Notes: closed on 1 February" does

@@ -13,24 +13,26 @@ from typing import Literal
 from shared_core.citation.facts import names as naming
 from shared_core.citation.facts import opposites, scope
 from shared_core.citation.facts.arithmetic import (
-    attached_otherwise,
-    changed_otherwise,
-    dated_otherwise,
     equal_quantity,
-    exchanged,
     in_named_unit,
     is_difference,
     is_in_range,
     is_share,
     is_sum,
+    same_quantity,
+)
+from shared_core.citation.facts.attached import (
+    attached_otherwise,
+    changed_otherwise,
+    dated_otherwise,
+    exchanged,
     other_bound,
     other_rate,
     other_row,
     other_subject,
     placed_otherwise,
-    same_quantity,
 )
-from shared_core.citation.facts.dates import dates_of, is_every_day, same_date, weekdays_of
+from shared_core.citation.facts.dates import dates_in_digits, dates_of, is_every_day, same_date, weekdays_of
 from shared_core.citation.facts.quantities import Quantity, measured, quantities_of
 from shared_core.citation.facts.tokens import (
     Found,
@@ -40,6 +42,7 @@ from shared_core.citation.facts.tokens import (
     all_tokens,
     contradicts,
     cut_tokens,
+    fields_of,
     fold,
     is_denied,
     sentences_of,
@@ -265,7 +268,7 @@ class _Scope:
             and ordered is None
             and compared is None
             and not opposites.has_converse(claim, nearest)
-            and not _is_row(nearest)
+            and len(fields_of(nearest.text)) < 2  # no row of a table
         )
         roles = naming.swapped(claim, nearest) if swaps else None
         if max(alike, worded) >= _ALIKE:  # where names are left out, the verb may be all that remains of a claim
@@ -288,9 +291,9 @@ class _Scope:
 
     def _numbers(self, claim: Sentence, nearest: Sentence, alike: float, worded: float) -> Iterator[Mismatch]:
         claimed, near = quantities_of(claim.text), quantities_of(nearest.text)
-        iso = [range(d.end - len(d.text), d.end) for d in dates_of(claim.text) if d.end]  # read as dates
+        dated = dates_in_digits(claim.text)
         left = [
-            c for c in claimed if not any(equal_quantity(c, q) for q in near) and not any(c.end - 1 in r for r in iso)
+            c for c in claimed if not any(equal_quantity(c, q) for q in near) and not any(c.end - 1 in r for r in dated)
         ]
         counting = [q for q in near if not _ONE_OF.match(nearest.text, q.start)]
         unclaimed = [q for q in counting if not any(equal_quantity(c, q) for c in claimed)]
@@ -393,14 +396,6 @@ def _is_apposition(claim: Sentence, tokens: Sequence[Token]) -> bool:
     """Whether the words are put between commas with an article: ", a painter,"."""
     before, behind = claim.text[: tokens[0].start].rstrip(), claim.text[tokens[-1].end :].lstrip()
     return bool(_ARTICLE.search(before)) and behind[:1] in (",", ")", "–", "—")
-
-
-def _is_row(sentence: Sentence) -> bool:
-    """Whether the sentence is a row of a table: "Region: South; Manager: R. Iqbal"."""
-    return len(_FIELD.findall(sentence.text)) > 1
-
-
-_FIELD = re.compile(r"(?:^|[;|\n])\s*[^;:|\n]{1,40}: ")
 
 
 def _is_unspaced(token: Token) -> bool:

@@ -94,6 +94,15 @@ def dates_of(text: str) -> tuple[Date, ...]:
     return tuple(found)
 
 
+def dates_in_digits(text: str) -> list[range]:
+    """Places of the dates that a text writes in digits, whose numbers count nothing.
+
+    >>> dates_in_digits("On 2024-05-14")
+    [range(3, 13)]
+    """
+    return [range(d.end - len(d.text), d.end) for d in dates_of(text) if d.end]
+
+
 @lru_cache(maxsize=512)
 def weekdays_of(text: str) -> Mapping[int, str]:
     """Map the weekdays that a text names (0 for Monday), alone, in a range or as weekdays and weekends, to its words.

@@ -215,6 +215,18 @@ _NOT_GERMAN = frozenset("the of and was is by les des et est el los una y het ee
 _DETERMINERS = frozenset("der die das den dem des ein eine einen einem einer eines".split())
 
 
+def fields_of(text: str) -> list[tuple[str, str]]:
+    """Labels and values of a row of a table, as texts have them.
+
+    >>> fields_of("Region: South; Sales: 95")
+    [('Region', 'South'), ('Sales', '95')]
+    """
+    return _FIELD.findall(text)
+
+
+_FIELD = re.compile(r"(?:^|[;|\n])[ \t]*([^;:|\n]{1,40}): ([^;|\n]*)")
+
+
 def align(one: Sequence[str], other: Sequence[str]) -> Sequence[tuple[str, int, int, int, int]]:
     """Align two sequences of words: (tag, start and end in ``one``, in ``other``), as ``difflib`` has them.
 
