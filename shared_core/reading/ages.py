@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 
+from shared_core.citation.facts.tokens import as_matched
 from shared_core.reading.questions import asks_yes_or_no, content_stems
 
 _WORDS = (
@@ -50,7 +51,7 @@ def age_asked(question: str) -> int | None:
     if len(found) != 1:
         return None
     (age,) = found
-    return int(age) if age.isdigit() else _WORDS.index(age.lower()) + 1
+    return int(age) if age.isdigit() else _WORDS.index(as_matched(age)) + 1
 
 
 def is_for_others(question: str, text: str) -> bool:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
+from shared_core.citation.facts.tokens import as_matched
 from shared_core.reading.language import phrase_groups
 from shared_core.reading.questions import content_stems
 
@@ -61,7 +62,7 @@ def read_attributes(question: str, texts: Sequence[str]) -> str:
     if asked is None:
         return question
     wanted = content_stems(asked[2])
-    for noun in _NOUNS[asked[1].lower()]:
+    for noun in _NOUNS[as_matched(asked[1])]:
         label = _label_of(noun)
         of_it = [content_stems(found["of"]) for text in texts for found in label.finditer(text)]
         if len(of_it) == 1 and of_it[0] and of_it[0] <= wanted:
@@ -88,7 +89,7 @@ def is_property(question: str, line: str, text: str) -> bool:
     False
     """
     asked = _PROPERTY.fullmatch(question)
-    label = _label_of(asked[1].lower()) if asked else None
+    label = _label_of(as_matched(asked[1])) if asked else None
     found = label.match(line) if label else None
     if asked is None or label is None or found is None or sum(1 for _ in label.finditer(text)) != 1:
         return False
@@ -107,7 +108,7 @@ def _label_of(noun: str) -> re.Pattern[str]:
 
 def _known_as(named: str, texts: Sequence[str]) -> str:
     """Return another name of the same thing that the texts have, if they lack this one."""
-    names = (named, *_ALIKE[named.lower()])
+    names = (named, *_ALIKE[as_matched(named)])
     return next((name for name in names for text in texts if _word(name).search(text)), named)
 
 

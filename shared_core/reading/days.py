@@ -5,19 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from shared_core.citation.facts.dates import is_every_day, weekdays_of
+from shared_core.citation.facts.dates import MONTHS, WEEKDAYS, is_every_day, weekdays_of
+from shared_core.citation.facts.tokens import as_matched
 from shared_core.reading.features import stem
 from shared_core.reading.questions import content_stems, words
 from shared_core.reading.rows import above, source_of
 from shared_core.types import Passage
 
-_NAMES = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _ASKED = re.compile(
-    r"(?<![\w-])(?:(?P<day>(?:mon|tues|wednes|thurs|fri|satur|sun)day)s?|(?P<week>weekdays?)|(?P<end>weekends?))"
-    r"(?![\w-]|['’]s|,? (?:the )?\d|,? (?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec))",
+    rf"(?<![\w-])(?:(?P<day>{'|'.join(WEEKDAYS)})s?|(?P<week>weekdays?)|(?P<end>weekends?))"
+    rf"(?![\w-]|['’]s|,? (?:the )?\d|,? (?:{'|'.join(MONTHS)}))",
     re.IGNORECASE,
 )
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTH = (
     r"(Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sept?(?:ember)?|Oct(?:ober)?"
     r"|Nov(?:ember)?|Dec(?:ember)?)"
@@ -69,7 +68,7 @@ _HOURS = re.compile(
 )
 _OPEN_ON = re.compile(
     r"\W*(?:(?:is|are|will)\b(?P<what>.{1,80}?)\b(?:be )?open|do(?:es)?\b(?P<who>.{1,80}?)\bopen(?: up)?)"
-    r"\s+(?:on )?(?:an? )?(?P<day>(?:mon|tues|wednes|thurs|fri|satur|sun)day)s?\W*$",
+    rf"\s+(?:on )?(?:an? )?(?P<day>{'|'.join(WEEKDAYS)})s?\W*$",
     re.IGNORECASE,
 )
 _SAYS_OPEN = re.compile(r"\b(?:(?:is|are)\s+(?:also\s+|only\s+)?(?:open|closed)|opens|open|closed)\b", re.IGNORECASE)
@@ -94,7 +93,7 @@ def read_days(question: str, texts: Sequence[str]) -> str:
     if len(found) != 1 or _COUNTED.search(question, 0, found[0].start()):
         return question
     asked = found[0]
-    days = {_NAMES.index(asked["day"].lower())} if asked["day"] else set(range(5)) if asked["week"] else {5, 6}
+    days = {WEEKDAYS.index(as_matched(asked["day"]))} if asked["day"] else set(range(5)) if asked["week"] else {5, 6}
     return _written_as(question, asked, texts, lambda text: _way_of(asked, days, text))
 
 
@@ -110,13 +109,13 @@ def read_months(question: str, texts: Sequence[str]) -> str:
     if len(found) != 1:
         return question
     asked = found[0]
-    month = _MONTHS.index(asked[1].lower()[:3])
+    month = MONTHS.index(as_matched(asked[1])[:3])
 
     def way_of(text: str) -> str | None:
         if re.search(rf"\b{asked[1]}\b", text):
             return ""
         for match in _MONTH_RANGE.finditer(text):
-            first, last = (_MONTHS.index(name.lower()[:3]) for name in match.groups())
+            first, last = (MONTHS.index(as_matched(name)[:3]) for name in match.groups())
             if first <= month <= last or (last < first and not last < month < first):
                 return match[0]
         return None
@@ -135,7 +134,7 @@ def read_holidays(question: str, texts: Sequence[str]) -> str:
     found = list(_HOLIDAY.finditer(question.replace("’", "'")))
     if len(found) != 1:
         return question
-    name = found[0][1].lower()
+    name = as_matched(found[0][1])
     if any(name in text.replace("’", "'").lower() for text in texts):
         return question
     day, month = _HOLIDAYS[name]
@@ -229,7 +228,7 @@ def says_whether_open(question: str, sentence: str, heading: str, around: str) -
     asked, told = _OPEN_ON.match(question), _SAYS_OPEN.search(sentence)
     if asked is None or not (told or _HOURS.fullmatch(sentence)):
         return False
-    day, days = _NAMES.index(asked["day"].lower()), _days_in(sentence)
+    day, days = WEEKDAYS.index(as_matched(asked["day"])), _days_in(sentence)
     if not is_every_day(sentence) and day not in days and (len(days) < _SEVERAL or day in _days_in(around)):
         return False
     wanted, known = _stems_of(asked["what"] or asked["who"] or ""), _stems_of(heading)

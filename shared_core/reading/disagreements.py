@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from shared_core.citation.facts.arithmetic import same_quantity
-from shared_core.citation.facts.dates import dates_of, same_date, weekdays_of
+from shared_core.citation.facts.dates import MONTHS, dates_of, same_date, weekdays_of
 from shared_core.citation.facts.quantities import Quantity, quantities_of
-from shared_core.citation.facts.tokens import Sentence, Token, clauses_of, fold, stem, tokens_of
+from shared_core.citation.facts.tokens import Sentence, Token, as_matched, clauses_of, fold, stem, tokens_of
 from shared_core.reading.language import word_list
 from shared_core.reading.questions import asks_yes_or_no
 from shared_core.reading.values import holds, values_of
@@ -45,7 +45,6 @@ _MONTH = (
     "jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sep(?:tember)?|oct(?:ober)?"
     "|nov(?:ember)?|dec(?:ember)?"
 )
-_MONTHS = "janfebmaraprmayjunjulaugsepoctnovdec"
 _DATED = re.compile(
     rf"(?<![\d.])(?P<y1>(?:19|20)\d\d)[-_. ]?(?P<m1>0[1-9]|1[0-2])(?:[-_. ]?(?P<d1>[0-2]\d|3[01]))?(?!\d)"
     rf"|(?:(?<!\d)(?P<d2>[0-3]?\d)(?:st|nd|rd|th)?[ _-])?\b(?P<m2>{_MONTH})\.?[ _-](?:(?P<d3>[0-3]?\d),? )?"
@@ -206,7 +205,7 @@ def edition(name: str) -> tuple[str, tuple[int, ...]] | None:
     rest = " ".join(re.findall(r"\w+", f"{name[: match.start()]} {name[match.end() :]}")).casefold()
     if match["version"]:
         return rest, (1, *map(int, match["version"].split(".")))
-    month = match["m1"] or (str(_MONTHS.index(match["m2"][:3].lower()) // 3 + 1) if match["m2"] else "")
+    month = match["m1"] or (str(MONTHS.index(as_matched(match["m2"])[:3]) + 1) if match["m2"] else "")
     parts = (match["y1"] or match["y2"] or match["y3"], month, match["d1"] or match["d2"] or match["d3"])
     return rest, (0, *(int(part) for part in parts if part))
 

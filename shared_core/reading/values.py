@@ -13,24 +13,23 @@ from functools import lru_cache
 import numpy as np
 
 from shared_core.citation.facts.arithmetic import same_quantity
-from shared_core.citation.facts.dates import Date, dates_of, is_every_day, same_date, weekdays_of
-from shared_core.citation.facts.quantities import Quantity, quantities_of
+from shared_core.citation.facts.dates import WEEKDAYS, Date, dates_of, is_every_day, same_date, weekdays_of
+from shared_core.citation.facts.quantities import Quantity, quantities_of, roman
+from shared_core.citation.facts.tokens import as_matched
 from shared_core.reading.ages import AGE
 from shared_core.reading.features import RARITY_BUCKETS, Words, stem, words_of
 from shared_core.support.options import code_shape, find_codes, find_variables
 
-_DAYS = ["mon", "tues", "wednes", "thurs", "fri", "satur", "sun"]
-_WEEKDAY = re.compile(rf"\b({'|'.join(_DAYS)})days?\b", re.IGNORECASE)
+_WEEKDAY = re.compile(rf"\b({'|'.join(WEEKDAYS)})s?\b", re.IGNORECASE)
 _TO = r"\s?(?:[-–—]|to|until|till|through)\s?"
 _DAY_WORDS = re.compile(
-    rf"\b(?:(?:{'|'.join(_DAYS)})days?|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)|day|the|of|and|to|Jan\w*|Feb\w*|Mar(?:ch)?|Apr\w*|May"
+    rf"\b(?:(?:{'|'.join(WEEKDAYS)})s?|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)|day|the|of|and|to|Jan\w*|Feb\w*|Mar(?:ch)?|Apr\w*|May"
     r"|June?|July?|Aug\w*|Sep\w*|Oct\w*|Nov\w*|Dec\w*|\d+(?:st|nd|rd|th)?)\b",
     re.IGNORECASE,
 )
 _YEAR_RANGE = re.compile(rf"(?<!\d)(\d{{4}})(?:{_TO}|/|\sand\s)(\d{{4}}|\d\d)(?!\d)")
 _CENTURY = re.compile(r"\d+00s|\d+th centur(?:y|ies)")
 _ROMAN = re.compile(r"(?<=[a-z] )(?=[LXVI]{2}|[LXV]\b(?!\.))(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})\b")
-_DIGITS = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
 _VERB = re.compile(r"may|march")
 _PATH = re.compile(r"(?<![\w./:~-])/[a-z][\w{}-]*(?:/[\w{}-]+)*", re.IGNORECASE)
 _FILE = re.compile(
@@ -95,7 +94,7 @@ def values_of(question: str) -> tuple[Value, ...]:
     return (
         *(Value(q.text, near=_neighbours(question, q), number=q) for q in numbers),
         *(Value(d.text, date=d) for d in dates),
-        *(Value(m.group(), weekday=_DAYS.index(m[1].lower())) for m in _WEEKDAY.finditer(question)),
+        *(Value(m.group(), weekday=WEEKDAYS.index(as_matched(m[1]))) for m in _WEEKDAY.finditer(question)),
         *(Value(c, code=_folded(c)) for c in (*codes, *_names_of(question))),
     )
 
@@ -270,20 +269,10 @@ def _holds_number(value: Value, number: Quantity, text: str) -> bool:
         for first, last in _YEAR_RANGE.findall(text):
             if int(first) <= year <= int(last if len(last) == 4 else first[:2] + last):
                 return True
-    if any(number.values == {float(_roman(m))} for m in _ROMAN.findall(text) if m):
+    if any(number.values == {float(roman(m))} for m in _ROMAN.findall(text) if m):
         return True
     digits = re.sub(r"[^\d.]", "", number.text)
     return bool(digits) and bool(re.search(rf"(?<![\d.]){re.escape(digits)}(?!\d)", text.replace(",", "")))
-
-
-def _roman(numeral: str) -> int:
-    """Return the value of a Roman numeral.
-
-    >>> _roman("XLIV")
-    44
-    """
-    digits = [_DIGITS[c] for c in numeral]
-    return sum(-a if a < b else a for a, b in zip(digits, [*digits[1:], 0], strict=True))
 
 
 def _is_next_to(value: Value, text: str, number: Quantity) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from shared_core.citation import compare_claim
@@ -264,6 +264,7 @@ def test_a_text_agrees_with_itself(text: str) -> None:
 
 @settings(deadline=None)
 @given(st.text(max_size=120), st.text(max_size=120), st.text(max_size=40))
+@example("One thırd of it, on ſundays.", "Half a fıfth of it, Fri to ſaturday.", "")
 def test_nothing_is_raised_for_any_text(claim: str, evidence: str, context: str) -> None:
     for mismatch in compare_claim(claim, evidence, context).mismatches:
         assert mismatch.claimed

@@ -16,6 +16,7 @@ from tests.reading.asking import chance, quotes
         ("What does my 10 year old pay?", 10),
         ("Is it free for my two-year-old?", 2),
         ("May I join at age 70?", 70),
+        ("May a ſix-year-old join?", 6),
         ("Can a 13 yr old come alone?", 13),
         ("Can a 13 year old come with a 5 year old?", None),
         ("How old must I be?", None),

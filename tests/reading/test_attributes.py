@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shared_core.reading.attributes import is_property, read_attributes
@@ -59,6 +59,7 @@ def test_other_questions_stay(question: str, text: str) -> None:
 
 
 @given(st.text(max_size=80), st.lists(st.text(max_size=80), max_size=3))
+@example("How faſt is the ſtaff lift?", ["Speed: 1", "elevator, perſonnel"])
 def test_any_text_is_read(question: str, texts: list[str]) -> None:
     assert isinstance(read_attributes(question, texts), str)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shared_core import SelfReflectEngine
 from shared_core.reading.days import ask_closed, read_days, read_holidays, read_months
+from shared_core.reading.values import values_of
 from shared_core.retrieval import BM25Retriever
 from shared_core.types import Passage
 
@@ -80,9 +81,12 @@ def test_a_month_is_read_as_the_range_that_covers_it(question: str, text: str, r
 
 
 @given(st.text(max_size=60), st.lists(st.text(max_size=60), max_size=3))
+@example("Is it open on ſunday in ſeptember?", ["Open Thurſday to ſaturday, ſundays, ſep-Nov"])  # as old prints have it
+@example("Frıday, at Chriſtmas", ["Frıdays to Sat"])
 def test_any_text_is_read(question: str, texts: list[str]) -> None:
-    assert read_days(question, texts) is not None
-    assert ask_closed(question, texts) is not None
+    for read_with in (read_days, read_months, read_holidays, ask_closed):
+        assert read_with(question, texts) is not None
+    assert values_of(question) is not None
 
 
 @pytest.mark.parametrize(

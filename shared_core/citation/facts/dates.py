@@ -7,16 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from shared_core.citation.facts.tokens import fold
+from shared_core.citation.facts.tokens import as_matched, fold
 from shared_core.support.files import read_lists
 
 _WORDS = re.compile(r"[^\W\d_]+")
-_MONTHS = read_lists("shared_core.citation.facts", "dates.txt")["months"].splitlines()
-_MONTH = {name: number for number, names in enumerate(_MONTHS, 1) for name in names.split()}
-_WEEKDAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
-_WEEKDAY = {w: i for i, w in enumerate(_WEEKDAYS)} | {f"{w}s": i for i, w in enumerate(_WEEKDAYS)}
-_DAYS = [w[:3] for w in _WEEKDAYS]
-_DAY_BEGINS = [w[:2] for w in _WEEKDAYS]
+_LINES = read_lists("shared_core.citation.facts", "dates.txt")["months"].splitlines()
+_MONTH = {name: number for number, names in enumerate(_LINES, 1) for name in names.split()}
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+"""The first letters of the English months."""
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_WEEKDAY = {w: i for i, w in enumerate(WEEKDAYS)} | {f"{w}s": i for i, w in enumerate(WEEKDAYS)}
+_DAYS = [w[:3] for w in WEEKDAYS]
+_DAY_BEGINS = [w[:2] for w in WEEKDAYS]
 _OF_RANGE = rf"({'|'.join(_DAYS)}|(?-i:Mo|Tu|We|Th|Fr|Sa|Su)(?![a-z]))[a-z]*"
 _DAY_RANGE = re.compile(rf"\b{_OF_RANGE}\.?\s?(?:[-–—]|to|until|till|through|thru)\s?{_OF_RANGE}\b", re.IGNORECASE)
 _DAY_NAME = re.compile(
@@ -116,10 +118,10 @@ def weekdays_of(text: str) -> Mapping[int, str]:
     """
     found: dict[int, str] = {}
     for m in _DAY_RANGE.finditer(text):
-        a, b = (_DAY_BEGINS.index(m[n].lower()[:2]) for n in (1, 2))
+        a, b = (_DAY_BEGINS.index(as_matched(m[n])[:2]) for n in (1, 2))
         found |= {i % 7: m.group() for i in range(a, (b if b >= a else b + 7) + 1)}
     for m in _DAY_NAME.finditer(text):
-        found.setdefault(_DAYS.index((m[1] or m[2])[:3].lower()), m.group())
+        found.setdefault(_DAYS.index(as_matched(m[1] or m[2])[:3]), m.group())
     for m in _DAY_GROUP.finditer(text):
         found |= dict.fromkeys(range(5) if m[2].lower() == "day" else (5, 6), m.group())
     return found

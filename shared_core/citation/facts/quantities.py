@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from shared_core.citation.facts.tokens import fold
+from shared_core.citation.facts.tokens import as_matched, fold
 from shared_core.support.files import read_lists
 
 
@@ -44,7 +44,7 @@ UNITS = {name: Unit(kind, factor) for kind, rows in _LISTS.items() for name, fac
 """Units by their names and symbols, folded."""
 
 _PARTS = {"half": 50.0, "third": 100 / 3, "quarter": 25.0, "fifth": 20.0, "tenth": 10.0}
-_ROMAN = {"I": 1, "V": 5, "X": 10}
+_ROMAN = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
 
 _AMBIGUOUS = {"m": 1e6, "k": 1e3}  # "$3m" is money, "3 m" a length
 
@@ -196,7 +196,7 @@ def _fractions(text: str) -> list[Quantity]:
     """Parts of a whole: "a third of", "two fifths"; their values are below 1."""
     found = _halves(text)
     for match in _FRACTION.finditer(text):
-        part = match[2].lower()
+        part = as_matched(match[2])
         if any(q.start <= match.start() < q.end for q in found):
             continue
         if match[1] is None and part != "half":
@@ -208,12 +208,17 @@ def _fractions(text: str) -> list[Quantity]:
 
 def _numerals(text: str) -> list[Quantity]:
     """Roman numerals of two letters or more."""
-    found = []
-    for match in _NUMERAL.finditer(text):
-        digits = [_ROMAN[c] for c in match.group()]
-        value = sum(-d if d < after else d for d, after in zip(digits, [*digits[1:], 0], strict=True))
-        found.append(_of_match(match, float(value)))
-    return found
+    return [_of_match(match, float(roman(match.group()))) for match in _NUMERAL.finditer(text)]
+
+
+def roman(numeral: str) -> int:
+    """Return the value of a Roman numeral.
+
+    >>> roman("XLIV")
+    44
+    """
+    digits = [_ROMAN[c] for c in numeral]
+    return sum(-digit if digit < after else digit for digit, after in zip(digits, [*digits[1:], 0], strict=True))
 
 
 def _in_digits(text: str) -> list[Quantity]:

@@ -133,6 +133,15 @@ def fold(word: str) -> str:
     return "".join(c for c in parts if not "\u0300" <= c <= "\u036f")
 
 
+def as_matched(word: str) -> str:
+    """A word as a pattern without regard to case has it: to ``re`` the "ſ" of old prints is "s", and "ı" is "i".
+
+    >>> as_matched("Thurſday")
+    'thursday'
+    """
+    return fold(word).replace("ı", "i")
+
+
 @lru_cache(maxsize=1)
 def _stemmer() -> Any:
     import Stemmer
