@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,11 +26,6 @@ from shared_core.reading.weights import WEIGHTS, Weights, load_weights, version_
 from shared_core.retrieval.graphs import each
 from shared_core.support.pickling import Remade
 from shared_core.types import Passage
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from shared_core.reading.prepared import Beside
 
 
 class CriticSupportScorer(Remade):
@@ -88,7 +82,7 @@ class CriticSupportScorer(Remade):
         return load_weights(self._path)
 
     def figures(self, pairs: Sequence[tuple[str, str]]) -> list[NDArray[np.float64] | None]:
-        """Return the figures behind the verdict on each pair (``evidence.EVIDENCE_FIGURES``), for fitting.
+        """Return the figures behind the verdict on each pair (``EVIDENCE_FIGURES``), for fitting.
 
         ``None`` if unknown: other languages than English, and texts without words.
         """

@@ -10,7 +10,16 @@ from itertools import zip_longest
 from shared_core.citation.facts.arithmetic import same_quantity
 from shared_core.citation.facts.dates import MONTHS, dates_of, same_date, weekdays_of
 from shared_core.citation.facts.quantities import Quantity, quantities_of
-from shared_core.citation.facts.tokens import Sentence, Token, as_matched, clauses_of, fold, stem, tokens_of
+from shared_core.citation.facts.tokens import (
+    Sentence,
+    Token,
+    as_matched,
+    clauses_of,
+    content_keys,
+    fold,
+    stem,
+    tokens_of,
+)
 from shared_core.reading.language import word_list
 from shared_core.reading.questions import asks_yes_or_no
 from shared_core.reading.values import holds, values_of
@@ -115,7 +124,7 @@ def kinds_apart(question: str, one: str, other: str) -> bool:
     >>> kinds_apart("When does the shop open?", "North shop", "South shop")
     True
     """
-    asked = {t.key for t in tokens_of(question) if t.is_content}
+    asked = content_keys(tokens_of(question))
     kinds = []
     for heading in (one, other):
         words = [t.key for t in tokens_of(heading)]
@@ -161,7 +170,7 @@ def answer_otherwise(question: str, one: Said, other: Said) -> bool:
     """
     if not one.answer or not other.answer or tells_another(one.near, other.near):
         return False
-    asked = {t.key for t in tokens_of(question) if t.is_content and t.key not in _SAYS_KIND}
+    asked = content_keys(tokens_of(question)) - _SAYS_KIND
     named = [asked & s.sentence.keys for s in (one, other)]
     if not asked or named[0] != named[1]:
         return False
@@ -186,7 +195,7 @@ def tells_change(question: str, new: Said, old: Said) -> bool:
         return False
     if not _CHANGES.search(new.text) or _CHANGES.search(old.text):
         return False
-    asked = {t.key for t in tokens_of(question) if t.is_content and t.key not in _SAYS_KIND}
+    asked = content_keys(tokens_of(question)) - _SAYS_KIND
     if not asked or not asked <= new.sentence.keys & old.sentence.keys or not _differ(new, old):
         return False
     known = {t.key for t in tokens_of(question)} | old.sentence.keys
@@ -251,7 +260,7 @@ def narrowed_apart(question: str, one: Said, other: Said) -> bool:
         return True
     if all(amounts) and set(weekdays_of(one.text)) != set(weekdays_of(other.text)):
         return True
-    asked = {t.key for t in tokens_of(question) if t.is_content}
+    asked = content_keys(tokens_of(question))
     known = {t.key for t in tokens_of(f"{question} {one.title} {other.title}")}
     pairs = [(s, known | o.sentence.keys) for s, o in ((one, other), (other, one))]
     cases = [_cases(s, words, asked) for s, words in pairs]
@@ -348,7 +357,7 @@ def _cases(said: Said, known: Collection[str], asked: Collection[str]) -> list[T
     found, narrows = [], ""
     for token, follows in zip_longest(clause, clause[1:]):
         word = fold(token.text)
-        if not (token.is_content or token.is_number):
+        if not token.is_telling:
             keeps = narrows in _WHOLE_CLAUSE or (narrows and word in _ARTICLES)
             narrows = narrows if keeps else word if word in _NARROWS else ""
         elif token.start in inside:

@@ -7,7 +7,6 @@ of the embedding model (word pieces inherit from their word).
 from __future__ import annotations
 
 import re
-import threading
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from shared_core.citation.facts.tokens import english_stem
 from shared_core.reading.language import word_list
 from shared_core.retrieval.minilm import LIGATURES
 from shared_core.retrieval.tokenizer import DIVIDED
@@ -95,17 +95,8 @@ class Words:
 STOP, CAPITAL, CAPITALS, NUMBER, YEAR, RARITY, NUMBER_WORD, DATE_WORD, WH, LENGTH = range(10)
 
 _LIGATURES = str.maketrans(LIGATURES)
-_local = threading.local()
-
-
-def stem(word: str) -> str:
-    """The English stem (Snowball) of a lower-case word; words of other languages mostly stay as they are."""
-    stemmer = getattr(_local, "stemmer", None)
-    if stemmer is None:  # a stemmer object may not be shared between threads
-        import Stemmer
-
-        stemmer = _local.stemmer = Stemmer.Stemmer("english")
-    return str(stemmer.stemWord(word))
+stem = english_stem
+"""Of a lower-case word, as it is: unlike ``citation.facts.tokens.stem`` with its accents."""
 
 
 def code(word: str) -> int:

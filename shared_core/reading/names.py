@@ -11,31 +11,14 @@ from difflib import get_close_matches
 from pathlib import PurePath
 
 from shared_core.reading.features import STOP_WORDS
+from shared_core.reading.language import word_list
 from shared_core.reading.rows import above, source_of
 from shared_core.reading.values import values_of
 from shared_core.types import Passage
 
 _WORD = re.compile(r"[^\W\d_]{3,}")
 _CAPITALISED = re.compile(r"(?<=[a-z,] )(?![A-Z]+s?\b)(?:[a-z]?[A-Z][^\W\d_]*[a-z][^\W\d_]*)(?:-[^\W\d_]+)*")
-_NO_NAMES = frozenset(
-    [
-        "english",
-        "western",
-        "eastern",
-        "internet",
-        "christmas",
-        "easter",
-        "mr",
-        "mrs",
-        "ms",
-        "dr",
-        "prof",
-        "sir",
-        "faq",
-        "readme",
-        "api",
-    ]
-)
+_NO_NAMES = word_list("no_names")
 _SAME = 5  # letters at the beginning that make two words alike: "Belgian", "Belgium"
 _ALIKE = 0.8  # similarity of a name and its misspelling
 _TITLE_CASE = 0.6  # share of capitalised words in a question that is written as a title

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 
-from shared_core.reading.questions import content_stems
+from shared_core.reading.questions import asks_who, content_stems
 
 _PERSON = re.compile(
     r"(?:(?:(?:[Ff]ull|[Ss]ur) ?)?[Nn]ames?[*_]*:[*_ \t]+)?"
     r"(?:[^\W\d_a-zß-ÿ][\w.'’-]*[ \t]+(?:(?:v[ao]n|de[rl]?|di|la|bin|al)[ \t]+){0,2}){1,3}[^\W\d_a-zß-ÿ][\w'’-]*"
 )
-_ASKS_WHO = re.compile(r"\bwho(?:m|se)?\b", re.IGNORECASE)
 _WHO_IS = re.compile(r"\W*who(?:['’]s| is| are)\b(.{2,200})", re.IGNORECASE)
 _OFFICE = re.compile(r"[\s>*+•_-]*([^:\t\n]{2,60}?)[*_ ]*(?::[*_ \t]+|\t+|\s[–—-]\s)[*_]*(\S[^\n\t]{2,80})")
 _CELL = re.compile(r"(?:^[ \t]*|; )[^:;|\n]{1,80}+: ([^;\n]{2,120})")
@@ -29,7 +28,7 @@ def names_person(heading: str, question: str) -> bool:
     False
     """
     named = _PERSON.fullmatch(heading.strip("#*_= \t")) is not None and not heading.isupper()
-    return named and _ASKS_WHO.search(question) is not None
+    return named and asks_who(question)
 
 
 def has_office(question: str, text: str, above: str) -> bool:

@@ -232,6 +232,11 @@ def tells_result(sentence: str) -> bool:
     return _RESULT.match(sentence) is not None
 
 
+def asks_who(question: str) -> bool:
+    """Whether a question asks for a person: "who", "whom" or "whose"."""
+    return _ASKS_WHO.search(question) is not None
+
+
 def names_nobody(sentence: str, question: str) -> bool:
     """Whether a question asks who did something, and a sentence says that someone did, but not who.
 
@@ -240,7 +245,7 @@ def names_nobody(sentence: str, question: str) -> bool:
     >>> names_nobody("Someone with a key may enter.", "Who may enter?")
     False
     """
-    return bool(_ASKS_WHO.search(question) and _NOBODY.match(sentence))
+    return asks_who(question) and _NOBODY.match(sentence) is not None
 
 
 def has_number(text: str) -> bool:

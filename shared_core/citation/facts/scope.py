@@ -59,7 +59,7 @@ def overstated(claim: Sentence, nearest: Sentence) -> Found:
     ((every, amount),) = own
     part = _PART.search(nearest.text)
     if part is not None and amount == _EVERY and not any(n == _EVERY for _, n in _amounts(nearest.tokens)):
-        thing = next((t for t in claim.tokens if t.start > every.start and t.is_content), None)
+        thing = _word_behind(claim, every.end)
         behind = [t.key for t in nearest.tokens if t.start >= part.start()][:_REACH]
         of_them = (
             part.group().lower().split()[-1] in ("them", "these", "those", "which")
@@ -68,7 +68,7 @@ def overstated(claim: Sentence, nearest: Sentence) -> Found:
         )
         if thing is not None and (thing.key in behind or of_them):
             return every.text, part.group()
-    rest = {t.key for t in claim.tokens if t.is_content and t is not every}
+    rest = content_keys(t for t in claim.tokens if t is not every)
     clauses = clauses_of(nearest)
     best = max(clauses, key=lambda c: len(rest & content_keys(c)))
     held = _amounts(best)
@@ -127,12 +127,12 @@ def widened(claim: Sentence, nearest: Sentence) -> Found:
     place = fold(universal.text) in ("everywhere", "anywhere", "worldwide", "always", "everyone", "everybody")
     narrowed = _NARROWED.match(nearest.text)
     if narrowed is None and not place:
-        thing = next((t for t in claim.tokens if t.start > universal.start and t.is_content), None)
+        thing = _word_behind(claim, universal.end)
         held = next((t for t in nearest.tokens if thing is not None and t.key == thing.key), None)
         narrowed = _NARROW.match(nearest.text, held.end) if held is not None else None
         if narrowed is None and held is not None and not re.search(r"\bwho(?:se)?\b|\bweigh", claim.text):
             further = _FURTHER.match(nearest.text, held.end)
-            limits = {t.key for t in tokens_of(further[1]) if t.is_telling} if further else set()
+            limits = telling_keys(tokens_of(further[1])) if further else set()
             if further and limits and not limits & claim.keys:
                 return universal.text, further.group().strip()
     if narrowed is None or _NARROW.search(claim.text) or _NARROWED.match(claim.text):
@@ -298,13 +298,12 @@ def given_to_others(claim: Sentence, nearest: Sentence) -> Found:
     if only is None or any(t.is_negation or fold(t.text) in _ONLY for t in claim.tokens):
         return None
     these, rest = only
-    content = [t for t in claim.tokens if t.is_content]
     others = [t for t in claim.tokens if t.key not in content_keys(rest) and (t.is_content or fold(t.text) in _ANYONE)]
     if not others or {t.key for t in these} & claim.keys or not content_keys(rest):
         return None
     open_to = fold(claim.tokens[0].text) in _ANYONE
     named = these[0].is_capitalised and others[0] is claim.tokens[0] and others[0].is_capitalised
-    told = {t.key for t in content} & content_keys(rest)
+    told = content_keys(claim.tokens) & content_keys(rest)
     if (open_to or (named and not others[0].is_function_word)) and len(told) >= _ALIKE * len(content_keys(rest)):
         return others[0].text, f"only {' '.join(t.text for t in these)}"
     return None

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import lru_cache
 from itertools import groupby
-from typing import Any
 
 from shared_core.citation.sentences import split_sentences
 from shared_core.support.files import read_lists
@@ -142,22 +141,24 @@ def as_matched(word: str) -> str:
     return fold(word).replace("ı", "i")
 
 
-@lru_cache(maxsize=1)
-def _stemmer() -> Any:
-    import Stemmer
-
-    return Stemmer.Stemmer("english")
+_local = threading.local()
 
 
-_lock = threading.Lock()  # Snowball's stemmers keep state
+def english_stem(word: str) -> str:
+    """The English stem (Snowball) of a lower-case word; words of other languages mostly stay as they are."""
+    stemmer = getattr(_local, "stemmer", None)
+    if stemmer is None:  # a stemmer keeps state, and may not be shared between threads
+        import Stemmer
+
+        stemmer = _local.stemmer = Stemmer.Stemmer("english")
+    return str(stemmer.stemWord(word))
 
 
 @lru_cache(maxsize=65536)
 def stem(word: str) -> str:
-    """Folded and stemmed by Snowball's English rules, which do little harm to words of other languages."""
+    """Folded, without a possessive ending or dots, and stemmed."""
     folded = fold(word).replace("’", "'").replace(".", "")
-    with _lock:
-        return str(_stemmer().stemWord(_POSSESSIVE.sub("", folded)))
+    return english_stem(_POSSESSIVE.sub("", folded))
 
 
 def tokens_of(sentence: str) -> tuple[Token, ...]:

@@ -70,7 +70,7 @@ class Weights:
         together: windows that are read together with the question, at least 1; the cheap score chooses them.
         answerable: P(what was read holds an answer); ``right``: P(a candidate is right, if there is an answer).
         expected: share of questions with an answer that ``answerable`` was fitted on.
-        support: P(evidence supports a claim), of ``evidence.EVIDENCE_FIGURES``.
+        support: P(evidence supports a claim), of ``critic.EVIDENCE_FIGURES``.
         relevance: (slope, intercept) of a passage's log-odds against "no answer".
         version: of weights and calibration together.
         conflicts: what conflicts between question and sentence take off.
