@@ -5,21 +5,9 @@ from __future__ import annotations
 import pytest
 
 from shared_core import Passage, SelfReflectEngine, SelfReflectSettings
-from shared_core.reading.base import Read, ReadResult
 from shared_core.reading.definitions import defines, term_asked
-from shared_core.reading.extractive import ExtractiveReader
 from shared_core.retrieval import HybridRetriever
-
-
-@pytest.fixture(scope="module")
-def reader() -> ExtractiveReader:
-    return ExtractiveReader()
-
-
-def first(reader: ExtractiveReader, question: str, *passages: Passage) -> tuple[str, float]:
-    (result,) = reader.read([Read(question, passages)])
-    assert isinstance(result, ReadResult)
-    return result.readings[0].quote.text, result.readings[0].probability or 0.0
+from tests.reading.asking import first
 
 
 @pytest.mark.parametrize(
@@ -66,7 +54,7 @@ def test_a_definition_says_what_its_subject_is(term: str, sentence: str, is_one:
     assert defines(term, sentence) == is_one
 
 
-def test_a_definition_is_surer_and_quoted_before_other_statements(reader: ExtractiveReader) -> None:
+def test_a_definition_is_surer_and_quoted_before_other_statements() -> None:
     about = Passage(
         "i",
         "The introducer field is set for devices that are trusted as cluster introducers. "
@@ -74,18 +62,18 @@ def test_a_definition_is_surer_and_quoted_before_other_statements(reader: Extrac
         "Devices",
         {"source": "i.md"},
     )
-    text, sure = first(reader, "What is an introducer?", about)
+    text, sure = first("What is an introducer?", about)
     assert text == "The introducer feature lets a device automatically add new devices."
     assert sure > 0.5
-    assert "lets" not in first(reader, "For which devices is the introducer field set?", about)[0]
+    assert "lets" not in first("For which devices is the introducer field set?", about)[0]
 
 
-def test_a_statement_comes_before_an_entry_of_a_list(reader: ExtractiveReader) -> None:
+def test_a_statement_comes_before_an_entry_of_a_list() -> None:
     form = Passage(
         "f", "- `owner`: Specify the id of the owner that the form should have.", "Forms", {"source": "f.md"}
     )
     terms = Passage("t", "- A _form_ is a sheet.\n- The _owner_ of a form is the person who sent it.", "Terms")
-    text, sure = first(reader, "What is the owner of a form?", form, terms)
+    text, sure = first("What is the owner of a form?", form, terms)
     assert text == "- The _owner_ of a form is the person who sent it."
     assert sure > 0.5
 
@@ -105,72 +93,72 @@ def test_passages_that_only_mention_a_term_do_not_hide_its_definition() -> None:
     assert len(kept.passages) == SelfReflectSettings().top_k
 
 
-def test_what_follows_a_sentence_about_the_page_does_not_define_its_title(reader: ExtractiveReader) -> None:
+def test_what_follows_a_sentence_about_the_page_does_not_define_its_title() -> None:
     page = {"source": "rope.md", "section": "Rope walking", "start": 0}
     about = Passage("a", "In this page, we list the walks. Most of them belong in the log only.", "Rope walking", page)
     said = "Rope walking in general refers to the making of a rope on a long path."
     below = Passage("b", said, "Rope walking", page | {"section": "Rope walking > What is it?", "start": 70})
-    assert first(reader, "What does rope walking mean?", about, below)[0] == said
+    assert first("What does rope walking mean?", about, below)[0] == said
 
 
-def test_a_place_must_be_that_of_the_definition(reader: ExtractiveReader) -> None:
+def test_a_place_must_be_that_of_the_definition() -> None:
     here = Passage("h", "A relay is a box between two lamps.", "Vessen", {"source": "vessen.md"})
     there = Passage("t", "A relay is a race of four runners.", "Hull", {"source": "hull.md"})
-    assert first(reader, "What is a relay in Hull?", here, there)[0] == "A relay is a race of four runners."
-    assert first(reader, "What is a relay in Vessen?", there, here)[0] == "A relay is a box between two lamps."
+    assert first("What is a relay in Hull?", here, there)[0] == "A relay is a race of four runners."
+    assert first("What is a relay in Vessen?", there, here)[0] == "A relay is a box between two lamps."
 
 
-def test_the_text_around_a_definition_may_name_the_place(reader: ExtractiveReader) -> None:
+def test_the_text_around_a_definition_may_name_the_place() -> None:
     said = "A relay is a box between two lamps, as a rule on a mast."
     text = f"Since May lamps are managed in Corrow. {said}"
     moved = Passage("m", text, "Moving the lamps", {"source": "moving.md"})
     other = Passage(
         "o", "Corrow arranges all lamps by relays, as they stand on the coast.", "Corrow", {"source": "c.md"}
     )
-    assert first(reader, "What is meant by a relay in Corrow?", other, moved)[0] == said
-    assert first(reader, "What is a relay in Corrow, as opposed to a mast?", other, moved)[0] == said
+    assert first("What is meant by a relay in Corrow?", other, moved)[0] == said
+    assert first("What is a relay in Corrow, as opposed to a mast?", other, moved)[0] == said
 
 
-def test_what_only_refers_defines_nothing(reader: ExtractiveReader) -> None:
+def test_what_only_refers_defines_nothing() -> None:
     glossary = Passage("g", "conflict\n\nSee also: conflict-handling", "Glossary", {"section": "Glossary > conflict"})
-    assert first(reader, "What is a conflict?", glossary)[1] < 0.5
+    assert first("What is a conflict?", glossary)[1] < 0.5
 
 
-def test_a_name_with_signs_leaves_out_what_has_it_not(reader: ExtractiveReader) -> None:
+def test_a_name_with_signs_leaves_out_what_has_it_not() -> None:
     text = (
         "- A pattern with a (?i) prefix matches small and capital letters.\n"
         "- A pattern with a (?d) prefix lets what it matches be deleted with its folder.\n"
         "- A prefix is what a pattern begins with."
     )
-    assert "(?d)" in first(reader, "What does the (?d) prefix do?", Passage("p", text, "Patterns"))[0]
+    assert "(?d)" in first("What does the (?d) prefix do?", Passage("p", text, "Patterns"))[0]
 
 
-def test_what_stands_behind_a_name_with_signs_explains_it(reader: ExtractiveReader) -> None:
+def test_what_stands_behind_a_name_with_signs_explains_it() -> None:
     text = "~/.loom_marks\nThe marks of the last rug are kept here.\n\n~/.loom_rc\nIt is read at the start."
-    found, _ = first(reader, "What is kept in ~/.loom_marks?", Passage("p", text, "Looms"))
+    found, _ = first("What is kept in ~/.loom_marks?", Passage("p", text, "Looms"))
     assert "The marks of the last rug" in found
 
 
-def test_a_number_is_named_by_the_heading_above(reader: ExtractiveReader) -> None:
+def test_a_number_is_named_by_the_heading_above() -> None:
     words = {"0": "All went well.", "3": "The loom starts again.", "4": "The loom stands still."}
     passages = [
         Passage(n, f"{n}\n{said}", "Looms", {"section": f"Exit codes > {n}", "source": "l", "start": int(n)})
         for n, said in words.items()
     ]
-    text, sure = first(reader, "What does exit code 3 mean?", *passages)
+    text, sure = first("What does exit code 3 mean?", *passages)
     assert text == "The loom starts again."
     assert sure > 0.5
 
 
-def test_a_term_may_stand_before_its_definition_in_the_same_line(reader: ExtractiveReader) -> None:
+def test_a_term_may_stand_before_its_definition_in_the_same_line() -> None:
     terms = Passage(
         "t", "Words\nSpare rope. Rope not in use on any lamp or winch.\nReel. What a rope is wound on.", "Words"
     )
     other = Passage("o", "A loss of spare rope is reported unless the keeper shows that it was old.", "Losses")
-    text, sure = first(reader, "What is spare rope?", other, terms)
+    text, sure = first("What is spare rope?", other, terms)
     assert text == "Rope not in use on any lamp or winch."
     assert sure > 0.5
-    assert first(reader, "What is a winch?", other, terms)[1] < 0.5
+    assert first("What is a winch?", other, terms)[1] < 0.5
 
 
 def _entry(number: int, name: str, text: str) -> Passage:
@@ -180,17 +168,17 @@ def _entry(number: int, name: str, text: str) -> Passage:
 
 
 @pytest.mark.parametrize("question", ["What is an LRB?", "what is a ledger of rope batches"])
-def test_a_heading_names_a_term_by_its_long_and_its_short_name(question: str, reader: ExtractiveReader) -> None:
+def test_a_heading_names_a_term_by_its_long_and_its_short_name(question: str) -> None:
     entries = [
         _entry(1, "Rope works", "a hall in which ropes are made"),
         _entry(2, "Ledger of Rope Batches (LRB)", "a list of all batches and of what is known about them"),
         _entry(3, "Ledger of Rope Batches Review (LRB Review)", "an activity that compares the ledger with the hall"),
     ]
     used = Passage("u", "The LRB shall be kept by two people. It lists no nets.", "Ropes", {"source": "ropes.docx"})
-    text, sure = first(reader, question, used, *entries)
+    text, sure = first(question, used, *entries)
     assert text == "a list of all batches and of what is known about them"
     assert sure > 0.5
-    assert first(reader, "What is an LRB review?", used, *entries)[0].startswith("an activity")
+    assert first("What is an LRB review?", used, *entries)[0].startswith("an activity")
 
 
 def test_an_entry_of_a_glossary_is_looked_for_by_its_heading() -> None:
@@ -204,9 +192,9 @@ def test_an_entry_of_a_glossary_is_looked_for_by_its_heading() -> None:
     assert answer.text.startswith("looped cord that lifts the threads")
 
 
-def test_metadata_of_other_apps_may_be_named_as_ours(reader: ExtractiveReader) -> None:
+def test_metadata_of_other_apps_may_be_named_as_ours() -> None:
     first_part = Passage(
         "a", "Relay\nA relay is a box between two lamps.", "Lamps", {"start": "10:05", "section": "Relay"}
     )
     other = Passage("b", "Relay\nIt was long, and it was red.", "Talks", {"start": None, "section": "Relay"})
-    assert first(reader, "What is a relay?", other, first_part)[0] == "A relay is a box between two lamps."
+    assert first("What is a relay?", other, first_part)[0] == "A relay is a box between two lamps."

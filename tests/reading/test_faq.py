@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from shared_core import Passage, SelfReflectEngine
-from shared_core.reading.base import Read, ReadResult
-from shared_core.reading.extractive import ExtractiveReader
 from shared_core.reading.faq import asks_same, find_faq
 from shared_core.retrieval import HybridRetriever
+from tests.reading.asking import first, read
 
 LOOM = "Looms > Questions > "
 
@@ -41,38 +40,27 @@ PASSAGES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def reader() -> ExtractiveReader:
-    return ExtractiveReader()
-
-
-def first(reader: ExtractiveReader, question: str, *passages: Passage) -> tuple[str, float]:
-    (result,) = reader.read([Read(question, passages or tuple(PASSAGES))])
-    assert isinstance(result, ReadResult)
-    return result.readings[0].quote.text, result.readings[0].probability or 0.0
-
-
-def test_the_paragraph_below_the_same_question_is_quoted_whole(reader: ExtractiveReader) -> None:
-    text, sure = first(reader, "Can I delete the pattern and weave again?")
+def test_the_paragraph_below_the_same_question_is_quoted_whole() -> None:
+    text, sure = first("Can I delete the pattern and weave again?", *PASSAGES)
     assert text == "Deleting a pattern seldom helps. The threads keep their places, and so does the fault."
     assert sure > 0.8
 
 
-def test_a_list_comes_with_the_line_that_leads_it_in_or_alone(reader: ExtractiveReader) -> None:
-    assert first(reader, "Who is involved in weaving rugs?")[0].endswith("- the weaver\n- the dyer\n- the shearer")
+def test_a_list_comes_with_the_line_that_leads_it_in_or_alone() -> None:
+    assert first("Who is involved in weaving rugs?", *PASSAGES)[0].endswith("- the weaver\n- the dyer\n- the shearer")
 
 
-def test_code_comes_whole_and_a_heading_may_go_on_from_the_one_above(reader: ExtractiveReader) -> None:
-    text, _ = first(reader, "How do I oil the loom?")
+def test_code_comes_whole_and_a_heading_may_go_on_from_the_one_above() -> None:
+    text, _ = first("How do I oil the loom?", *PASSAGES)
     assert text == "# All joints\noil --all\n# One joint\noil --joint 3"
 
 
-def test_a_heading_may_add_what_for(reader: ExtractiveReader) -> None:
-    assert first(reader, "How do I raise the thread limit?")[0] == "Turn the brass screw by one notch."
+def test_a_heading_may_add_what_for() -> None:
+    assert first("How do I raise the thread limit?", *PASSAGES)[0] == "Turn the brass screw by one notch."
 
 
-def test_questions_and_answers_without_headings(reader: ExtractiveReader) -> None:
-    assert first(reader, "Do you repair shuttles?")[0] == "A: Yes, on Fridays. Bring the bobbin too."
+def test_questions_and_answers_without_headings() -> None:
+    assert first("Do you repair shuttles?", *PASSAGES)[0] == "A: Yes, on Fridays. Bring the bobbin too."
 
 
 @pytest.mark.parametrize(
@@ -90,13 +78,13 @@ def test_another_question_is_not_the_same(question: str) -> None:
     assert find_faq(question, PASSAGES) == {}
 
 
-def test_what_only_refers_elsewhere_is_no_surer(reader: ExtractiveReader) -> None:
-    assert first(reader, "How do I sell a rug?")[1] < 0.5
+def test_what_only_refers_elsewhere_is_no_surer() -> None:
+    assert first("How do I sell a rug?", *PASSAGES)[1] < 0.5
 
 
-def test_long_paragraphs_are_cut_behind_a_sentence(reader: ExtractiveReader) -> None:
+def test_long_paragraphs_are_cut_behind_a_sentence() -> None:
     body = "The beam is made of oak. " + "It bears the weight of every rug that was ever woven on it. " * 20
-    text, _ = first(reader, "What is the beam made of?", page("beam", "What is the beam made of?", body))
+    text, _ = first("What is the beam made of?", page("beam", "What is the beam made of?", body))
     assert text.startswith("The beam is made of oak.")
     assert text.endswith(".")
     assert len(text) <= 700
@@ -131,9 +119,8 @@ def test_an_abbreviation_beside_its_meaning_changes_nothing() -> None:
     assert asks_same("Who wrote the rug data format (RDF)?", "Who wrote the rug data format?")
 
 
-def test_no_rest_of_a_paragraph_is_searched_for(reader: ExtractiveReader) -> None:
-    (result,) = reader.read([Read("How fast is the loom?", (PASSAGES[2],))])
-    assert isinstance(result, ReadResult)
+def test_no_rest_of_a_paragraph_is_searched_for() -> None:
+    result = read("How fast is the loom?", PASSAGES[2])
     assert result.readings[0].quote.text == "The loom does 40 rows an hour. With two weavers it does 70."
     assert (result.rest, result.parts) == ("", 1)
 

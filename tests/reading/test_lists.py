@@ -10,7 +10,7 @@ from shared_core import Answer, SelfReflectEngine, SelfReflectSettings
 from shared_core.documents import DocumentIndex
 from shared_core.reading.lists import asks_how, list_asked
 from shared_core.types import Passage
-from tests.reading.asking import quotes, read
+from tests.reading.asking import chance, quotes, read
 
 GUIDE = """# Corvid R200 owner's guide
 
@@ -201,7 +201,7 @@ def test_a_heading_may_name_a_platform_and_a_lead_in_what_its_list_is_for() -> N
     assert pin.quote.text.endswith("then Pin.")
     assert unpin.quote.text.endswith("then Unpin.")
     assert min(pin.probability or 0, unpin.probability or 0) > 0.8
-    assert (read("How do I print a message?", PINS).readings[0].probability or 0) < 0.5
+    assert chance("How do I print a message?", PINS) < 0.5
 
 
 def test_an_exact_title_comes_before_one_that_says_more() -> None:
@@ -250,10 +250,10 @@ def test_bullets_that_tell_nothing_to_do_are_no_steps() -> None:
     facts = "- The cards of locked patterns stay in the box.\n- The loom skips their rows."
     section = {"section": "Looms > Locked patterns", "source": "looms.md"}
     passage = Passage("e", f"## Locked patterns\n\n{facts}", "Looms", section)
-    assert (read("How do I lock patterns?", passage).readings[0].probability or 0) < 0.8
+    assert chance("How do I lock patterns?", passage) < 0.8
     steps = "- Take out their cards.\n- Close the box."
     passage = Passage("e", f"## Locked patterns\n\n{steps}", "Looms", section)
-    assert (read("How do I lock patterns?", passage).readings[0].probability or 0) > 0.8
+    assert chance("How do I lock patterns?", passage) > 0.8
 
 
 def test_a_lead_in_may_announce_the_steps() -> None:
@@ -263,7 +263,7 @@ def test_a_lead_in_may_announce_the_steps() -> None:
     found = read("What should I do if a shuttle is stolen?", passage).readings[0]
     assert found.quote.text == steps
     assert (found.probability or 0) > 0.8
-    assert (read("What should I do if a needle is stolen?", passage).readings[0].probability or 0) < 0.8
+    assert chance("What should I do if a needle is stolen?", passage) < 0.8
 
 
 def test_sentences_that_tell_what_to_do_stay_together() -> None:
