@@ -20,7 +20,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from shared_core.citation.index import find_all
+from shared_core.citation.index import find_all, occurrences
 from shared_core.citation.sentences import split_sentences, trim
 from shared_core.errors import InputError
 from shared_core.types import Citation, MatchKind, MetadataValue, Passage, Span, check_passages
@@ -62,7 +62,7 @@ def align_quote(quote: str, passages: Iterable[Passage], *, threshold: float = 0
     text = quote.strip()
     for part in dict.fromkeys((text, text.strip(_WRAPPERS).strip())):
         if part:
-            spans = _exact(part, known)
+            spans = occurrences(part, known)
             if spans:
                 return Citation(tuple(spans), "verbatim", len(spans) > 1)
     found = _find(text, known, threshold)
@@ -72,15 +72,11 @@ def align_quote(quote: str, passages: Iterable[Passage], *, threshold: float = 0
     return _piecewise(text, known, threshold)
 
 
-def _exact(text: str, passages: Sequence[Passage]) -> list[Span]:
-    return [Span(p.id, at, at + len(text), text) for p in passages for at in find_all(text, p.text)]
-
-
 def _find(
     text: str, passages: Sequence[Passage], threshold: float, *, fuzzy: bool = True
 ) -> tuple[MatchKind, list[Span]] | None:
     """The best step of the ladder that finds the text as a whole."""
-    spans = _exact(text, passages) if text else []
+    spans = occurrences(text, passages) if text else []
     if spans:
         return "verbatim", spans
     needle = _normalise(text.strip(_WRAPPERS)).text.strip(" \"'-")

@@ -14,7 +14,7 @@ from shared_core.errors import GrammarError, InputError
 from shared_core.lm.requests import Grammar
 from shared_core.types import Citation, Passage, Span, check_passages
 
-__all__ = ["CitationIndex", "find_all"]
+__all__ = ["CitationIndex", "find_all", "occurrences"]
 
 Mode = Literal["sentence", "span"]
 _MOST_SENTENCES = 64
@@ -192,7 +192,7 @@ class CitationIndex:
             ``None`` if the quote is blank or does not occur. For every span ``passage.text[start:end] == span.text``.
         """
         for text in _without_tags(quote, self.layout.tags):
-            spans = [Span(p.id, at, at + len(text), text) for p in self.passages for at in find_all(text, p.text)]
+            spans = occurrences(text, self.passages)
             if spans:
                 return Citation(tuple(spans), ambiguous=len(spans) > 1)
             parts = self._cut_quote(text)
@@ -286,6 +286,11 @@ def find_all(quote: str, text: str) -> Iterator[int]:
     while at >= 0:
         yield at
         at = text.find(quote, at + 1)
+
+
+def occurrences(text: str, passages: Iterable[Passage]) -> list[Span]:
+    """Every place of a text in passages."""
+    return [Span(p.id, at, at + len(text), text) for p in passages for at in find_all(text, p.text)]
 
 
 def _spans(passage: Passage, splitter: SentenceSplitter) -> list[Span]:

@@ -148,9 +148,13 @@ def names_in_heading(heading: str) -> list[str]:
 
 def is_headed(term: str, passage: Passage) -> bool:
     """Return whether the innermost heading above a passage is a term, but for a number, or one of two names for it."""
-    wanted = {*stems_of(term).tolist()}
+    wanted = _stems(term)
     heading = innermost(passage)
-    return any({*stems_of(name).tolist()} == wanted for name in (heading, *names_in_heading(heading)))
+    return any(_stems(name) == wanted for name in (heading, *names_in_heading(heading)))
+
+
+def _stems(text: str) -> set[int]:
+    return {*stems_of(text).tolist()}
 
 
 def find_definitions(question: str, passages: Sequence[Passage]) -> set[int]:
@@ -199,7 +203,7 @@ def may_define(term: str, sentence: str) -> bool:
         return False
     if _end_of_subject(term, sentence):
         return defines(term, sentence)
-    names_it = {*stems_of(term).tolist()} <= {*stems_of(sentence).tolist()}
+    names_it = _stems(term) <= _stems(sentence)
     return not names_it or _NAMES_KIND.match(sentence) is not None or _CALLS.search(sentence) is not None
 
 
@@ -217,11 +221,11 @@ def of_terms_defined(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]
     if wanted is None:
         return {}
     term, place = wanted
-    where = {*stems_of(place).tolist()}
+    where = _stems(place)
 
     def is_there(entry: Entry) -> bool:
         told = f"{above(entry.passage)}\n{source_of(entry.passage)}\n{entry.passage.text}" if where else ""
-        return where <= {*stems_of(told).tolist()}
+        return where <= _stems(told)
 
     found = [i for i in kept if defines(term, entries[i].text) and is_there(entries[i])]
     # "A relay is …" comes before "`relay`: …", an entry of one list of several, and that before "Relay. A box …"

@@ -183,7 +183,7 @@ def _replacements(claim: Sentence, nearest: Sentence) -> set[tuple[int, int]]:
 def _partner(token: Token, claim: Sentence, nearest: Sentence, spare: Sequence[Token]) -> Token | None:
     """Beside a shared part of a name, the other name: "Lavinia" for the "Rufus" of "Rufus Hathe"."""
     for ahead in (1, -1):
-        beside = _beside(token, claim, ahead)
+        beside = claim.beside(token, ahead)
         if beside is None or not beside.can_name:
             continue
         for i, t in enumerate(nearest.tokens):
@@ -198,11 +198,6 @@ def _has_relation(sentence: Sentence, name: Token) -> bool:
     """Whether shortly before a name stands a relation, whose name it may be: "his father, Charles Sherman"."""
     at = sentence.tokens.index(name)
     return any(fold(t.text) in _RELATIONS for t in sentence.tokens[max(0, at - _NEAR - 1) : at])
-
-
-def _beside(token: Token, sentence: Sentence, step: int) -> Token | None:
-    at = sentence.tokens.index(token) + step
-    return sentence.tokens[at] if 0 <= at < len(sentence.tokens) else None
 
 
 def _same_origin(key: str, keys: set[str]) -> bool:

@@ -119,9 +119,8 @@ def opposed_beside(claim: Sentence, held: Sequence[Sentence]) -> Found:
 
 def _neighbours(sentence: Sentence, token: Token) -> set[tuple[int, str]]:
     """Return the words with content right before and behind a token, each with its side."""
-    at = sentence.tokens.index(token)
-    beside = [(step, sentence.tokens[at + step]) for step in (-1, 1) if 0 <= at + step < len(sentence.tokens)]
-    return {(step, t.key) for step, t in beside if t.is_content}
+    beside = ((step, sentence.beside(token, step)) for step in (-1, 1))
+    return {(step, t.key) for step, t in beside if t is not None and t.is_content}
 
 
 _MOSTLY = 0.7  # of the rest of a claim, by a whole sentence
@@ -145,7 +144,8 @@ def _content_around(sentence: Sentence, token: Token) -> tuple[set[str], set[str
 
 
 def _next_word(sentence: Sentence, token: Token) -> str:
-    return next((fold(t.text) for t in sentence.tokens if t.start > token.start), "")
+    behind = sentence.beside(token)
+    return fold(behind.text) if behind else ""
 
 
 def _is_same(token: Token, other: Token) -> bool:

@@ -107,6 +107,11 @@ class Sentence:
         """Whether any of its words negates."""
         return any(t.is_negation for t in self.tokens)
 
+    def beside(self, token: Token, step: int = 1) -> Token | None:
+        """The token so many steps behind one of its own, or before it; ``None`` past either end."""
+        at = self.tokens.index(token) + step
+        return self.tokens[at] if 0 <= at < len(self.tokens) else None
+
 
 def content_keys(tokens: Iterable[Token]) -> set[str]:
     """Keys of the words with content."""
@@ -310,8 +315,8 @@ def contradicts(claim: Sentence, nearest: Sentence) -> Found:
 
 def _denies_rest(claim: Sentence, nearest: Sentence, negator: Token) -> bool:
     """Whether the negation ("but not in Paper 1") denies of its phrase, all of which the claim has, what is before."""
-    at = nearest.tokens.index(negator)
-    if at == 0 or fold(nearest.tokens[at - 1].text) not in ("but", "and", "though"):
+    before = nearest.beside(negator, -1)
+    if before is None or fold(before.text) not in ("but", "and", "though"):
         return False
     clause = next(c for c in clauses_of(nearest) if negator in c)
     rest = telling_keys(t for t in clause if t.start > negator.start)
@@ -380,8 +385,8 @@ def _is_supposed(sentence: Sentence, word: Token) -> bool:
 
 def _tells_of_before(claim: Sentence, held: Sentence, negator: Token) -> bool:
     """Whether the claim tells of what once was ("fixed a bug by which …") where the evidence has "no longer"."""
-    at = held.tokens.index(negator) + 1
-    ended = at < len(held.tokens) and fold(held.tokens[at].text) == "longer"
+    behind = held.beside(negator)
+    ended = behind is not None and fold(behind.text) == "longer"
     return ended and any(t.key in _ONCE for t in claim.tokens)
 
 
