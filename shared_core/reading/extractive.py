@@ -255,17 +255,12 @@ class ExtractiveReader(Remade):
         numbers = {p.id: i for i, p in enumerate(passages)}
         places = [(numbers[s.passage_id], s) for s in spans if s.passage_id in numbers]
         faq = find_faq(asked.text, passages)
-        listed = find_lists_asked(asked.text, passages) | {*faq}
-        listed |= find_definitions(asked.text, passages) | find_headed(asked.text, passages)
-        listed |= find_hours(asked.text, passages)
         chosen = choose_rows(asked.text, passages)
-        listed |= {number for number, _, _ in chosen.lines}
-        if passages and is_named_row(passages[0]):
-            listed |= {0}  # rows are told apart by names, which retrieval knows better than the cheap score
+        sought = _find_sought(asked.text, passages) | faq.keys() | {number for number, _, _ in chosen.lines}
         wanted = [
             w
             for w in order[weights.together :]
-            if w.number in listed or any(overlaps(w, number, s) for number, s in places)
+            if w.number in sought or any(overlaps(w, number, s) for number, s in places)
         ]
         close = sorted([*order[: weights.together], *wanted], key=lambda w: w.number)
         prepared = {w.number: w.prepared for w in every}
@@ -285,16 +280,7 @@ class ExtractiveReader(Remade):
         out = [replace(c, defines=int(line is not None)) for c, line in zip(out, lines)]
         out = self._note_conflicts(asked.text, passages, out, headings, unknown, lost)
         texts = [passages[c.passage].text[c.start : c.end] for c in out]
-        said = [
-            i
-            for i, text in enumerate(texts)
-            if not (repeats(text, asked.text) or defines_links(text, asked.text) or only_asks(text, asked.text))
-            and (
-                not is_heading(out[i], text, passages[out[i].passage])
-                or gives_date(asked.text, text)
-                or names_person(text, asked.text)
-            )
-        ]
+        said = [i for i, c in enumerate(out) if _states(asked.text, texts[i], c, passages[c.passage])]
         entries = [Entry(passages[out[i].passage], close[out[i].place].prepared, out[i]) for i in said]
         answers = {i: answer_in_row(asked, entry) for i, entry in zip(said, entries)}
         kept, marks = of_entries_asked(asked, entries)
@@ -371,9 +357,8 @@ class ExtractiveReader(Remade):
 
     def _beside(self, asked: Asked, number: int, prepared: Prepared, window: Window) -> Placed:
         seen = asked.beside(prepared, window)
-        return Placed(
-            number, prepared, window, seen, self.loaded().network.score_cheaply(asked.apart, window.apart, seen)
-        )
+        cheap = self.loaded().network.score_cheaply(asked.apart, window.apart, seen)
+        return Placed(number, prepared, window, seen, cheap)
 
     def _passage_scores(self, count: int, candidates: list[Candidate], order: list[Placed]) -> tuple[float, ...]:
         """For each passage its best quote's score; below these, in the cheap score's order, those without one."""
@@ -466,6 +451,23 @@ class ExtractiveReader(Remade):
                 )
             )
         return out
+
+
+def _find_sought(question: str, passages: Sequence[Passage]) -> set[int]:
+    """Return the passages that are read closely whatever the cheap score: those with a list, term or line as asked."""
+    found = find_lists_asked(question, passages) | find_hours(question, passages)
+    found |= find_definitions(question, passages) | find_headed(question, passages)
+    if passages and is_named_row(passages[0]):
+        found.add(0)  # rows are told apart by names, which retrieval knows better than the cheap score
+    return found
+
+
+def _states(question: str, text: str, candidate: Candidate, passage: Passage) -> bool:
+    """Whether a sentence states something: it asks nothing, defines no link, and is no heading but one asked for."""
+    if repeats(text, question) or defines_links(text, question) or only_asks(text, question):
+        return False
+    is_asked = gives_date(question, text) or names_person(text, question)
+    return is_asked or not is_heading(candidate, text, passage)
 
 
 def _with_best(scores: tuple[float, ...], best: int) -> tuple[float, ...]:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from shared_core.citation.facts.arithmetic import equal_quantity
 from shared_core.citation.facts.dates import Date, dates_in_digits, dates_of, same_date
+from shared_core.citation.facts.negations import is_denied
 from shared_core.citation.facts.opposites import side_of
 from shared_core.citation.facts.quantities import UNITS, Quantity, quantities_of
 from shared_core.citation.facts.tokens import (
@@ -23,7 +24,6 @@ from shared_core.citation.facts.tokens import (
     content_keys,
     fields_of,
     fold,
-    is_denied,
     stem,
     telling_keys,
     tokens_of,

@@ -33,6 +33,7 @@ from shared_core.citation.facts.attached import (
     placed_otherwise,
 )
 from shared_core.citation.facts.dates import dates_in_digits, dates_of, is_every_day, same_date, weekdays_of
+from shared_core.citation.facts.negations import contradicts, is_denied
 from shared_core.citation.facts.quantities import Quantity, measured, quantities_of
 from shared_core.citation.facts.tokens import (
     Found,
@@ -40,11 +41,9 @@ from shared_core.citation.facts.tokens import (
     Token,
     align,
     all_tokens,
-    contradicts,
     cut_tokens,
     fields_of,
     fold,
-    is_denied,
     sentences_of,
     statements_of,
 )

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
+from shared_core.citation.facts.negations import is_denied
 from shared_core.citation.facts.tokens import (
     BE,
     Found,
@@ -17,7 +18,6 @@ from shared_core.citation.facts.tokens import (
     content_keys,
     cut_tokens,
     fold,
-    is_denied,
     stem,
     telling_keys,
 )

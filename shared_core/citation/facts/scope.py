@@ -6,6 +6,7 @@ import itertools
 import re
 from collections.abc import Sequence, Set
 
+from shared_core.citation.facts.negations import is_denied
 from shared_core.citation.facts.quantities import UNITS
 from shared_core.citation.facts.tokens import (
     Found,
@@ -14,7 +15,6 @@ from shared_core.citation.facts.tokens import (
     clauses_of,
     content_keys,
     fold,
-    is_denied,
     stem,
     telling_keys,
     tokens_of,
