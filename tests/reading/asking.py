@@ -23,12 +23,12 @@ def quotes(question: str, *passages: Passage | str) -> list[str]:
     return [reading.quote.text for reading in read(question, *passages).readings]
 
 
-def first(question: str, *passages: Passage | str) -> tuple[str, float]:
+def first(question: str, *passages: Passage | str, **options: Any) -> tuple[str, float]:
     """Text and probability of the best quote, 0 where it is unknown."""
-    best = read(question, *passages).readings[0]
+    best = read(question, *passages, **options).readings[0]
     return best.quote.text, best.probability or 0.0
 
 
 def chance(question: str, *passages: Passage | str, **options: Any) -> float:
     """Probability of the best quote, 0 where it is unknown."""
-    return read(question, *passages, **options).readings[0].probability or 0.0
+    return first(question, *passages, **options)[1]

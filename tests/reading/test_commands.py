@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shared_core.types import Passage
-from tests.reading.asking import chance, read
+from tests.reading.asking import chance, first
 
 
 def test_what_a_command_does_is_said_by_the_name_line_of_its_manual() -> None:
@@ -12,9 +12,9 @@ def test_what_a_command_does_is_said_by_the_name_line_of_its_manual() -> None:
         "c", "winch haul\n\nwinch [common options] haul [options] DRUM [ROPE...]", "haul", {"section": "winch haul"}
     )
     for question in ("What does winch haul do?", "What is winch-haul?", "What does the winch-haul command do?"):
-        first = read(question, name, call).readings[0]
-        assert first.quote.text == "winch-haul - haul in the rope of a drum"
-        assert (first.probability or 0) > 0.6
+        text, sure = first(question, name, call)
+        assert text == "winch-haul - haul in the rope of a drum"
+        assert sure > 0.6
     several = Passage("n", "NAME\n\nhaul, winch heave - pull in a rope", "haul(1)", {"section": "NAME"})
     assert chance("What does winch heave do?", several) > 0.6
     assert chance("What does winch lower do?", several) < 0.5

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shared_core.types import Passage
-from tests.reading.asking import chance, quotes, read
+from tests.reading.asking import chance, first, quotes
 
 
 def entry(name: str, text: str, source: str = "winch.rst", above: str = "Settings") -> Passage:
@@ -90,9 +90,9 @@ SOCKET = Passage(
 
 
 def test_what_is_described_before_its_default_is_found() -> None:
-    first = read("What are the default permissions of the UNIX socket?", SOCKET).readings[0]
-    assert first.quote.text == "Defaults to `666`."
-    assert (first.probability or 0) > 0.5
+    text, sure = first("What are the default permissions of the UNIX socket?", SOCKET)
+    assert text == "Defaults to `666`."
+    assert sure > 0.5
 
 
 def test_a_default_of_something_else_is_not_taken_for_it() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from shared_core.citation import split_sentences
 from shared_core.support.options import entry_at, find_codes, find_options, find_variables, is_of_another, setting_at
 from shared_core.types import Passage
-from tests.reading.asking import chance, quotes, read
+from tests.reading.asking import chance, first, quotes, read
 
 PUMPS = (
     "The pumps of the series.\n\n| Model | Flow rate | Head | Power | Weight |\n|---|---|---|---|---|\n"
@@ -81,9 +81,9 @@ CRATES = "Prices\n\nItem             Small    Large\nCrate            14.00    2
     ],
 )
 def test_the_row_or_entry_asked_about_is_quoted(text: str, question: str, quote: str) -> None:
-    first = read(question, text).readings[0].quote
-    assert first.text.startswith(quote)
-    assert text[first.start : first.end] == first.text
+    found = read(question, text).readings[0].quote
+    assert found.text.startswith(quote)
+    assert text[found.start : found.end] == found.text
 
 
 def page(text: str, title: str, section: str = "") -> Passage:
@@ -271,8 +271,8 @@ OPTIONS = [
     ],
 )
 def test_what_asks_for_the_value_of_a_label_is_answered_by_its_line(question: str, quote: str) -> None:
-    first, *others = quotes(question, OPTIONS[0])
-    assert first == quote
+    best, *others = quotes(question, OPTIONS[0])
+    assert best == quote
     assert not any(":" in other for other in others)
 
 
@@ -362,9 +362,9 @@ ACT = [
     ],
 )
 def test_what_a_clause_says_is_not_what_refers_to_it(passages: list[Passage], question: str, quote: str) -> None:
-    first = read(question, *passages).readings[0]
-    assert first.quote.text.startswith(quote)
-    assert (first.probability or 0) > 0.3
+    text, sure = first(question, *passages)
+    assert text.startswith(quote)
+    assert sure > 0.3
 
 
 @given(st.text(alphabet="-aA_:;| `\n", max_size=60), st.integers(0, 60))
@@ -412,10 +412,9 @@ server:
     ],
 )
 def test_a_setting_is_read_with_the_blocks_around_it(question: str, quote: str) -> None:
-    first = read(question, NESTED).readings[0]
-    assert first.quote.text == quote
-    assert NESTED[first.quote.start : first.quote.end] == quote
-    assert (first.probability or 0) > 0.6
+    best = read(question, NESTED).readings[0]
+    assert best.quote.text == NESTED[best.quote.start : best.quote.end] == quote
+    assert (best.probability or 0) > 0.6
 
 
 def test_a_setting_below_a_name_does_not_tell_what_the_name_means() -> None:
@@ -492,12 +491,7 @@ def test_an_option_that_the_command_does_not_have_is_not_explained_by_its_name()
 
 
 def test_a_surer_definition_comes_first() -> None:
-    depth = manual(
-        (
-            "Depth",
-            "How far a hull reaches below water.",
-        )
-    )
+    depth = manual(("Depth", "How far a hull reaches below water."))
     others = manual(*((name, f"Depth is what the {name.lower()} of a hull adds to.") for name in ("Draught", "Keel")))
     found = read("What is depth?", *others, *depth).readings
     assert found[0].quote.text == "How far a hull reaches below water."
