@@ -89,7 +89,12 @@ def test_rows_are_chosen_by_their_values(ask, name: str, text: str, question: st
     [
         ("league.md", LEAGUE, "Which teams have more than 25 points?", ["Ashford Rovers", "Bexley Town"]),
         ("courses.csv", COURSES, "Which courses cost less than £120?", ["Glazing", "Hand building"]),
-        ("courses.csv", COURSES, "Which courses are longer than 7 weeks?", ["Pottery for beginners", "Throwing on the wheel"]),
+        (
+            "courses.csv",
+            COURSES,
+            "Which courses are longer than 7 weeks?",
+            ["Pottery for beginners", "Throwing on the wheel"],
+        ),
         ("courses.csv", COURSES, "Are there any level 2 courses under £100?", ["Glazing"]),
         ("courses.csv", COURSES, "Who teaches courses under £90?", []),
         ("courses.csv", COURSES, "Are there courses over £500?", []),
