@@ -60,9 +60,9 @@ def test_a_table_of_cells_is_read_row_by_row() -> None:
         (
             "product: Hammer 500 g; price: 17.50; stock: 0",
             "",
-            {"product": "Hammer 500 g", "price": 17.5, "stock": 0, "row": 1},
+            {"product": "Hammer 500 g", "price": 17.5, "stock": 0, "row": 1, "rows": 2},
         ),
-        ("product: Nail; price: 0.05", "", {"product": "Nail", "price": 0.05, "row": 2}),
+        ("product: Nail; price: 0.05", "", {"product": "Nail", "price": 0.05, "row": 2, "rows": 2}),
     ]
     # A column that is often a text may be a cell, and the question is not to be lost beside its answer.
     faq = "question,answer\nHow long is the warranty?,24 months\nIs it loud?,No.\n"
