@@ -88,7 +88,8 @@ def quote_best(question: str, found: Sequence[Passage], result: ReadResult, run:
     quotes = [c for c in quotes if not any(quoted_places(c) & quoted_places(b) for b in before)]
     last = result.steps[-1].question if result.steps else question
     most = run.settings.max_claims - len(before)
-    claims, contradiction = add_contradiction(quotes[:most], quotes, found, last)
+    rivals = [*quotes[:1], *quotes[result.parts :]]  # parts of one list or table do not contradict each other
+    claims, contradiction = add_contradiction(quotes[:most], rivals, found, last)
     first = claims[0].support if claims else None
     if result.answer and claims:
         claims[0] = dataclasses.replace(claims[0], short_answer=result.answer)

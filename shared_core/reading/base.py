@@ -83,7 +83,7 @@ class ReadResult:
             then those of the whole chain.
         answer: the short answer, where the first reading has none of its own: one of two that were compared.
         rest: title and headings of the list that the first reading is only a part of, as it seems: what to retrieve.
-        parts: number of readings that are parts of the first one's list, itself included.
+        parts: number of the first readings that are parts of one list, or rows chosen together.
     """
 
     readings: tuple[Reading, ...]

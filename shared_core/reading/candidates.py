@@ -65,7 +65,7 @@ class Candidate:
         defines: 1 for the definition of the option or variable whose meaning is asked, and for the setting that is
             asked for (``entries``); -1 where the documents of the command do not have the option, or the block not the
             setting, for what says that someone did it where who is asked, and for what has no number where how many is
-            asked; 0 for everything else.
+            asked; 2 for rows that a whole table leaves (``cells.Chosen``); 0 for everything else.
         joined: it is a whole list, not a sentence (``lists``).
         chosen: it is one of several rows of a table that the question asks for by their values (``row_values``).
         untold: it does not tell what the question's form asks for (``told``).

@@ -36,11 +36,13 @@ class Chosen:
         lines: those that do, with the cell that is the short answer, if that is known.
         others: lines beside them that do not.
         value: the question's, which they need not have as it is written.
+        is_whole: all rows of their table were compared, so that no other is left: twice the log-odds of a definition.
     """
 
     lines: Mapping[Place, Range | None] = field(default_factory=dict)
     others: Collection[Place] = ()
     value: Quantity | None = None
+    is_whole: bool = False
 
     def line_of(self, place: Place) -> Place | None:
         """Return the chosen line that something in a passage shares characters with."""

@@ -11,7 +11,7 @@ from shared_core.reading.cells import Chosen
 from shared_core.reading.days import gives_hours, says_whether_open
 from shared_core.reading.people import has_office, names_holder, names_person
 from shared_core.reading.questions import words
-from shared_core.reading.row_values import choose_compared, choose_extreme
+from shared_core.reading.row_values import choose_compared, choose_extreme, choose_holding
 from shared_core.reading.rows import above, innermost, source_of
 from shared_core.reading.values import gives_date
 from shared_core.types import Passage
@@ -41,13 +41,13 @@ def answers_by_form(question: str, sentence: str, passage: Passage) -> bool:
 
 
 def choose_rows(question: str, passages: Sequence[Passage]) -> Chosen:
-    """Return the rows and lines that answer by their values: a range that a value is in, a column's extreme, a limit.
+    """Return the rows and lines that answer by their values: a range that a value is in, an extreme, a limit, a cell.
 
     >>> mugs = Passage("p", "Quantity: 1–9; Each: £8\\nQuantity: 10–49; Each: £6", "Mugs")
     >>> choose_rows("What does each mug cost if I order 20?", [mugs]).lines
     {(0, 24, 49): None}
     """
-    ways = find_in_range, choose_extreme, choose_compared
+    ways = find_in_range, choose_extreme, choose_compared, choose_holding
     return next((chosen for choose in ways if (chosen := choose(question, passages)) is not None), Chosen())
 
 

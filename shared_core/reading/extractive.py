@@ -57,6 +57,7 @@ from shared_core.reading.quotable import is_heading, is_record, join_comments, q
 from shared_core.reading.rewording import reword
 from shared_core.reading.row_values import query_for_rows
 from shared_core.reading.rows import Entry, above, answer_in_row, innermost
+from shared_core.reading.subjects import is_of_another
 from shared_core.reading.told import LATER, UNTOLD, tells_what_is_asked
 from shared_core.reading.values import (
     Value,
@@ -286,7 +287,7 @@ class ExtractiveReader(Remade):
         kept, marks = of_entries_asked(asked, entries)
         kept = sorted({*kept, *(at for at, i in enumerate(said) if lines[i] is not None)})
         marked = {said[i]: mark for i, mark in marks.items()}
-        marked |= {i: 1 for i, line in enumerate(lines) if line is not None}
+        marked |= {i: 1 + chosen.is_whole for i, line in enumerate(lines) if line is not None}
         answers |= {i: chosen.lines[line] or answers.get(i) for i, line in enumerate(lines) if line is not None}
         marked |= {i: 1 for i in said if answers_by_form(asked.text, texts[i], passages[out[i].passage])}
         releases = {i: release_of(asked.text, passages[out[i].passage], out[i].start, out[i].end) for i in said}
@@ -344,12 +345,13 @@ class ExtractiveReader(Remade):
             if VALUE in found and (c.defines > 0 or answers_by_form(question, text, passage)):
                 found -= {VALUE}
             # "How heavy is the HX-60?" in the manual of the HX-40; "What did Ann say?" and an entry of Bo
-            if c.passage in others or is_said_by_another(question, passage.text, c.start, c.end):
+            of_another = is_of_another(question, text, places[c.passage], passage.text)
+            if of_another or c.passage in others or is_said_by_another(question, passage.text, c.start, c.end):
                 found |= {VALUE}
             if of_another_year(values, text, places[c.passage]):
                 found |= {ABSENT}
             untold = not tells_what_is_asked(question, text, places[c.passage]) or is_for_others(question, text)
-            untold |= is_other_change(question, passage, c.start, c.end)
+            untold |= of_another or is_other_change(question, passage, c.start, c.end)
             lower = bool({VALUE, OPPOSITE} & found) or only_refers(text, question, innermost(passage))
             score = c.score + lost * lower + LATER * (untold or c.passage in lacking)
             out.append(replace(c, conflicts=found | absent, untold=untold, score=score))

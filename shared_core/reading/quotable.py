@@ -30,6 +30,8 @@ _REASONED = re.compile(
     re.IGNORECASE,
 )
 """What begins a sentence whose reason is the one before it."""
+_RUN_IN = re.compile(r"(?:(?:\d{1,3}[.)]|[-*•+])[ \t]+)?(\*\*|__)[^\s*_]+(?: [^\s*_]+){0,3}\1[.:]?")
+"""A few words in bold, a heading if something stands behind them in their line."""
 _NAMES_ALONE = re.compile(r"[ \t]*[\w./-]+:(?:\n[ \t]*[\w./-]+:)+")
 """Nested names of a configuration without a value."""
 _LONGEST_REASON = 400
@@ -124,6 +126,8 @@ def is_heading(candidate: Candidate, text: str, passage: Passage) -> bool:
     if _ASKED_LINE.match(line):
         return True
     if _BREAKS_OFF.search(text) or _NAMES_ALONE.fullmatch(text):
+        return True
+    if _RUN_IN.fullmatch(text) and re.match(r"[ \t]*\S", passage.text[candidate.end :]):
         return True
     if _LEADS_IN.fullmatch(text) and not entry_at(passage.text, candidate.start)[1]:  # "-l  List in the long format:"
         return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from shared_core.citation.facts.dates import dates_of
@@ -12,8 +12,8 @@ from shared_core.reading.bands import Band, read_band
 from shared_core.reading.cells import Chosen, Place, Range
 from shared_core.reading.comparisons import read_how_much, read_when
 from shared_core.reading.language import phrase_groups, word_list
-from shared_core.reading.questions import content_stems
-from shared_core.reading.rows import above, source_of
+from shared_core.reading.questions import asks_who, content_stems, words
+from shared_core.reading.rows import NO, YES, above, source_of
 from shared_core.reading.tables import Row, Table, find_tables
 from shared_core.types import Passage
 
@@ -23,9 +23,11 @@ _EXTREMES: Mapping[str, tuple[tuple[int, str], ...]] = {
 }
 _EXTREME = re.compile(rf"\b({'|'.join(sorted(_EXTREMES, key=len, reverse=True))})\b", re.IGNORECASE)
 _AT_END = re.compile(r"\bfirst\W*$", re.IGNORECASE)
+_NEGATES = re.compile(r"\b(?:not|no|without|free (?:of|from))\b|n['’]t\b", re.IGNORECASE)
+_NOT_MORE = re.compile(r"\b(?:no|not) (?:\w+ )?than\b", re.IGNORECASE)
 _COMPARES_OTHERWISE = re.compile(
-    r"\b(?:than|not|no|without|except|but|ever|second|third|next|top|at (?:the )?(?:least|most|latest|earliest)|or|why"
-    r"|should|must|if)\b|n['’]t\b",
+    r"\b(?:than|except|but|ever|second|third|next|top|at (?:the )?(?:least|most|latest|earliest)|or|why"
+    r"|should|must|if)\b",
     re.IGNORECASE,
 )
 _ASKS_ROW = re.compile(r"\W*(?:which|who|whose|where)\b|\W*what\b(?!['’]s\b| (?:is|are|was|were)\b)", re.IGNORECASE)
@@ -39,6 +41,11 @@ _OF_ANY_ROW = {stem for word in word_list("of_any_row") for stem in content_stem
 _COMPARATIVES = {stem for word in word_list("comparatives") for stem in content_stems(word)}
 _FREE = re.compile(r"free(?: of charge)?|no charge", re.IGNORECASE)
 _MONEY = frozenset(UNITS[sign].dimension for sign in "£$€")
+_BARRED = {
+    "from": frozenset(("to", "destination", "arrival", "arrives at")),
+    "to": frozenset(("from", "origin", "start", "departure", "departs from")),
+}
+"""Columns that are not meant by what stands behind "from" and "to" in a question."""
 _SYMBOL = 3  # letters of a unit's name that is no symbol, at least
 
 
@@ -82,6 +89,27 @@ def choose_compared(question: str, passages: Sequence[Passage]) -> Chosen | None
     return found[0] if len(found) == 1 else None
 
 
+def choose_holding(question: str, passages: Sequence[Passage]) -> Chosen | None:
+    """Return the rows with what a question names in one of their cells, or with yes in the column that it names.
+
+    Behind "no" and "not" it is those without.
+
+    ``None`` as ``choose_extreme``, and where no row or every row does. There may be none, if the only ones have it in
+    a column that is not meant: of a bus to the airport, asked for one from there.
+
+    >>> table = Passage("t", "Dish: Pie; Vegan: no; From: Leeds\\nDish: Dal; Vegan: yes; From: York")
+    >>> [table.text[start:end] for _, start, end in choose_holding("Which dishes are vegan?", [table]).lines]
+    ['Dish: Dal; Vegan: yes; From: York']
+    """
+    if not _ASKS_ROWS.match(question) or asks_who(question):
+        return None
+    if _EXTREME.search(question) or _COMPARES_OTHERWISE.search(question):
+        return None
+    tables = find_tables(passages)
+    found = [chosen for table in tables if table.is_whole and (chosen := _choose_holding(question, table, passages))]
+    return found[0] if len(found) == 1 else None
+
+
 def query_for_rows(question: str, passages: Sequence[Passage], best: int) -> str:
     """Return a query for the other rows of the table of which a passage holds some, if its values are to be compared.
 
@@ -103,7 +131,9 @@ def _extreme_asked(question: str) -> str | None:
     found = {match[1].casefold() for match in _EXTREME.finditer(question)}
     if "first" in found and not _AT_END.search(question):
         return None  # "the first game" is a thing's name or number
-    return found.pop() if len(found) == 1 and not _COMPARES_OTHERWISE.search(question) else None
+    if len(found) != 1 or _COMPARES_OTHERWISE.search(question) or _NEGATES.search(question):
+        return None
+    return found.pop()
 
 
 class _Limit(NamedTuple):
@@ -116,7 +146,7 @@ class _Limit(NamedTuple):
 
 def _limit_asked(question: str) -> _Limit | None:
     """Return the only range of values that a question asks rows for; numbers without one are words like others."""
-    if not _ASKS_ROWS.match(question) or _EXTREME.search(question):
+    if not _ASKS_ROWS.match(question) or _EXTREME.search(question) or _NEGATES.search(_NOT_MORE.sub("", question)):
         return None
     numbers = [q for q in quantities_of(question) if not q.ordinal]
     limits = [q for q in numbers if q.hedge in ("above", "below")]
@@ -138,11 +168,15 @@ def _compare(limit: _Limit, table: Table, passages: Sequence[Passage]) -> Chosen
     rows = [row for row in table.rows if not _TOTAL.match(_text(row.key, row, passages))]
     asked = content_stems(limit.words)
     column, factor = _column_limited(limit, asked, _columns(rows, passages))
-    among = _rows_asked(asked - _OF_ANY_ROW - _COMPARATIVES, rows, table, passages)
+    among = _rows_asked(asked, _COMPARATIVES, rows, table, passages)
     if not column or not among:
         return None
     chosen = [row for row in among if limit.band.holds(column[row][1][0] * factor)]
-    return Chosen({_place(row): row.key for row in chosen}, [_place(row) for row in table.rows if row not in chosen])
+    return Chosen(
+        {_place(row): row.key for row in chosen},
+        [_place(row) for row in table.rows if row not in chosen],
+        is_whole=True,
+    )
 
 
 def _column_limited(limit: _Limit, asked: set[str], columns: _Columns) -> tuple[Mapping[Row, _Amount], float]:
@@ -177,24 +211,105 @@ def _choose(question: str, word: str, table: Table, passages: Sequence[Passage])
     )
     if name is None:
         return None
-    asked = _rows_asked(stems - _OF_ANY_ROW - _stems_of(_EXTREMES[word]), rows, table, passages)
+    asked = _rows_asked(stems, _stems_of(_EXTREMES[word]), rows, table, passages)
     if not asked:
         return None
     values = {row: columns[name][row][1] for row in asked}
     best = max(values.values()) if sign > 0 else min(values.values())
     chosen = [row for row in asked if values[row] == best]
     of_row = _asks_row(question, word, name)
-    lines = {_place(row): row.key if of_row else row.cells[name] for row in chosen}
-    return Chosen(lines, [_place(row) for row in table.rows if row not in chosen])
+    return _chosen({row: row.key if of_row else row.cells[name] for row in chosen}, table)
 
 
-def _rows_asked(wanted: set[str], rows: Sequence[Row], table: Table, passages: Sequence[Passage]) -> list[Row]:
-    """Return the rows with all words that neither columns nor headings have; none if no row has one of these."""
+def _choose_holding(question: str, table: Table, passages: Sequence[Passage]) -> Chosen | None:
+    asked, *denied = _NEGATES.split(question)
+    held = _holding(asked, table.rows, table, passages)
+    if held is None or len(denied) > 1:
+        return None
+    chosen = held
+    if denied:
+        without = _holding(denied[0], table.rows, table, passages)
+        if not without or len(without) == len(table.rows):
+            return None
+        chosen = [row for row in held if row not in without]
+    elif len(held) == len(table.rows):
+        return None
+    kind = content_stems(" ".join(question.split()[1:2]))  # "Which operator runs line 14?"
+    cell = next((name for name in table.columns if kind and content_stems(name) == kind), "")
+    if _has_only_marks(chosen, passages):
+        return _chosen(dict.fromkeys(chosen), table)  # the name of a column answers
+    return _chosen({row: row.cells.get(cell, row.key) for row in chosen}, table)
+
+
+def _has_only_marks(rows: Sequence[Row], passages: Sequence[Passage]) -> bool:
+    """Return whether rows have nothing but yes and no beside what they are called."""
+    cells = [(row, name) for row in rows for name, at in row.cells.items() if at != row.key]
+    return all(_mark(name, row, passages) is not None for row, name in cells)
+
+
+def _holding(asked: str, rows: Sequence[Row], table: Table, passages: Sequence[Passage]) -> list[Row] | None:
+    """Return the rows with all that a part of a question names; ``None`` if no row has it, in whatever column."""
+    stems = content_stems(asked)
+    wanted = stems - _OF_ANY_ROW - _known(rows, table, passages)
+    barred = _BARRED.get(_word_before(asked, wanted), frozenset())
+    ticked = _ticked(stems, [row for row in rows if _has_cell(wanted, row, frozenset(), passages)], table, passages)
+    return [row for row in ticked if _has_cell(wanted, row, barred, passages)] if ticked else None
+
+
+def _ticked(asked: set[str], rows: Sequence[Row], table: Table, passages: Sequence[Passage]) -> list[Row]:
+    """Return the rows with yes in all columns of yes and no that a question names."""
+    named = [name for name in table.columns if content_stems(name) and content_stems(name) <= asked]
+    ticks = [name for name in named if {_mark(name, row, passages) for row in rows} == {True, False}]
+    return [row for row in rows if all(_mark(name, row, passages) for name in ticks)]
+
+
+def _has_cell(wanted: set[str], row: Row, barred: Collection[str], passages: Sequence[Passage]) -> bool:
+    """Return whether one cell of a row, but for those of ``barred`` columns, has all words that are wanted."""
+    cells = [at for name, at in row.cells.items() if name.casefold() not in barred]
+    return not wanted or any(wanted <= content_stems(_text(at, row, passages)) for at in cells)
+
+
+def _mark(name: str, row: Row, passages: Sequence[Passage]) -> bool | None:
+    """Return whether a cell says yes or no; ``None`` for any other value. An empty one says no."""
+    value = _text(row.cells[name], row, passages).casefold() if name in row.cells else ""
+    return True if value in YES else False if value in NO else None
+
+
+def _word_before(question: str, wanted: set[str]) -> str:
+    """Return the word "from" or "to" before the first word that rows are to hold; "" if there is none."""
+    before = ""
+    for word in words(question):
+        if content_stems(word) & wanted:
+            return before
+        if word in _BARRED or content_stems(word):
+            before = word if word in _BARRED else ""
+    return ""
+
+
+def _rows_asked(
+    asked: set[str], beside: set[str], rows: Sequence[Row], table: Table, passages: Sequence[Passage]
+) -> list[Row]:
+    """Return the rows with all of a question's words, but for those of headings, of columns, and ``beside``.
+
+    They have yes in a column of yes and no that it names.
+    """
+    apart = asked - beside - _OF_ANY_ROW - _known(rows, table, passages)
+    ticked = _ticked(asked, rows, table, passages)
+    return [row for row in ticked if apart <= content_stems(_text((row.start, row.end), row, passages))]
+
+
+def _known(rows: Sequence[Row], table: Table, passages: Sequence[Passage]) -> set[str]:
+    """Return the stems of the names of a table's columns and of the headings above it."""
     known = {stem for name in table.columns for stem in content_stems(name)}
     for row in rows:
         known |= content_stems(f"{above(passages[row.passage])} {source_of(passages[row.passage])}")
-    apart = wanted - known
-    return [row for row in rows if apart <= content_stems(_text((row.start, row.end), row, passages))]
+    return known
+
+
+def _chosen(rows: Mapping[Row, Range | None], table: Table) -> Chosen:
+    """Choose rows of a whole table, each with its short answer, if that is known."""
+    lines = {_place(row): cell for row, cell in rows.items()}
+    return Chosen(lines, [_place(row) for row in table.rows if row not in rows], is_whole=True)
 
 
 def _place(row: Row) -> Place:

@@ -24,8 +24,8 @@ _BRACKETS = re.compile(r"\([^()]*\)")
 _COMPOUND = re.compile(r"[^\W_]+(?:[-_.][^\W_]+)+")
 _OF_TOTAL = re.compile(r"(?:\bof|%)[ ](?:the[ ])?total\b", re.IGNORECASE)
 _TOTALS = "total sum altogether overall combined average"
-_YES = frozenset(("yes", "y", "x", "✓", "✔", "✔️", "✅", "●", "•", "true", "included", "available"))
-_NO = frozenset(("", "no", "n", "–", "-", "—", "✗", "✘", "✕", "×", "❌", "○", "false", "none", "not included"))
+YES = frozenset(("yes", "y", "x", "✓", "✔", "✔️", "✅", "●", "•", "true", "included", "available"))
+NO = frozenset(("", "no", "n", "–", "-", "—", "✗", "✘", "✕", "×", "❌", "○", "false", "none", "not included"))
 _CHOOSES = re.compile(r"\W*(?:which|what)\b", re.IGNORECASE)
 _ITEM = re.compile(r"[ \t\xa0]*(?:([-*•+])[ \t]+|(?=[^\W_]))([^\n:|]{2,60}):[ \t]+([^\n:|]{1,60})$", re.MULTILINE)
 _NUMBER = re.compile(r"\d|\bfree\b", re.IGNORECASE)
@@ -46,7 +46,7 @@ _COMPARES = re.compile(
     r"|all|each|every|both|or|why|how (?!many\b|much\b|\w+ (?:is|are|was|were|does|do|did|has|have)\b)|\w+n['’]t)\b",
     re.IGNORECASE,
 )
-_ASKS_WHICH = re.compile(r"what\b|which\b|tell me\b", re.IGNORECASE)
+_ASKS_WHICH = re.compile(r"what\b|which\b|who\b|tell me\b", re.IGNORECASE)
 _OF_ANY_CELL = "many much number amount value figure"
 """Words of questions for any cell, but for function words."""
 _LABELS_OF_ANYTHING = "name", "type", "kind"
@@ -243,8 +243,8 @@ def answer_in_row(asked: Asked, entry: Entry) -> Range | None:
     text, start = entry.passage.text, entry.candidate.answer[0]
     key, cells = found
     marks = {name: text[slice(*value)].strip("; \n").casefold() for name, value in cells if value != key}
-    if len(marks) > 1 and all(m in _YES or m in _NO for m in marks.values()) and _CHOOSES.match(asked.text):
-        ticked = [name for name, mark in marks.items() if mark in _YES]
+    if len(marks) > 1 and all(m in YES or m in NO for m in marks.values()) and _CHOOSES.match(asked.text):
+        ticked = [name for name, mark in marks.items() if mark in YES]
         return ticked[0] if len(ticked) == 1 else (start, start)
     values = {text[slice(*name)]: value for name, value in cells if value != key}
     wanted = [values[name] for name in _names_asked(asked.words, values)]

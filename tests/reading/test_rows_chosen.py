@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from shared_core import SelfReflectEngine
 from shared_core.documents import DocumentIndex
 from shared_core.reading.bands import find_in_range, read_band
-from shared_core.reading.row_values import choose_compared, choose_extreme, query_for_rows
+from shared_core.reading.row_values import choose_compared, choose_extreme, choose_holding, query_for_rows
 from shared_core.reading.tables import find_tables
 from shared_core.types import Answer, Passage
 
@@ -122,6 +122,66 @@ def test_words_that_the_table_lacks_leave_it_open(ask, name: str, text: str, que
     assert ask(name, text, question).abstained
 
 
+MENU = """# Menu of the Copper Pot
+
+| Dish | Price | Vegan | Contains |
+|---|---|---|---|
+| Lentil dal | £9.50 | yes | mustard |
+| Fish pie | £13.00 | no | milk, fish |
+| Beetroot burger | £11.00 | yes | wheat, sesame |
+| Rice pudding | £5.00 | no | milk |
+"""
+BUSES = """Line,From,To,First,Operator
+12,Station,Harbour,05:40,CityLink
+27,Market Square,Airport,04:30,SkyRide
+31,Harbour,University,07:00,CityLink
+N2,Station,Airport,00:45,SkyRide
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "question", "held"),
+    [
+        (MENU, "Which dishes are vegan?", ["Lentil dal", "Beetroot burger"]),
+        (MENU, "Which dishes are not vegan?", ["Fish pie", "Rice pudding"]),
+        (MENU, "Which dishes contain milk?", ["Fish pie", "Rice pudding"]),
+        (MENU, "Which dishes contain no milk?", ["Lentil dal", "Beetroot burger"]),
+        (MENU, "What is the cheapest vegan dish?", ["Lentil dal"]),
+        (MENU, "Are there vegan dishes for less than £10?", ["Lentil dal"]),
+        (BUSES, "Which buses go to the airport?", ["27", "N2"]),
+        (BUSES, "Which lines go from the harbour?", ["31"]),
+        (BUSES, "Which lines go from the airport?", []),
+        (BUSES, "Which operator runs line 12?", ["12"]),
+    ],
+)
+def test_rows_are_chosen_by_what_a_cell_holds(ask, text: str, question: str, held: list[str]) -> None:  # type: ignore[no-untyped-def]
+    answer = ask("menu.md" if text is MENU else "buses.csv", text, question)
+    names = [line.strip("| ").split(" |")[0].split(",")[0] for line in text.splitlines()]
+    assert answer.abstained is (not held)
+    assert [name for name in names if f": {name};" in answer.text] == held
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Which dishes contain nuts?",
+        "Which dishes contain no nuts?",
+        "Which dishes are served on Sundays?",
+        "Who cooks?",
+    ],
+)
+def test_what_no_cell_holds_chooses_no_row(question: str) -> None:
+    rows = "Dish: Pie; Vegan: no; Contains: milk\nDish: Dal; Vegan: yes; Contains: mustard"
+    assert choose_holding(question, [Passage("p", rows)]) is None
+
+
+def test_the_cell_asked_for_is_the_short_answer() -> None:
+    text = "Line: 12; To: Harbour; Operator: CityLink\nLine: 27; To: Airport; Operator: SkyRide"
+    chosen = choose_holding("Which operator runs line 12?", [Passage("p", text)])
+    assert chosen is not None
+    assert [text[slice(*cell)] for cell in chosen.lines.values() if cell] == ["CityLink"]
+
+
 def rows_of(values: list[int], **metadata: int) -> list[Passage]:
     return [
         Passage(str(i), f"Mast: M{i}x; Height: {v} m; Built: 19{i:02}", "Masts", {"source": "m", "row": i, **metadata})
@@ -148,6 +208,7 @@ def test_rows_within_a_limit_are_those_whose_value_is(values: list[int], limit: 
     assert chosen is not None
     assert {number for number, _, _ in chosen.lines} == {i for i, value in enumerate(values) if value > limit}
     assert choose_compared(f"Which masts are higher than {limit} m?", passages[1:]) is None
+    assert choose_compared(f"Which masts aren't higher than {limit} m?", passages) is None
     assert choose_compared(f"Which masts cost more than £{limit}?", passages) is None
 
 

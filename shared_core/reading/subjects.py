@@ -1,0 +1,104 @@
+"""Find whether a sentence is about another thing, or another party to an agreement, than the question."""
+
+from __future__ import annotations
+
+import re
+
+from shared_core.reading.language import word_list
+from shared_core.reading.questions import content_stems, words
+
+_OWN_DUTY = re.compile(r"\b(?:do|must|can|may|should|could|will|would) (?:I|we)\b", re.IGNORECASE)
+_DUTY = r"(?:must|shall|may|will|can|(?:has|have|needs?|(?:is|are) required) to)"
+_OTHER_PARTY = re.compile(
+    rf"\W*(?:the|your) ({'|'.join(sorted(word_list('other_parties')))})s? {_DUTY} (?:also |only |always )?(\w+)",
+    re.IGNORECASE,
+)
+_IS_IT = re.compile(
+    r"\W*(?:is|are|was|were) (?!there\b|it\b|this\b|that\b)(?:the |an? |any |my |our |your )?", re.IGNORECASE
+)
+_COPULA = re.compile(r"\W*((?:[\w'’-]+ ){1,4}?)(?:is|are|was|were)\b", re.IGNORECASE)
+_PRICE_ASKED = re.compile(
+    r"\W*(?:how much (?:is|are|was|were)|(?:how much|what) (?:does|do|did|will|would)"
+    r"|what (?:is|are) the (?:price|cost|fee) (?:of|for)) (.+?)(?: cost)?\W*$",
+    re.IGNORECASE,
+)
+_PRICED = re.compile(r"\W*((?:[\w'’-]+ ){1,5}?)(?:costs?|is|are)\b[^.\d£$€]{0,24}[£$€] ?\d", re.IGNORECASE)
+_WHO_DOES = re.compile(r"\W*who [a-z]+s (?:for |to |after )?(.+?)\W*$", re.IGNORECASE)
+_DONE_BY = re.compile(r"\W*((?:[\w'’-]+,? ){1,8}?)(?:is|are|was|were) (?:\w+ly )?\w+ by\b", re.IGNORECASE)
+_OF_ANYTHING = {stem for word in word_list("subjects_of_anything") for stem in content_stems(word)}
+
+
+def is_of_another(question: str, sentence: str, around: str, text: str = "") -> bool:
+    """Return whether a sentence says of another thing or party what a question asks.
+
+    Args:
+        question: in English, as asked.
+        sentence: of a passage.
+        around: the passage's title and headings.
+        text: of the passage.
+
+    >>> is_of_another("Is gas included in the rent?", "Water is included in the rent.", "Lease")
+    True
+    >>> is_of_another("How much notice do I have to give?", "The landlord must give two months' notice.", "Lease")
+    True
+    >>> is_of_another("What does a stall cost?", "The hire costs us £120.", "Spring fair")
+    True
+    >>> is_of_another("Are dogs allowed?", "Pets are allowed in the garden.", "Hotel")
+    False
+    """
+    return (
+        _is_of_other_party(question, sentence)
+        or _is_so_of_another(question, sentence, around)
+        or _is_price_of_another(question, sentence, around)
+        or _is_done_with_another(question, sentence, around, text)
+    )
+
+
+def _is_of_other_party(question: str, sentence: str) -> bool:
+    """Whether a sentence says what the other party to an agreement must or may do, where one asks for oneself."""
+    other = _OTHER_PARTY.match(sentence)
+    if other is None or not _OWN_DUTY.search(question):
+        return False
+    asked = content_stems(question)
+    return content_stems(other[2]) <= asked and not content_stems(other[1]) & asked
+
+
+def _is_so_of_another(question: str, sentence: str, around: str) -> bool:
+    """Whether a sentence has what a question asks to be so, but of another subject."""
+    opens, subject = _IS_IT.match(question), _COPULA.match(sentence)
+    if opens is None or subject is None:
+        return False
+    asked = [stems for word in words(question[opens.end() :]) if (stems := content_stems(word))]
+    told = content_stems(f"{around} {sentence}")
+    held = [bool(stems & told) for stems in asked]
+    named = content_stems(subject[1])
+    if not held or held[0] or not any(held) or any(not h for h in held[held.index(True) :]):
+        return False  # what is missing is not the subject, or more than it
+    return _names_another(named, {stem for stems in asked for stem in stems})
+
+
+def _is_price_of_another(question: str, sentence: str, around: str) -> bool:
+    """Whether a sentence gives the price of something else."""
+    asked, priced = _PRICE_ASKED.match(question), _PRICED.match(sentence)
+    if asked is None or priced is None:
+        return False
+    thing = content_stems(asked[1])
+    if not thing or thing & content_stems(f"{around} {sentence}"):
+        return False
+    return _names_another(content_stems(priced[1]), thing)
+
+
+def _is_done_with_another(question: str, sentence: str, around: str, text: str) -> bool:
+    """Whether a sentence says who does something with other things, and the passage speaks of the one asked about."""
+    asked, done = _WHO_DOES.match(question), _DONE_BY.match(sentence)
+    if asked is None or done is None:
+        return False
+    thing = content_stems(asked[1])
+    if thing & content_stems(f"{around} {sentence}") or not thing & content_stems(text):
+        return False
+    return _names_another(content_stems(done[1]), thing)
+
+
+def _names_another(named: set[str], asked: set[str]) -> bool:
+    """Whether a subject is a thing of its own, which a question does not name."""
+    return bool(named) and not named & asked and not named & _OF_ANYTHING
