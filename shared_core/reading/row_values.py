@@ -22,7 +22,7 @@ _EXTREMES: Mapping[str, tuple[tuple[int, str], ...]] = {
     for word, *columns in phrase_groups("extremes")
 }
 _EXTREME = re.compile(rf"\b({'|'.join(sorted(_EXTREMES, key=len, reverse=True))})\b", re.IGNORECASE)
-_AT_END = re.compile(r"\bfirst\W*$", re.IGNORECASE)
+_AT_END = re.compile(r"(\w*) (?:first|last)\W*$", re.IGNORECASE)
 _NEGATES = re.compile(r"\b(?:not|no|without|free (?:of|from))\b|n['’]t\b", re.IGNORECASE)
 _NOT_MORE = re.compile(r"\b(?:no|not) (?:\w+ )?than\b", re.IGNORECASE)
 _COMPARES_OTHERWISE = re.compile(
@@ -129,7 +129,7 @@ def query_for_rows(question: str, passages: Sequence[Passage], best: int) -> str
 def _extreme_asked(question: str) -> str | None:
     """Return the only word of a question that asks for an extreme."""
     found = {match[1].casefold() for match in _EXTREME.finditer(question)}
-    if "first" in found and not _AT_END.search(question):
+    if found & {"first", "last"} and not _AT_END.search(question):
         return None  # "the first game" is a thing's name or number
     if len(found) != 1 or _COMPARES_OTHERWISE.search(question) or _NEGATES.search(question):
         return None
@@ -206,12 +206,16 @@ def _choose(question: str, word: str, table: Table, passages: Sequence[Passage])
     rows = [row for row in table.rows if not _TOTAL.match(_text(row.key, row, passages))]
     columns = _columns(rows, passages)
     stems = content_stems(_EXTREME.sub(" ", question))
-    name, sign = _column_asked(
-        word, content_stems(_behind(question, word)) if _EXTREMES[word][0][1] else stems, columns
-    )
+    done = _AT_END.search(question)  # "Who joined first?"
+    anywhere = not _EXTREMES[word][0][1] or done is not None
+    name, sign = _column_asked(word, stems if anywhere else content_stems(_behind(question, word)), columns)
     if name is None:
         return None
-    asked = _rows_asked(stems, _stems_of(_EXTREMES[word]), rows, table, passages)
+    verb = content_stems(done[1] if done else "")
+    beside = _stems_of(_EXTREMES[word]) | verb
+    if verb and not verb & content_stems(name) and not stems - beside - _OF_ANY_ROW:
+        return None  # neither the verb nor another word says that the table is meant
+    asked = _rows_asked(stems, beside, rows, table, passages)
     if not asked:
         return None
     values = {row: columns[name][row][1] for row in asked}
@@ -368,7 +372,7 @@ def _is_of(noun: str, name: str, amounts: Mapping[Row, _Amount]) -> bool:
     """Return whether a column is called by a noun, or has values of the kind of a unit."""
     if noun in UNITS and len(noun) < _SYMBOL:
         return any(kind == UNITS[noun].dimension for kind, _ in amounts.values())
-    return bool(noun) and content_stems(noun) <= content_stems(name)
+    return bool(noun) and content_stems(noun) & content_stems(name) != set()
 
 
 def _stems_of(signs: Sequence[tuple[int, str]]) -> set[str]:

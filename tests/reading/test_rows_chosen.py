@@ -228,6 +228,29 @@ def test_cells_without_a_number_leave_extremes_open() -> None:
 
 
 @pytest.mark.parametrize(
+    ("question", "held"),
+    [
+        ("Which peak was climbed first?", "Nera"),
+        ("Which peak was climbed last?", None),
+        ("Who joined first?", None),
+        ("Which peak was the first one?", None),
+    ],
+)
+def test_first_and_last_are_extremes_at_the_end_of_a_question(question: str, held: str | None) -> None:
+    text = "Peak: Varo; First ascent: 1871\nPeak: Nera; First ascent: 1865\nPeak: Alba; First ascent: 1902"
+    chosen = choose_extreme(question, [Passage("p", text)])
+    assert [text[slice(*cell)] for cell in chosen.lines.values() if cell] == [held] if chosen else held is None
+
+
+def test_the_verb_names_the_column_of_what_came_first() -> None:
+    text = "Member: Ann; Joined: 2011\nMember: Bo; Joined: 2009\nMember: Cy; Joined: 2020"
+    for question, name in (("Who joined first?", "Bo"), ("Which member joined last?", "Cy")):
+        chosen = choose_extreme(question, [Passage("p", text)])
+        assert chosen is not None
+        assert [text[slice(*cell)] for cell in chosen.lines.values() if cell] == [name]
+
+
+@pytest.mark.parametrize(
     "question",
     ["Which peak should I climb first?", "When must I be on a peak at the latest?", "What is the maximum height?"],
 )
