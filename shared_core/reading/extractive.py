@@ -58,7 +58,7 @@ from shared_core.reading.rewording import reword
 from shared_core.reading.row_values import query_for_rows
 from shared_core.reading.rows import Entry, above, answer_in_row, innermost
 from shared_core.reading.subjects import is_of_another
-from shared_core.reading.told import LATER, UNTOLD, tells_what_is_asked
+from shared_core.reading.told import LATER, UNTOLD, names_only_asked, tells_what_is_asked
 from shared_core.reading.values import (
     Value,
     absent_values,
@@ -350,8 +350,9 @@ class ExtractiveReader(Remade):
                 found |= {VALUE}
             if of_another_year(values, text, places[c.passage]):
                 found |= {ABSENT}
-            untold = not tells_what_is_asked(question, text, places[c.passage]) or is_for_others(question, text)
-            untold |= of_another or is_other_change(question, passage, c.start, c.end)
+            untold = not tells_what_is_asked(question, text, places[c.passage]) or names_only_asked(question, text)
+            untold |= is_for_others(question, text) or is_other_change(question, passage, c.start, c.end)
+            untold |= of_another
             lower = bool({VALUE, OPPOSITE} & found) or only_refers(text, question, innermost(passage))
             score = c.score + lost * lower + LATER * (untold or c.passage in lacking)
             out.append(replace(c, conflicts=found | absent, untold=untold, score=score))

@@ -7,11 +7,12 @@ import re
 from shared_core.reading.language import word_list
 from shared_core.reading.questions import content_stems, words
 
-_OWN_DUTY = re.compile(r"\b(?:do|must|can|may|should|could|will|would) (?:I|we)\b", re.IGNORECASE)
+_OWN_DUTY = re.compile(
+    r"\b(?:do|must|can|may|should|could|will|would) (?:I|we) (?:(?:have|need) to )?(\w+)", re.IGNORECASE
+)
 _DUTY = r"(?:must|shall|may|will|can|(?:has|have|needs?|(?:is|are) required) to)"
 _OTHER_PARTY = re.compile(
-    rf"\W*(?:the|your) ({'|'.join(sorted(word_list('other_parties')))})s? {_DUTY} (?:also |only |always )?(\w+)",
-    re.IGNORECASE,
+    rf"\W*(?:the|your) ({'|'.join(sorted(word_list('other_parties')))})s? {_DUTY} (.+)", re.IGNORECASE
 )
 _IS_IT = re.compile(
     r"\W*(?:is|are|was|were) (?!there\b|it\b|this\b|that\b)(?:the |an? |any |my |our |your )?", re.IGNORECASE
@@ -23,8 +24,14 @@ _PRICE_ASKED = re.compile(
     re.IGNORECASE,
 )
 _PRICED = re.compile(r"\W*((?:[\w'’-]+ ){1,5}?)(?:costs?|is|are)\b[^.\d£$€]{0,24}[£$€] ?\d", re.IGNORECASE)
+_SUM_ASKED = re.compile(
+    rf"\W*(?:how (?:much|high|big)|what)\b(?: (?:is|are|was|of|an?|the|my|our))*"
+    rf" ((?:\w+ )?(?:{'|'.join(sorted(word_list('sums')))})s?)\b(?! (?:of|for) \w+ (?:costs?|price)\b)",
+    re.IGNORECASE,
+)
 _WHO_DOES = re.compile(r"\W*who [a-z]+s (?:for |to |after )?(.+?)\W*$", re.IGNORECASE)
 _DONE_BY = re.compile(r"\W*((?:[\w'’-]+,? ){1,8}?)(?:is|are|was|were) (?:\w+ly )?\w+ by\b", re.IGNORECASE)
+_MONEY = re.compile(r"[£$€] ?\d|\d ?(?:[£$€]|(?:EUR|USD|GBP|NOK|SEK|DKK|CHF|euros?|dollars?|pounds?)\b)")
 _OF_ANYTHING = {stem for word in word_list("subjects_of_anything") for stem in content_stems(word)}
 
 
@@ -43,6 +50,8 @@ def is_of_another(question: str, sentence: str, around: str, text: str = "") -> 
     True
     >>> is_of_another("What does a stall cost?", "The hire costs us £120.", "Spring fair")
     True
+    >>> is_of_another("How much deposit do I pay?", "Mower for hire: £4 per half day", "Tools")
+    True
     >>> is_of_another("Are dogs allowed?", "Pets are allowed in the garden.", "Hotel")
     False
     """
@@ -51,16 +60,17 @@ def is_of_another(question: str, sentence: str, around: str, text: str = "") -> 
         or _is_so_of_another(question, sentence, around)
         or _is_price_of_another(question, sentence, around)
         or _is_done_with_another(question, sentence, around, text)
+        or _is_another_sum(question, sentence, around)
     )
 
 
 def _is_of_other_party(question: str, sentence: str) -> bool:
     """Whether a sentence says what the other party to an agreement must or may do, where one asks for oneself."""
-    other = _OTHER_PARTY.match(sentence)
-    if other is None or not _OWN_DUTY.search(question):
+    other, own = _OTHER_PARTY.match(sentence), _OWN_DUTY.search(question)
+    if other is None or own is None:
         return False
-    asked = content_stems(question)
-    return content_stems(other[2]) <= asked and not content_stems(other[1]) & asked
+    does = content_stems(own[1])
+    return bool(does) and does <= content_stems(other[2]) and not content_stems(other[1]) & content_stems(question)
 
 
 def _is_so_of_another(question: str, sentence: str, around: str) -> bool:
@@ -86,6 +96,14 @@ def _is_price_of_another(question: str, sentence: str, around: str) -> bool:
     if not thing or thing & content_stems(f"{around} {sentence}"):
         return False
     return _names_another(content_stems(priced[1]), thing)
+
+
+def _is_another_sum(question: str, sentence: str, around: str) -> bool:
+    """Whether a question asks for a deposit, a fine or the like, and a sentence with a sum of money speaks of none."""
+    asked = _SUM_ASKED.match(question)
+    if asked is None or not _MONEY.search(sentence):
+        return False
+    return not content_stems(asked[1]) & content_stems(f"{around} {sentence}")
 
 
 def _is_done_with_another(question: str, sentence: str, around: str, text: str) -> bool:

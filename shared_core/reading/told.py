@@ -122,6 +122,14 @@ _OPENS = r"(?:^|[,;:.?] ?)\W*(?:(?:where|who|how|what) and )?(?:[\w'’]+ ){0,2}
 _TIMES = tuple(
     (re.compile(_OPENS + asked, re.IGNORECASE), re.compile(rf"\b(?:{told})\b", re.IGNORECASE)) for asked, told in _TIMED
 )
+_WHEN = re.compile(r"\W*(?:[\w'’]+ ){0,2}?(?:when|(?:what|which) (?:date|day))\b", re.IGNORECASE)
+_DENIED_DATE = re.compile(
+    rf"\bnot\b\W{{1,4}}(?:(?:on|in|the|from) )*(?:\d[\d.:/–-]*(?:st|nd|rd|th)?(?: {_MONTHS})?|(?:{_MONTHS}|{_DAYS})\b)",
+    re.IGNORECASE,
+)
+_DATE = re.compile(rf"\d|\b(?:{_MONTHS}|{_DAYS})\b", re.IGNORECASE)
+_CAPITAL = re.compile(r"\b[^\W\d_a-z][\w'’]*")
+_WHO_DOES = re.compile(r"\W*who (?!is (?!\w+ing\b)|are (?!\w+ing\b)|was\b|were\b)", re.IGNORECASE)
 _BESIDE = 3
 """Words between two names that are only listed together, at most."""
 
@@ -130,8 +138,9 @@ def tells_what_is_asked(question: str, text: str, above: str) -> bool:
     """Return whether a sentence may answer a question of its form; True for forms that are not judged.
 
     A reason needs words that give one. A sentence with a purpose names the thing, or refers to what its heading names.
-    One with a difference has both names, not only side by side, or compares. A time, an age or a number needs a
-    number, or words such as "until" and "weekly", there or in a heading, unless the sentence leads something in.
+    One with a difference has both names, not only side by side, or compares. A date is not only denied. A time, an age
+    or a number needs a number, or words such as "until" and "weekly", there or in a heading, unless the sentence leads
+    something in.
 
     Args:
         question: in English.
@@ -145,12 +154,28 @@ def tells_what_is_asked(question: str, text: str, above: str) -> bool:
         return bool(_REFERS_BACK.match(text)) or content_stems(purpose[1]) <= content_stems(f"{above}\n{text}")
     if two := _DIFFERENCE_ASKED.search(question):
         return _tells_apart(two[1], two[2], text)
+    if _WHEN.match(question) and _DENIED_DATE.search(text):
+        return _DATE.search(_DENIED_DATE.sub(" ", text)) is not None
     told = [told for asked, told in _TIMES if asked.search(question)]
     if not told or text.rstrip().endswith(":"):
         return True
     if _HOUR_ASKED.search(question):
         text, above = (_DATE_PARTS.sub(" ", part) for part in (text, above))
     return any(has_number(t) or any(words_of.search(t) for words_of in told) for t in (text, above))
+
+
+def names_only_asked(question: str, sentence: str) -> bool:
+    """Return whether a question asks who does something, and a sentence is about someone of the question, and no other.
+
+    >>> names_only_asked("Who takes over from Ravi?", "Ravi is stepping down.")
+    True
+    >>> names_only_asked("Who takes over from Ravi?", "Ravi hands over to Hedda.")
+    False
+    """
+    named = [stems for name in _CAPITAL.findall(_DATE.sub(" ", sentence)) if (stems := content_stems(name))]
+    subject = next((stems for word in words(sentence) if (stems := content_stems(word))), set())
+    asked = content_stems(question)
+    return _WHO_DOES.match(question) is not None and subject in named and all(name <= asked for name in named)
 
 
 def _tells_apart(one: str, other: str, text: str) -> bool:

@@ -20,6 +20,8 @@ The tenant may end the tenancy with one month's written notice. The landlord mus
         ("Can I end the contract early?", "The supplier may end the contract at any time."),
         ("What does a stall cost?", "The hire costs us £120."),
         ("How much is the boat trip?", "The bus tour is £14."),
+        ("How much notice do I have to give?", "The landlord may enter only after giving 7 days' notice."),
+        ("How much deposit do I leave for the mower?", "Mower for hire: £4 per half day."),
     ],
 )
 def test_sentences_of_another(question: str, sentence: str) -> None:
@@ -38,6 +40,8 @@ def test_sentences_of_another(question: str, sentence: str) -> None:
         ("What does a stall cost?", "A stall costs £15."),
         ("What does a ticket cost?", "Admission is £5."),
         ("How much is it?", "The bus tour is £14."),
+        ("How much deposit do I pay?", "A deposit of £20 is taken."),
+        ("What is the fine?", "It is set by the court."),
         ("Who pays for water?", "Water is paid by the landlord."),
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared_core.reading.told import asks_reason, gives_reason, tells_what_is_asked
+from shared_core.reading.told import asks_reason, gives_reason, names_only_asked, tells_what_is_asked
 from shared_core.types import Passage
 from tests.reading.asking import chance, quotes
 
@@ -160,3 +160,34 @@ def test_a_heading_may_tell_the_time_and_a_list_may_follow() -> None:
 )
 def test_times_and_numbers_that_are_not_asked_for(question: str, text: str) -> None:
     assert tells_what_is_asked(question, text, "")
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "tells"),
+    [
+        ("When is the camp?", "The camp is *not* 21–23 October as printed.", False),
+        ("When is the camp?", "The camp is not on Monday.", False),
+        ("When is the camp?", "The camp is not on 21 May but on 3 June.", True),
+        ("When may I leave?", "You may not leave before 9 May.", True),
+        ("How long is the camp?", "It is not 3 days but a week.", True),
+    ],
+)
+def test_a_date_that_is_only_denied_is_not_told(question: str, text: str, tells: bool) -> None:
+    assert tells_what_is_asked(question, text, "Camp") is tells
+
+
+@pytest.mark.parametrize(
+    ("question", "sentence", "only"),
+    [
+        ("Who takes over from Ravi?", "- Ravi is stepping down in autumn.", True),
+        ("Who is replacing Ravi?", "Ravi left in May.", True),
+        ("Who takes over from Ravi?", "Ravi hands over to Hedda.", False),
+        ("Who takes over from Ravi?", "The front desk takes over from Ravi.", False),
+        ("Who is Ravi?", "Ravi runs the front desk.", False),
+        ("When does Ravi leave?", "Ravi leaves in May.", False),
+    ],
+)
+def test_who_does_something_is_not_told_by_the_name_that_the_question_has(
+    question: str, sentence: str, only: bool
+) -> None:
+    assert names_only_asked(question, sentence) is only
