@@ -128,7 +128,7 @@ _DENIED_DATE = re.compile(
     re.IGNORECASE,
 )
 _DATE = re.compile(rf"\d|\b(?:{_MONTHS}|{_DAYS})\b", re.IGNORECASE)
-_CAPITAL = re.compile(r"\b[^\W\d_a-z][\w'’]*")
+_CAPITAL = re.compile(r"\b(?![A-Z]+\b)[^\W\d_a-z][\w'’]*")
 _WHO_DOES = re.compile(r"\W*who (?!is (?!\w+ing\b)|are (?!\w+ing\b)|was\b|were\b)", re.IGNORECASE)
 _BESIDE = 3
 """Words between two names that are only listed together, at most."""
@@ -172,10 +172,12 @@ def names_only_asked(question: str, sentence: str) -> bool:
     >>> names_only_asked("Who takes over from Ravi?", "Ravi hands over to Hedda.")
     False
     """
-    named = [stems for name in _CAPITAL.findall(_DATE.sub(" ", sentence)) if (stems := content_stems(name))]
-    subject = next((stems for word in words(sentence) if (stems := content_stems(word))), set())
-    asked = content_stems(question)
-    return _WHO_DOES.match(question) is not None and subject in named and all(name <= asked for name in named)
+    if _WHO_DOES.match(question) is None:
+        return False
+    asked = set(_CAPITAL.findall(question))
+    named = [name for name in _CAPITAL.findall(_DATE.sub(" ", sentence)) if content_stems(name)]
+    subject = next((word for word in words(sentence) if content_stems(word)), "")
+    return bool(named) and named[0].casefold() == subject and asked.issuperset(named)
 
 
 def _tells_apart(one: str, other: str, text: str) -> bool:
