@@ -90,7 +90,7 @@ def choose_compared(question: str, passages: Sequence[Passage]) -> Chosen | None
 
 
 def choose_holding(question: str, passages: Sequence[Passage]) -> Chosen | None:
-    """Return the rows with what a question names in one of their cells, or with yes in the column that it names.
+    """Return the rows with what a question names in their cells, or with yes in the column that it names.
 
     Behind "no" and "not" it is those without.
 
@@ -118,7 +118,7 @@ def query_for_rows(question: str, passages: Sequence[Passage], best: int) -> str
         passages: that were read.
         best: number of the passage with the best quote.
     """
-    if _extreme_asked(question) is None and _limit_asked(question) is None:
+    if not (_extreme_asked(question) or (_ASKS_ROWS.match(question) and not asks_who(question))):
         return ""
     for table in find_tables(passages):
         if not table.is_whole and any(row.passage == best for row in table.rows):
@@ -252,12 +252,13 @@ def _has_only_marks(rows: Sequence[Row], passages: Sequence[Passage]) -> bool:
 
 
 def _holding(asked: str, rows: Sequence[Row], table: Table, passages: Sequence[Passage]) -> list[Row] | None:
-    """Return the rows with all that a part of a question names; ``None`` if no row has it, in whatever column."""
+    """Return the rows with all that a part of a question names; ``None`` if no row has it, in whatever columns."""
     stems = content_stems(asked)
     wanted = stems - _OF_ANY_ROW - _known(rows, table, passages)
-    barred = _BARRED.get(_word_before(asked, wanted), frozenset())
-    ticked = _ticked(stems, [row for row in rows if _has_cell(wanted, row, frozenset(), passages)], table, passages)
-    return [row for row in ticked if _has_cell(wanted, row, barred, passages)] if ticked else None
+    barred = {stem: _BARRED.get(_word_before(asked, stem), frozenset()) for stem in wanted}
+    anywhere = [row for row in rows if _has_cells(dict.fromkeys(wanted, frozenset()), row, passages)]
+    ticked = _ticked(stems, anywhere, table, passages)
+    return [row for row in ticked if _has_cells(barred, row, passages)] if ticked else None
 
 
 def _ticked(asked: set[str], rows: Sequence[Row], table: Table, passages: Sequence[Passage]) -> list[Row]:
@@ -267,10 +268,10 @@ def _ticked(asked: set[str], rows: Sequence[Row], table: Table, passages: Sequen
     return [row for row in rows if all(_mark(name, row, passages) for name in ticks)]
 
 
-def _has_cell(wanted: set[str], row: Row, barred: Collection[str], passages: Sequence[Passage]) -> bool:
-    """Return whether one cell of a row, but for those of ``barred`` columns, has all words that are wanted."""
-    cells = [at for name, at in row.cells.items() if name.casefold() not in barred]
-    return not wanted or any(wanted <= content_stems(_text(at, row, passages)) for at in cells)
+def _has_cells(barred: Mapping[str, Collection[str]], row: Row, passages: Sequence[Passage]) -> bool:
+    """Return whether each of some stems is in a cell of a row, of a column that is not barred for it."""
+    cells = {name.casefold(): content_stems(_text(at, row, passages)) for name, at in row.cells.items()}
+    return all(any(stem in held for name, held in cells.items() if name not in out) for stem, out in barred.items())
 
 
 def _mark(name: str, row: Row, passages: Sequence[Passage]) -> bool | None:
@@ -279,11 +280,11 @@ def _mark(name: str, row: Row, passages: Sequence[Passage]) -> bool | None:
     return True if value in YES else False if value in NO else None
 
 
-def _word_before(question: str, wanted: set[str]) -> str:
-    """Return the word "from" or "to" before the first word that rows are to hold; "" if there is none."""
+def _word_before(question: str, wanted: str) -> str:
+    """Return the word "from" or "to" before the first word with a stem; "" if there is none."""
     before = ""
     for word in words(question):
-        if content_stems(word) & wanted:
+        if wanted in content_stems(word):
             return before
         if word in _BARRED or content_stems(word):
             before = word if word in _BARRED else ""

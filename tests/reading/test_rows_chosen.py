@@ -152,6 +152,9 @@ N2,Station,Airport,00:45,SkyRide
         (BUSES, "Which lines go from the harbour?", ["31"]),
         (BUSES, "Which lines go from the airport?", []),
         (BUSES, "Which operator runs line 12?", ["12"]),
+        (BUSES, "Which CityLink lines go to the harbour?", ["12"]),
+        (BUSES, "Which lines go from the station to the airport?", ["N2"]),
+        (BUSES, "Which lines go from the airport to the station?", []),
     ],
 )
 def test_rows_are_chosen_by_what_a_cell_holds(ask, text: str, question: str, held: list[str]) -> None:  # type: ignore[no-untyped-def]
