@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -49,9 +50,12 @@ VET = """# Prices
 - Over 5 kg: please ask
 """
 
+Ask = Callable[[str, str, str], Answer]
+"""Asks a question of a file with this name and text."""
+
 
 @pytest.fixture
-def ask(tmp_path: Path):  # type: ignore[no-untyped-def]
+def ask(tmp_path: Path) -> Ask:
     def answer(name: str, text: str, question: str) -> Answer:
         (tmp_path / name).write_text(text, "utf-8")
         index = DocumentIndex(None)
@@ -77,7 +81,7 @@ def ask(tmp_path: Path):  # type: ignore[no-untyped-def]
         ("vet.md", VET, "What does delivery of a 9 kg parcel cost?", "please ask"),
     ],
 )
-def test_rows_are_chosen_by_their_values(ask, name: str, text: str, question: str, held: str) -> None:  # type: ignore[no-untyped-def]
+def test_rows_are_chosen_by_their_values(ask: Ask, name: str, text: str, question: str, held: str) -> None:
     answer = ask(name, text, question)
     assert not answer.abstained
     assert held in answer.text
@@ -100,7 +104,7 @@ def test_rows_are_chosen_by_their_values(ask, name: str, text: str, question: st
         ("courses.csv", COURSES, "Are there courses over £500?", []),
     ],
 )
-def test_all_rows_within_a_limit_are_quoted(ask, name: str, text: str, question: str, held: list[str]) -> None:  # type: ignore[no-untyped-def]
+def test_all_rows_within_a_limit_are_quoted(ask: Ask, name: str, text: str, question: str, held: list[str]) -> None:
     answer = ask(name, text, question)
     lines = text.splitlines()
     others = [line.strip("| ").split(" |")[0].split(",")[0] for line in lines]
@@ -118,7 +122,7 @@ def test_all_rows_within_a_limit_are_quoted(ask, name: str, text: str, question:
         ("vet.md", VET, "How much is castrating a 25 kg goat?"),
     ],
 )
-def test_words_that_the_table_lacks_leave_it_open(ask, name: str, text: str, question: str) -> None:  # type: ignore[no-untyped-def]
+def test_words_that_the_table_lacks_leave_it_open(ask: Ask, name: str, text: str, question: str) -> None:
     assert ask(name, text, question).abstained
 
 
@@ -157,7 +161,7 @@ N2,Station,Airport,00:45,SkyRide
         (BUSES, "Which lines go from the airport to the station?", []),
     ],
 )
-def test_rows_are_chosen_by_what_a_cell_holds(ask, text: str, question: str, held: list[str]) -> None:  # type: ignore[no-untyped-def]
+def test_rows_are_chosen_by_what_a_cell_holds(ask: Ask, text: str, question: str, held: list[str]) -> None:
     answer = ask("menu.md" if text is MENU else "buses.csv", text, question)
     names = [line.strip("| ").split(" |")[0].split(",")[0] for line in text.splitlines()]
     assert answer.abstained is (not held)
@@ -270,7 +274,7 @@ def test_two_tables_that_fit_leave_extremes_open() -> None:
 
 
 @pytest.mark.parametrize("suffix", ["csv", "md"])
-def test_tables_longer_than_the_passages_found_are_read_whole(ask, suffix: str) -> None:  # type: ignore[no-untyped-def]
+def test_tables_longer_than_the_passages_found_are_read_whole(ask: Ask, suffix: str) -> None:
     prices = {f"Bench number {n}": 20 + (n * 37) % 331 for n in range(60)}
     if suffix == "csv":
         text = "Article,Price,Colour\n" + "\n".join(f"{name},£{price},green" for name, price in prices.items())
