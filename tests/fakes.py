@@ -84,7 +84,7 @@ def published(**values: Any) -> SelfReflectSettings:
 
 
 class Critic:
-    """Says of every pair (quote, claim) what it is told, or what a function says of it; notes the pairs."""
+    """Scores each (quote, claim) pair with a fixed value, or with a function of it; keeps the pairs."""
 
     def __init__(
         self, said: float | Callable[[str, str], float | None] | None = 0.9, name: str = "critic@test"

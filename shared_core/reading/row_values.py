@@ -169,14 +169,9 @@ def _compare(limit: _Limit, table: Table, passages: Sequence[Passage]) -> Chosen
     asked = content_stems(limit.words)
     column, factor = _column_limited(limit, asked, _columns(rows, passages))
     among = _rows_asked(asked, _COMPARATIVES, rows, table, passages)
-    if not column or not among:
+    if not column or among is None:
         return None
-    chosen = [row for row in among if limit.band.holds(column[row][1][0] * factor)]
-    return Chosen(
-        {_place(row): row.key for row in chosen},
-        [_place(row) for row in table.rows if row not in chosen],
-        is_whole=True,
-    )
+    return _chosen({row: row.key for row in among if limit.band.holds(column[row][1][0] * factor)}, table)
 
 
 def _column_limited(limit: _Limit, asked: set[str], columns: _Columns) -> tuple[Mapping[Row, _Amount], float]:
@@ -216,10 +211,10 @@ def _choose(question: str, word: str, table: Table, passages: Sequence[Passage])
     if verb and not verb & content_stems(name) and not stems - beside - _OF_ANY_ROW:
         return None  # neither the verb nor another word says that the table is meant
     asked = _rows_asked(stems, beside, rows, table, passages)
-    if not asked:
+    if asked is None:
         return None
     values = {row: columns[name][row][1] for row in asked}
-    best = max(values.values()) if sign > 0 else min(values.values())
+    best = (max if sign > 0 else min)(values.values(), default=None)
     chosen = [row for row in asked if values[row] == best]
     of_row = _asks_row(question, word, name)
     return _chosen({row: row.key if of_row else row.cells[name] for row in chosen}, table)
@@ -256,16 +251,23 @@ def _holding(asked: str, rows: Sequence[Row], table: Table, passages: Sequence[P
     stems = content_stems(asked)
     wanted = stems - _OF_ANY_ROW - _known(rows, table, passages)
     barred = {stem: _BARRED.get(_word_before(asked, stem), frozenset()) for stem in wanted}
-    anywhere = [row for row in rows if _has_cells(dict.fromkeys(wanted, frozenset()), row, passages)]
-    ticked = _ticked(stems, anywhere, table, passages)
-    return [row for row in ticked if _has_cells(barred, row, passages)] if ticked else None
+    if not any(_has_cells(dict.fromkeys(wanted, frozenset()), row, passages) for row in rows):
+        return None
+    return [row for row in _ticked(stems, rows, table, passages) if _has_cells(barred, row, passages)]
 
 
 def _ticked(asked: set[str], rows: Sequence[Row], table: Table, passages: Sequence[Passage]) -> list[Row]:
     """Return the rows with yes in all columns of yes and no that a question names."""
     named = [name for name in table.columns if content_stems(name) and content_stems(name) <= asked]
-    ticks = [name for name in named if {_mark(name, row, passages) for row in rows} == {True, False}]
+    ticks = [name for name in named if _is_of_marks(name, table, passages)]
     return [row for row in rows if all(_mark(name, row, passages) for name in ticks)]
+
+
+def _is_of_marks(name: str, table: Table, passages: Sequence[Passage]) -> bool:
+    """Return whether most cells of a column say yes or no, or are empty; others, such as "on request", are no yes."""
+    marks = [_mark(name, row, passages) for row in table.rows]
+    written = any(mark is not None and name in row.cells for mark, row in zip(marks, table.rows))
+    return written and 2 * marks.count(None) < len(marks)
 
 
 def _has_cells(barred: Mapping[str, Collection[str]], row: Row, passages: Sequence[Passage]) -> bool:
@@ -293,14 +295,15 @@ def _word_before(question: str, wanted: str) -> str:
 
 def _rows_asked(
     asked: set[str], beside: set[str], rows: Sequence[Row], table: Table, passages: Sequence[Passage]
-) -> list[Row]:
+) -> list[Row] | None:
     """Return the rows with all of a question's words, but for those of headings, of columns, and ``beside``.
 
-    They have yes in a column of yes and no that it names.
+    They have yes in a column of yes and no that it names. ``None`` if no row has these words, so that the question is
+    not about the table.
     """
     apart = asked - beside - _OF_ANY_ROW - _known(rows, table, passages)
-    ticked = _ticked(asked, rows, table, passages)
-    return [row for row in ticked if apart <= content_stems(_text((row.start, row.end), row, passages))]
+    held = [row for row in rows if apart <= content_stems(_text((row.start, row.end), row, passages))]
+    return _ticked(asked, held, table, passages) if held else None
 
 
 def _known(rows: Sequence[Row], table: Table, passages: Sequence[Passage]) -> set[str]:

@@ -282,11 +282,11 @@ def test_the_witness_chooses_the_citation_and_judges_the_passage_cited() -> None
 
 
 def test_an_answer_of_several_steps_is_as_sure_as_its_weakest_step() -> None:
-    witness = Critic(lambda premise, statement: 0.3 if "built" in statement else 0.9)
-    answer = SelfReflectEngine(Library(), scripted(two_hops), made(), judge=witness).answer(QUESTION)
+    critic = Critic(lambda premise, statement: 0.3 if "built" in statement else 0.9)
+    answer = SelfReflectEngine(Library(), scripted(two_hops), made(), judge=critic).answer(QUESTION)
     assert answer.claims[0].support == 0.3
-    assert ("The Velmora bridge was built by Mira Dorn.", BUILT.strip()) in witness.pairs
-    assert ("Mira Dorn was born in Orm. Ormond is elsewhere.", "Mira Dorn was born in Orm.") in witness.pairs
+    assert ("The Velmora bridge was built by Mira Dorn.", BUILT.strip()) in critic.pairs
+    assert ("Mira Dorn was born in Orm. Ormond is elsewhere.", "Mira Dorn was born in Orm.") in critic.pairs
 
 
 def test_citations_hold_the_whole_answer() -> None:

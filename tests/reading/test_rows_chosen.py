@@ -152,6 +152,11 @@ N2,Station,Airport,00:45,SkyRide
         (MENU, "Which dishes contain no milk?", ["Lentil dal", "Beetroot burger"]),
         (MENU, "What is the cheapest vegan dish?", ["Lentil dal"]),
         (MENU, "Are there vegan dishes for less than £10?", ["Lentil dal"]),
+        (MENU, "Which vegan dishes contain milk?", []),
+        (MENU.replace("£11.00 | yes", "£11.00 | on request"), "Which dishes are vegan?", ["Lentil dal"]),
+        (MENU.replace("£9.50 | yes", "£9.50 | on request"), "What is the cheapest vegan dish?", ["Beetroot burger"]),
+        (MENU.replace("yes", "no"), "Which dishes are vegan?", []),
+        (MENU.replace("yes", "no"), "What is the cheapest vegan dish?", []),
         (BUSES, "Which buses go to the airport?", ["27", "N2"]),
         (BUSES, "Which lines go from the harbour?", ["31"]),
         (BUSES, "Which lines go from the airport?", []),
@@ -162,7 +167,7 @@ N2,Station,Airport,00:45,SkyRide
     ],
 )
 def test_rows_are_chosen_by_what_a_cell_holds(ask: Ask, text: str, question: str, held: list[str]) -> None:
-    answer = ask("menu.md" if text is MENU else "buses.csv", text, question)
+    answer = ask("buses.csv" if text is BUSES else "menu.md", text, question)
     names = [line.strip("| ").split(" |")[0].split(",")[0] for line in text.splitlines()]
     assert answer.abstained is (not held)
     assert [name for name in names if f": {name};" in answer.text] == held

@@ -185,7 +185,7 @@ def _negated(sentence: Sentence) -> list[tuple[Token, Token]]:
             continue  # "before it, not after it"
         before = [t for t in sentence.tokens[max(0, i - _REACH) : i] if t.is_content]
         if behind or before:
-            # "neither party is liable" denies what is said of the parties
+            # "neither party is liable" denies "the parties are liable"
             whole = fold(token.text) == "neither" and len(behind) > 1 and sentence.tokens[i + 1].is_content
             found.append((token, behind[whole] if behind else before[-1]))
     return found
