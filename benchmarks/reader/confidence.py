@@ -179,8 +179,12 @@ def fit_term(
     return min(0.0, round((low + high) / 2, 2))
 
 
-def fit_support(log_odds: Sequence[float], labels: Sequence[bool]) -> tuple[float, float]:
-    """Fit (slope, intercept) of P(supported) = sigmoid(slope · log-odds + intercept), with Platt's (1999) targets."""
+def fit_platt(log_odds: Sequence[float], labels: Sequence[bool]) -> tuple[float, float]:
+    """Fit (slope, intercept) of P = sigmoid(slope · log-odds + intercept), with Platt's (1999) targets.
+
+    Raises:
+        CalibrationError: the log-odds do not separate the labels.
+    """
     from scipy.optimize import minimize
 
     x, y = np.asarray(log_odds, dtype=float), np.asarray(labels, dtype=bool)
@@ -192,7 +196,7 @@ def fit_support(log_odds: Sequence[float], labels: Sequence[bool]) -> tuple[floa
 
     slope, intercept = minimize(cost, np.array([1.0, 0.0])).x
     if not (math.isfinite(slope) and slope > 0):
-        raise CalibrationError("The critic does not separate supported claims from others.", hint="Train it further.")
+        raise CalibrationError("The scores do not separate what is right from the rest.", hint="Train further.")
     return float(slope), float(intercept)
 
 
@@ -208,5 +212,6 @@ def identity(*names: str) -> dict[str, Any]:
         "expected": 0.5,
         "support": one("whole", -15.0, 15.0),
         "relevance": [1.0, 0.0],
+        "of_files": [1.0, 0.0],
     }
     return {name: whole[name] for name in names or whole}

@@ -14,7 +14,7 @@ from rich.progress import track
 from benchmarks.changed_claims import KINDS, changed_claims
 from benchmarks.check import wikipedia_paragraphs
 from benchmarks.reader.claims import from_questions
-from benchmarks.reader.confidence import fit_support
+from benchmarks.reader.confidence import fit_platt
 from benchmarks.reader.data import read_lines, read_passages, rows_of
 from benchmarks.reader.sets import sentences_to_rate
 from shared_core.errors import CalibrationError
@@ -103,7 +103,7 @@ def _support(sources: Mapping[str, Labelled]) -> Logistic:
     mean, scale = x.mean(axis=0), np.maximum(x.std(axis=0), 1e-3)
     weights = _agreeing((x - mean) / scale, y, share / share.sum())
     scores = {s: (some.figures[:, columns] - mean) / scale @ weights for s, some in sources.items()}
-    slope, intercept = fit_support(
+    slope, intercept = fit_platt(
         [float(v) for s in PRECISE for v in scores[s]],
         [supported for s in PRECISE for supported in sources[s].supported],
     )
@@ -148,7 +148,7 @@ def _relevance(critic: CriticSupportScorer, data: Path) -> tuple[float, float]:
     requests, labels = sentences_to_rate(data / "relevance/wikiqa_tune.jsonl.gz", QUESTIONS)
     rated = [p for some in critic.rate(requests) for p in some]
     known = [(float(np.log(p) - np.log1p(-p)), y) for p, y in zip(rated, labels) if p is not None and 0 < p < 1]
-    slope, intercept = fit_support([a for a, _ in known], [b for _, b in known])
+    slope, intercept = fit_platt([a for a, _ in known], [b for _, b in known])
     print(
         f"relevant: {len(known)} sentences, AUROC {auroc([a for a, _ in known], [b for _, b in known]):.3f}", flush=True
     )

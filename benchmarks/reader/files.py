@@ -1,12 +1,16 @@
 """Questions on strangers' files, for fitting the probabilities: manuals, handbooks, by-laws, minutes, tables.
 
     python -m benchmarks.reader.files --sources FOLDER [--kept FOLDER] [--out FILE]
+    python -m benchmarks.reader.files --sources FOLDER [--kept FOLDER] --rescale
 
 Public sets of questions are about Wikipedia, articles, reviews and policies. With them alone, quotes from other kinds
 of files were right more often than their probabilities said. ``files.json`` holds the figures that were measured on 288
 questions on files of 54 repositories, a third of them without an answer, which are not kept. Where the network or the
 figures change, this replaces them with those of the sets of ``FIT`` in ``benchmarks/strangers.py``, whose questions
 are; FOLDER is as for that script.
+
+Even so, quotes from files are told apart more clearly than their probabilities say. ``--rescale`` asks those questions
+as the engine does, and writes how probabilities are rescaled into the JSON file beside the weights (``of_files``).
 """
 
 from __future__ import annotations
@@ -21,11 +25,14 @@ from typing import Any
 import numpy as np
 from rich.progress import track
 
-from benchmarks.reader.confidence import MeasuredCase
+from benchmarks.reader.confidence import MeasuredCase, fit_platt
+from benchmarks.reader.export import describe
 from benchmarks.reader.sets import READ
-from benchmarks.strangers import FIT, Question, fetch, index_files, read_questions
+from benchmarks.strangers import FIT, Outcome, Question, ask, fetch, index_files, outcomes, read_questions
 from shared_core.reading.candidates import FIGURES, figures
+from shared_core.reading.confidence import Rescaling, logit
 from shared_core.reading.extractive import VERIFIED, ExtractiveReader
+from shared_core.reading.weights import WEIGHTS
 from shared_core.retrieval import HybridRetriever
 
 FILE = Path(__file__).with_name("files.json")
@@ -80,6 +87,31 @@ def measure_files(
     return out
 
 
+def fit_of_files(rows: Sequence[Outcome]) -> Rescaling:
+    """Fit how probabilities of quotes from files are rescaled.
+
+    Args:
+        rows: outcomes with the probabilities that ship, of questions in the proportions of the sets.
+
+    Raises:
+        CalibrationError: the probabilities do not separate right quotes from wrong ones.
+    """
+    known = [row for row in rows if 0 < row.confidence < 1]
+    return Rescaling(*fit_platt([logit(r.confidence) for r in known], [r.right for r in known]))
+
+
+def rescale(sets: Mapping[str, HybridRetriever], weights: Path = WEIGHTS) -> None:
+    """Fit ``of_files`` anew and write it into the JSON file beside ``weights``."""
+    about = json.loads(weights.with_suffix(".json").read_text("utf-8"))
+    describe(weights, about | {"of_files": [1.0, 0.0]})
+    questions, rows = read_questions(), list[Outcome]()
+    for name, retriever in sets.items():
+        rows += outcomes(questions[name], *ask(questions[name], retriever, name))
+    found = fit_of_files(rows)
+    describe(weights, about | {"of_files": [round(found.slope, 2), round(found.intercept, 2)]})
+    print(f"{len(rows)} questions: {found}", flush=True)
+
+
 def write(file: Path, sets: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
     """Write the sets, a question a line."""
     lines = [
@@ -98,15 +130,18 @@ def main() -> None:
     parser.add_argument("--server", default="https://github.com", help="where files are fetched from that it lacks")
     parser.add_argument("--kept", type=Path, help="folder that keeps the indexes between runs")
     parser.add_argument("--out", type=Path, default=FILE)
+    parser.add_argument("--rescale", action="store_true", help="fit only how probabilities are rescaled (minutes)")
     options = parser.parse_args()
-    questions, reader, sets = read_questions(), ExtractiveReader(cache_passages=8192), dict[str, list[dict[str, Any]]]()
+    questions, reader = read_questions(), ExtractiveReader(cache_passages=8192)
     with tempfile.TemporaryDirectory() as folder:
+        retrievers = {}
         for name in FIT:
             fetch(name, options.sources, options.server)
-            retriever = index_files(options.sources / name, (options.kept or Path(folder)) / name)
-            sets[name] = measure_files(questions[name], retriever, reader)
-            print(f"{name}: {len(sets[name])} questions", flush=True)
-    write(options.out, sets)
+            retrievers[name] = index_files(options.sources / name, (options.kept or Path(folder)) / name)
+        if options.rescale:
+            rescale(retrievers)
+            return
+        write(options.out, {n: measure_files(questions[n], some, reader) for n, some in retrievers.items()})
 
 
 if __name__ == "__main__":

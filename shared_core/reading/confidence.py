@@ -52,6 +52,35 @@ def shift(p: float, assumed: float, expected: float) -> float:
     return add_log_odds(p, logit(expected) - logit(assumed))
 
 
+@dataclass(frozen=True, slots=True)
+class Rescaling:
+    """P' = sigmoid(slope · logit(P) + intercept): probabilities of another kind of documents than they were fitted on.
+
+    Attributes:
+        slope: above 0; above 1 where right and wrong answers are told apart more clearly.
+        intercept: finite.
+
+    Raises:
+        CalibrationError: one is not.
+
+    Source: Platt 1999, "Probabilistic outputs for support vector machines", section 2.2.
+
+    >>> round(Rescaling(2.0, 0.0)(0.8), 2), Rescaling(2.0, 0.0)(0.5), Rescaling(2.0, 0.0)(0.0)
+    (0.94, 0.5, 0.0)
+    """
+
+    slope: float = 1.0
+    intercept: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (0 < self.slope < math.inf and math.isfinite(self.intercept)):
+            raise CalibrationError("The reader's calibration holds numbers that cannot be used.", hint="Reinstall.")
+
+    def __call__(self, p: float) -> float:
+        """Rescale a probability; 0 and 1 stay as they are."""
+        return sigmoid(self.slope * logit(p) + self.intercept) if 0 < p < 1 else p
+
+
 def estimate_share(probabilities: Sequence[float], assumed: float) -> float:
     """Estimate the share of positives among unlabelled cases by expectation maximisation.
 

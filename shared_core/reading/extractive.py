@@ -183,10 +183,12 @@ class ExtractiveReader(Remade):
 
         def reading(i: int) -> Reading:
             candidate = found.candidates[i]
-            known = len(asked.words.content) > 0 and (
-                english or _names(request.passages[candidate.passage], asked.text)
-            )
-            return _reading(request.passages, candidate, chances[i] if known else None, weights)
+            passage = request.passages[candidate.passage]
+            known = len(asked.words.content) > 0 and (english or _names(passage, asked.text))
+            chance = chances[i] if known else None
+            if chance is not None and answerable is not None and passage.metadata.get("source"):
+                chance = min(answerable, weights.of_files(chance))
+            return _reading(request.passages, candidate, chance, weights)
 
         # a surer definition comes before what the network thinks best, a likely one if it is what is asked for
         best = chances[0] or 0.0

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared_core.errors import InputError, ModelLoadError, QuestionError
+from shared_core.errors import CalibrationError, InputError, ModelLoadError, QuestionError
 from shared_core.reading.base import Read, Reader, ReadResult
+from shared_core.reading.confidence import Rescaling
 from shared_core.reading.extractive import ExtractiveReader
 from shared_core.reading.weights import WEIGHTS, Weights
 from shared_core.retrieval.minilm import WEIGHTS as ENCODER
@@ -274,6 +275,36 @@ def test_a_file_cut_short_is_named(tmp_path: Path, part: float) -> None:
 def test_terms_of_conflicts_that_are_none_are_refused(tmp_path: Path, conflicts: dict[str, object]) -> None:
     with pytest.raises(ModelLoadError, match="damaged"):
         Weights.load(damaged(tmp_path, conflicts=conflicts))
+
+
+@pytest.mark.parametrize("rescaling", [[0.0, 1.0], [-1.0, 0.0], [1.0, float("inf")]])
+def test_a_rescaling_that_is_none_is_refused(tmp_path: Path, rescaling: list[float]) -> None:
+    with pytest.raises(CalibrationError):
+        Weights.load(damaged(tmp_path, of_files=rescaling))
+
+
+def test_probabilities_of_quotes_from_files_are_rescaled() -> None:
+    """The same sentence is the same quote, at another probability that is never above that of an answer."""
+    question, of_files = "When was the lamp lit?", READER.loaded().of_files
+    for text in ("The lamp was lit in 1871.", "The lamp was often lit by Tom. It burned oil.", "Tom's lamp is green."):
+        bare, filed = (
+            READER.read([Read(question, (Passage("p", text, metadata=metadata),))])[0]
+            for metadata in ({}, {"source": "a.md"})
+        )
+        assert isinstance(bare, ReadResult)
+        assert isinstance(filed, ReadResult)
+        assert bare.answerable == filed.answerable
+        assert bare.answerable is not None
+        before, after = bare.readings[0], filed.readings[0]
+        assert before.quote == after.quote
+        assert before.probability is not None
+        assert after.probability == pytest.approx(min(bare.answerable, of_files(before.probability)))
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.floats(0.1, 5), st.floats(-3, 3))
+def test_rescaled_probabilities_keep_their_order(a: float, b: float, slope: float, intercept: float) -> None:
+    low, high = (Rescaling(slope, intercept)(p) for p in sorted((a, b)))
+    assert 0 <= low <= high <= 1
 
 
 def test_the_weights_name_their_sources() -> None:

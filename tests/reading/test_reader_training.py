@@ -22,7 +22,7 @@ from benchmarks.reader.base import base_parameters
 from benchmarks.reader.batches import Examples, Recipe, batch, batches, targets
 from benchmarks.reader.build import set_numbers
 from benchmarks.reader.claims import ClaimRow
-from benchmarks.reader.confidence import LEAST, MeasuredCase, fit, fit_support, fit_term, fit_terms, measure
+from benchmarks.reader.confidence import LEAST, MeasuredCase, fit, fit_platt, fit_term, fit_terms, measure
 from benchmarks.reader.data import OPPOSITE, Corpus, QuestionRow, rarities, replaced, rows_of, swapped
 from benchmarks.reader.learn import loss, rate_at, train
 from benchmarks.reader.network import initial
@@ -376,12 +376,12 @@ def test_the_critic_s_fit_gives_probabilities() -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(0, 3, size=4000)
     labels = rng.random(4000) < 1 / (1 + np.exp(-(0.5 * x - 1)))
-    slope, intercept = fit_support(x, labels)
+    slope, intercept = fit_platt(x, labels)
     assert slope == pytest.approx(0.5, abs=0.08)
     assert intercept == pytest.approx(-1, abs=0.2)
     assert sigmoid(intercept) == pytest.approx(0.27, abs=0.05)
     with pytest.raises(CalibrationError):
-        fit_support(-x, labels)
+        fit_platt(-x, labels)
 
 
 def test_probabilities_are_fitted_on_the_figures_they_are_computed_from() -> None:
