@@ -290,7 +290,7 @@ def _compare_meanings(
         vectors = yield Together(tuple(Embed(p.unique) for p in plans))
         return [_by_vectors(p, np.asarray(rows, dtype=np.float64), beside) for p, rows in zip(plans, vectors)]
     judge = chosen.comparer == "judge"
-    # Not the critic's: it hardly tells contradiction from silence (docs/default.md).
+    # Not the critic's: it hardly tells contradiction from silence (docs/default_rules.md).
     verdicts = judge and bool(needs & {"agreement", "answer_agreement"})
     replies = yield Together(tuple(Judge(p.pairs, "judge" if judge else "critic", verdicts=verdicts) for p in plans))
     return [_by_verdicts(plan, values, beside) for plan, values in zip(plans, replies)]
