@@ -9,8 +9,8 @@ questions on files of 54 repositories, a third of them without an answer, which 
 figures change, this replaces them with those of the sets of ``FIT`` in ``benchmarks/strangers.py``, whose questions
 are; FOLDER is as for that script.
 
-Even so, quotes from files are told apart more clearly than their probabilities say. ``--rescale`` asks those questions
-as the engine does, and writes how probabilities are rescaled into the JSON file beside the weights (``of_files``).
+Even so, right and wrong quotes from files differ more clearly than their probabilities say. ``--rescale`` asks those
+questions as the engine does, and writes how probabilities are rescaled beside the weights (``of_files``).
 """
 
 from __future__ import annotations

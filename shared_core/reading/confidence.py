@@ -57,7 +57,7 @@ class Rescaling:
     """P' = sigmoid(slope · logit(P) + intercept): probabilities of another kind of documents than they were fitted on.
 
     Attributes:
-        slope: above 0; above 1 where right and wrong answers are told apart more clearly.
+        slope: above 0; above 1 where scores separate right and wrong answers more clearly.
         intercept: finite.
 
     Raises:

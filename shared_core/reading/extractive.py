@@ -186,8 +186,8 @@ class ExtractiveReader(Remade):
             passage = request.passages[candidate.passage]
             known = len(asked.words.content) > 0 and (english or _names(passage, asked.text))
             chance = chances[i] if known else None
-            if chance is not None and answerable is not None and passage.metadata.get("source"):
-                chance = min(answerable, weights.of_files(chance))
+            if chance is not None and passage.metadata.get("source"):
+                chance = weights.of_files(chance)
             return _reading(request.passages, candidate, chance, weights)
 
         # a surer definition comes before what the network thinks best, a likely one if it is what is asked for
@@ -206,6 +206,8 @@ class ExtractiveReader(Remade):
         rest = rest or query_for_rows(asked.text, request.passages, found.candidates[order[0]].passage)
         parts = count_parts(order, found.candidates, request.passages)
         scores = _with_best(found.passage_scores, found.candidates[order[0]].passage)
+        if answerable is not None:  # rescaled, a quote may be surer than that there is an answer
+            answerable = max(answerable, *(r.probability or 0.0 for r in readings))
         return ReadResult(readings, answerable, scores, expected, judged, read_as=read_as, rest=rest, parts=parts)
 
     def probabilities(

@@ -284,7 +284,7 @@ def test_a_rescaling_that_is_none_is_refused(tmp_path: Path, rescaling: list[flo
 
 
 def test_probabilities_of_quotes_from_files_are_rescaled() -> None:
-    """The same sentence is the same quote, at another probability that is never above that of an answer."""
+    """The same sentence is the same quote, at another probability, that is never above that of an answer."""
     question, of_files = "When was the lamp lit?", READER.loaded().of_files
     for text in ("The lamp was lit in 1871.", "The lamp was often lit by Tom. It burned oil.", "Tom's lamp is green."):
         bare, filed = (
@@ -293,12 +293,11 @@ def test_probabilities_of_quotes_from_files_are_rescaled() -> None:
         )
         assert isinstance(bare, ReadResult)
         assert isinstance(filed, ReadResult)
-        assert bare.answerable == filed.answerable
-        assert bare.answerable is not None
         before, after = bare.readings[0], filed.readings[0]
         assert before.quote == after.quote
         assert before.probability is not None
-        assert after.probability == pytest.approx(min(bare.answerable, of_files(before.probability)))
+        assert after.probability == pytest.approx(of_files(before.probability))
+        assert filed.answerable == max(bare.answerable or 0.0, after.probability or 0.0)
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0.1, 5), st.floats(-3, 3))
