@@ -37,7 +37,7 @@ class Window:
 
     @property
     def text(self) -> str:
-        """The text that a judge reads: after the passage's title, which often says who "she" is."""
+        """The text that a judge reads: after title and headings, which often say who "she" is."""
         return titled(self.passage, self.body)
 
 
@@ -113,10 +113,22 @@ def quoted_places(claim: Claim) -> set[tuple[str, int, int]]:
     return {(s.passage_id, s.start, s.end) for citation in claim.citations for s in citation.spans}
 
 
+def headings_of(passage: Passage) -> str:
+    """Return the title and the headings of the section that a passage is from, as one line; "" if it has none.
+
+    >>> headings_of(Passage("b7", "Maximum pressure: 6 bar.", "Boilers", {"section": "Boilers > Boiler B7"}))
+    'Boilers > Boiler B7'
+    """
+    section = str(passage.metadata.get("section") or "")
+    parts = [part for part in (passage.title, *section.split(" > ")) if part.strip()]
+    return " > ".join(" ".join(part.split()) for part in dict.fromkeys(parts))
+
+
 def titled(passage: Passage, text: str | None = None) -> str:
-    """Put the passage's title before a piece of its text; before all of it by default."""
+    """Put the passage's title and headings before a piece of its text; before all of it by default."""
     text = passage.text if text is None else text
-    return f"{passage.title}\n{text}" if passage.title else text
+    above = headings_of(passage)
+    return f"{above}\n{text}" if above else text
 
 
 class Evidence:

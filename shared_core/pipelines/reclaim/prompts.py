@@ -10,6 +10,7 @@ The forms hold no words where a model is to write its own: small models copy the
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -17,7 +18,7 @@ from typing import Any
 
 from shared_core.citation import AnswerFormat, split_sentences
 from shared_core.lm.base import Prompt
-from shared_core.pipelines.evidence import ours, theirs, titled
+from shared_core.pipelines.evidence import headings_of, ours, theirs, titled
 from shared_core.types import Passage, Span
 
 # The grammar's own layout: tags of prompts and grammars must agree to the blank.
@@ -64,16 +65,32 @@ def numbered_passages(passages: Sequence[Passage]) -> Prompt:
 
 
 def numbered_sentences(sentences: Sequence[Span], passages: Sequence[Passage]) -> Prompt:
-    """Show sentences, numbered from S1, under the titles of the passages that hold them."""
-    titles = {p.id: p.title for p in passages}
+    """Show sentences, numbered from S1, under the titles and headings of the passages that hold them.
+
+    Headings between them are shown without a number: they are never quoted, but say what a sentence is about. Further
+    lines of a sentence are indented, so that no document's line looks like a numbered one.
+    """
+    by_id = {p.id: p for p in passages}
     prompt = Prompt()
-    last = None
+    last: Span | None = None
     for i, span in enumerate(sentences, 1):
-        if span.passage_id != last:
-            prompt += ours("\n# ") + theirs(titles.get(span.passage_id) or "Passage") + ours("\n")
-            last = span.passage_id
-        prompt += ours(f"S{i}: ") + theirs(span.text) + ours("\n")
+        passage = by_id.get(span.passage_id)
+        follows = last is not None and last.passage_id == span.passage_id
+        if not follows:
+            above = headings_of(passage) if passage is not None else ""
+            prompt += ours("\n# ") + theirs(above or "Passage") + ours("\n")
+        if passage is not None:
+            for heading in _headings(passage.text[last.end if last and follows else 0 : span.start]):
+                prompt += ours("## ") + theirs(heading) + ours("\n")
+        prompt += ours(f"S{i}: ") + theirs(re.sub(r"\s*[\n\r]\s*", "\n    ", span.text.strip())) + ours("\n")
+        last = span
     return prompt
+
+
+def _headings(between: str) -> list[str]:
+    """Return the headings in what stands between two sentences, without their marks."""
+    lines = (" ".join(line.strip("#=* \t").split()) for line in between.splitlines())
+    return [line for line in lines if any(map(str.isalpha, line)) or line.isdigit()]
 
 
 def render_pairs(pairs: Sequence[WrittenPair]) -> Prompt:
