@@ -66,7 +66,7 @@ def read_band(label: str, unit: str = "") -> Band | None:
     >>> read_band("up to £50").holds(50), read_band("under £50").holds(50), read_band("Cats")
     (True, False, None)
     """
-    found = [q for q in quantities_of(label) if not q.ordinal and q.text[:1].isdigit()]
+    found = [q for q in quantities_of(label) if not q.ordinal and _is_amount(q)]
     if len(found) == 2 and _TO.fullmatch(label, found[0].end, found[1].start):
         return _between(found[0], found[1], unit)
     if len(found) != 1:
@@ -83,6 +83,11 @@ def read_band(label: str, unit: str = "") -> Band | None:
     if only.hedge == "above" or _MORE.search(before):
         return Band(value, math.inf, dimension, with_lowest=bool(_INCLUDED.search(before)) or _is_behind(only, label))
     return None
+
+
+def _is_amount(value: Quantity) -> bool:
+    """Return whether a quantity is in digits, or in words with a unit: "three days", but not "one of them"."""
+    return value.text[:1].isdigit() or bool(value.unit)
 
 
 def _is_behind(value: Quantity, label: str) -> bool:
@@ -113,8 +118,11 @@ def find_in_range(question: str, passages: Sequence[Passage]) -> Chosen | None:
     >>> ((_, start, end),) = find_in_range("What does a mug cost if I order 20?", [prices]).lines
     >>> prices.text[start:end]
     'Size: 10–49 mugs; Each: £6'
+    >>> notice = Passage("n", "- Up to 7 days: no refund\\n- 8 to 30 days: half")
+    >>> find_in_range("What is the refund for ten days?", [notice]) is not None
+    True
     """
-    asked = [q for q in quantities_of(question) if not q.ordinal and not q.is_year and q.text[:1].isdigit()]
+    asked = [q for q in quantities_of(question) if not q.ordinal and not q.is_year and _is_amount(q)]
     if len(asked) != 1 or age_asked(question) is not None:
         return None
     value, dimension = _base(asked[0], asked[0].unit)

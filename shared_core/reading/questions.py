@@ -27,6 +27,11 @@ _ASKING = re.compile(
     r"|has|have|may|might|must|anyone|anybody|any|did(?! you know\b))\b",
     re.IGNORECASE,
 )
+_ASKED_WHETHER = re.compile(
+    r"\b(?:ask(?:s|ed)|wonder(?:s|ed)|[ei]nquired|want(?:s|ed) to know)\b(?! (?:to|for)\b)(?: [\w'’-]+){0,3}?"
+    r" (?:whether|if|why|how|when|where|what|who|which)\b[^,:;?()]*[.\s\"”’]*\Z",
+    re.IGNORECASE,
+)
 _ASKS_WHAT_WAS_SAID = re.compile(
     r"\b(?:ask|question|quer[iy]|enquir|inquir|wonder|doubt|whether|sa(?:y|id)|t(?:ell|old)|mention|writ|wrote|discuss|talk"
     r"|suggest|propos|offer|invit|request|called\b|entitled|title|nam|slogan|motto|song|headline|subject|quot|word)",
@@ -175,14 +180,20 @@ def repeats(sentence: str, question: str) -> bool:
 
 
 def only_asks(sentence: str, question: str) -> bool:
-    """Whether a sentence of a document is a question itself, and what was asked or said there is not what is asked.
+    """Whether a sentence of a document is or reports a question, and what was asked or said there is not what is asked.
 
     >>> only_asks("Sofia: is the call at 9:30 or 10?", "When is the call?"), only_asks("At 9?", "What did she ask?")
     (True, False)
     >>> only_asks("Did you know that it has 300 steps?", "How many steps has it?")
     False
+    >>> only_asks("Mrs Quill asked why the shop had earned less.", "Why has the shop earned less?")
+    True
     """
-    if not _ENDS_ASKING.search(sentence) or _ASKS_WHAT_WAS_SAID.search(question):
+    if _ASKS_WHAT_WAS_SAID.search(question):
+        return False
+    if _ASKED_WHETHER.search(sentence):
+        return True
+    if not _ENDS_ASKING.search(sentence):
         return False
     return _ASKING.match(_BEFORE_IT.sub("", sentence)) is not None
 

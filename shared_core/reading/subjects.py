@@ -32,6 +32,28 @@ _SUM_ASKED = re.compile(
 _WHO_DOES = re.compile(r"\W*who [a-z]+s (?:for |to |after )?(.+?)\W*$", re.IGNORECASE)
 _DONE_BY = re.compile(r"\W*((?:[\w'’-]+,? ){1,8}?)(?:is|are|was|were) (?:\w+ly )?\w+ by\b", re.IGNORECASE)
 _MONEY = re.compile(r"[£$€] ?\d|\d ?(?:[£$€]|(?:EUR|USD|GBP|NOK|SEK|DKK|CHF|euros?|dollars?|pounds?)\b)")
+_TITLE = r"(?:Dr|Mr|Mrs|Ms|Miss|Mx|Prof|Professor)\.? "
+_YES_OR_NO_OF = re.compile(
+    r"\W*(?i:do|does|did|has|have|had|is|was|were|will|would|can|could|should|may|must) "
+    rf"((?:{_TITLE})?[A-Z][\w'’-]*\w(?: [A-Z][\w'’-]*\w){{0,2}}) (?=[a-z])"
+)
+_ACTS = re.compile(
+    rf"\W*((?:{_TITLE})[A-Z][\w'’-]*\w|[A-Z][\w'’-]*[a-z](?: [A-Z][\w'’-]*[a-z]){{1,2}})"
+    r"(?:,[^,]{1,40},)? (?:(?:also|only|never|always|usually|often) )?[a-z]+(?:s|ed)\b"
+)
+_OF_CLASS = re.compile(
+    r"\b([A-Za-z][a-z]{3,}) ([B-HJ-Z]|A(?=\W*\Z| (?:is|are|was|were|has|have|and|or|on|in|at)\b))(?![\w'’.])"
+)
+_PART_ASKED = re.compile(
+    r"\b(?:(\w+) (?:of|for)|who (?!is\b|was\b|has\b)(\w+?)s) (?:the |our |your |an? )?((?:[\w'’-]+ ?){1,4})\W*$",
+    re.IGNORECASE,
+)
+_PART_LABEL = re.compile(
+    r"\W*(?:[\w'’-]+ ){0,2}?([\w'’-]+) (?:of|for) (?:the |our )?((?:[\w'’-]+ ?){1,4}):", re.IGNORECASE
+)
+_LABELLED_ITEM = re.compile(r"^[ \t]*(?:[-*+•]|\d+[.)])[ \t]+(?=\S)([^:\n]{2,60}):[ \t]+\S", re.MULTILINE)
+_WAY = re.compile(r"\bfrom (?:the )?([^\W\d][\w'’-]+)(?: [\w'’-]+){0,2}? to (?:the )?([^\W\d][\w'’-]+)", re.IGNORECASE)
+_BOTH_WAYS = re.compile(r"\b(?:between|distance|difference|both|return|either)\b|\bhow far\b", re.IGNORECASE)
 _OF_ANYTHING = {stem for word in word_list("subjects_of_anything") for stem in content_stems(word)}
 
 
@@ -52,6 +74,14 @@ def is_of_another(question: str, sentence: str, around: str, text: str = "") -> 
     True
     >>> is_of_another("How much deposit do I pay?", "Mower for hire: £4 per half day", "Tools")
     True
+    >>> is_of_another("Does Dr Orr speak Urdu?", "Dr Malik speaks Urdu and Punjabi.", "Doctors")
+    True
+    >>> is_of_another("How long is the wait for team A?", "The wait for team B is a month.", "Teams")
+    True
+    >>> is_of_another("Who is the judge of flowers?", "Judge of vegetables: Alun Prosser.", "Show")
+    True
+    >>> is_of_another("When is the bus from Arle to Sund?", "The bus from Sund to Arle leaves at 9.", "Buses")
+    True
     >>> is_of_another("Are dogs allowed?", "Pets are allowed in the garden.", "Hotel")
     False
     """
@@ -61,6 +91,11 @@ def is_of_another(question: str, sentence: str, around: str, text: str = "") -> 
         or _is_price_of_another(question, sentence, around)
         or _is_done_with_another(question, sentence, around, text)
         or _is_another_sum(question, sentence, around)
+        or _is_done_by_another(question, sentence, around)
+        or _is_of_another_class(question, sentence, around)
+        or _is_another_part(question, sentence, around)
+        or _is_under_another_label(question, sentence, text)
+        or _goes_the_other_way(question, sentence)
     )
 
 
@@ -115,6 +150,57 @@ def _is_done_with_another(question: str, sentence: str, around: str, text: str) 
     if thing & content_stems(f"{around} {sentence}") or not thing & content_stems(text):
         return False
     return _names_another(content_stems(done[1]), thing)
+
+
+def _is_done_by_another(question: str, sentence: str, around: str) -> bool:
+    """Whether it is asked if someone does something, and a sentence says that another person or thing does."""
+    asked, does = _YES_OR_NO_OF.match(question), _ACTS.match(sentence)
+    if asked is None or does is None:
+        return False
+    names = content_stems(re.sub(_TITLE, "", asked[1]))
+    return bool(names) and not names & content_stems(f"{around} {sentence}")
+
+
+def _is_of_another_class(question: str, sentence: str, around: str) -> bool:
+    """Whether a question names one of several by a letter ("pontoon A"), and sentence or headings only another."""
+    for noun, letter in _OF_CLASS.findall(question):
+        same = re.compile(rf"\b(?i:{re.escape(noun)})s? ([A-Z])\b(?!['’.]?\w)")
+        given = same.findall(sentence) or same.findall(around)
+        if given and not re.search(rf"\b{letter}\b", f"{sentence} {around}"):
+            return True
+    return False
+
+
+def _is_another_part(question: str, sentence: str, around: str) -> bool:
+    """Whether a label names the head, judge or the like of something else than the question."""
+    asked, label = _PART_ASKED.search(question), _PART_LABEL.match(sentence)
+    if asked is None or label is None or content_stems(asked[1] or asked[2]) != content_stems(label[1]):
+        return False
+    wanted, given = content_stems(asked[3]), content_stems(label[2])
+    lacking = wanted - given
+    return bool(lacking and given - wanted) and not lacking & content_stems(f"{around} {sentence}")
+
+
+def _is_under_another_label(question: str, sentence: str, text: str) -> bool:
+    """Whether a sentence is a labelled item ("Measles: 4 days") whose list has one with the label that is asked for."""
+    own = _LABELLED_ITEM.match(sentence)
+    if own is None:
+        return False
+    asked, named = content_stems(question), content_stems(own[1])
+    if not named or named & asked:
+        return False
+    labels = (content_stems(label) for label in _LABELLED_ITEM.findall(text))
+    return any(label and label <= asked for label in labels)
+
+
+def _goes_the_other_way(question: str, sentence: str) -> bool:
+    """Whether a sentence is about the way back: "from B to A" for "from A to B"."""
+    asked = _WAY.search(question)
+    if asked is None or _BOTH_WAYS.search(question):
+        return False
+    start, end = (re.escape(place) for place in asked.groups())
+    way = r"\b(?i:{}\b(?: [\w'’-]+){{0,2}}? ?(?:to|→|–|-) ?(?:the )?{})\b"
+    return bool(re.search(way.format(end, start), sentence)) and not re.search(way.format(start, end), sentence)
 
 
 def _names_another(named: set[str], asked: set[str]) -> bool:

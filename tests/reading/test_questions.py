@@ -142,6 +142,12 @@ def test_links_below_further_reading_only_refer() -> None:
     ("Is the tower high?", "What is the title of the poem?", False),
     ("It is 40 m high, isn't it?", "How high is it?", False),
     ("Did you know that it has 300 steps?", "How many steps has it?", False),
+    ("Mrs Quilter asked why the shop had earned less.", "Why has the shop earned less?", True),
+    ("A listener wondered whether dogs can come along.", "Are dogs allowed?", True),
+    ("Mrs Quilter asked why the shop had earned less: it was shut in July.", "Why has the shop earned less?", False),
+    ("If a guest asks whether dogs may come in, say yes.", "Are dogs allowed?", False),
+    ("Mrs Quilter asked for a new shop.", "What is new?", False),
+    ("Ask your doctor whether it is safe.", "Is it safe?", False),
 ])  # fmt: skip
 def test_what_a_document_asks_itself_is_no_answer(sentence: str, question: str, asks: bool) -> None:
     assert only_asks(sentence, question) == asks

@@ -22,6 +22,12 @@ The tenant may end the tenancy with one month's written notice. The landlord mus
         ("How much is the boat trip?", "The bus tour is £14."),
         ("How much notice do I have to give?", "The landlord may enter only after giving 7 days' notice."),
         ("How much deposit do I leave for the mower?", "Mower for hire: £4 per half day."),
+        ("Does Ms Orr play the organ?", "Mr Hale plays the organ on Sundays."),
+        ("Does Netlify support monorepos?", "Git Gateway supports monorepos."),
+        ("Is there a wait for greenhouse A?", "The wait for greenhouse B is two years."),
+        ("Who is the head of the rose garden?", "Head of the herb garden: Ann Lee"),
+        ("Who judges the flowers?", "Judge of vegetables: Mr Alun Prosser."),
+        ("When does the bus from Arle to Sund leave?", "The bus from Sund to Arle leaves at 9."),
     ],
 )
 def test_sentences_of_another(question: str, sentence: str) -> None:
@@ -43,6 +49,16 @@ def test_sentences_of_another(question: str, sentence: str) -> None:
         ("How much deposit do I pay?", "A deposit of £20 is taken."),
         ("What is the fine?", "It is set by the court."),
         ("Who pays for water?", "Water is paid by the landlord."),
+        ("Does Ms Orr play the organ?", "She plays the organ on Sundays."),
+        ("Does Ms Orr play the organ?", "Mrs Orr plays the organ on Sundays."),
+        ("Does Netlify support monorepos?", "Monorepos are supported."),
+        ("How long is the wait for team A?", "The wait for teams A and B is a month."),
+        ("Do I have to pay?", "Group B has to pay."),
+        ("Who judges the flowers?", "Judge of flowers: Ann Lee"),
+        ("Who is the head of the school?", "Head of the school: Ann Lee"),
+        ("How far is it from Arle to Sund?", "From Sund to Arle it is 9 km."),
+        ("When does the bus from Arle to Sund leave?", "The bus from Arle to Sund leaves at 9, Sund to Arle at 10."),
+        ("Is it open from 9 to 5?", "Open from 5 to 9."),
     ],
 )
 def test_sentences_that_may_answer(question: str, sentence: str) -> None:
@@ -53,6 +69,16 @@ def test_what_is_done_with_other_things_is_of_another_where_the_passage_has_the_
     sentence = LEASE.split(". ")[0] + "."
     assert is_of_another("Who pays for water?", sentence, "Lease", LEASE)
     assert not is_of_another("Who pays for parking?", sentence, "Lease", LEASE)
+
+
+def test_items_of_a_list_with_the_label_asked_for_leave_the_others_out() -> None:
+    illnesses = "Stay home with:\n- Vomiting: 48 hours after the last time\n- Chickenpox: until all spots are dry\n"
+    first, second = illnesses.splitlines()[1:]
+    question = "How long does a child with chickenpox stay home?"
+    assert is_of_another(question, first, "Illness", illnesses)
+    assert not is_of_another(question, second, "Illness", illnesses)
+    assert not is_of_another("How long does a child with measles stay home?", first, "Illness", illnesses)
+    assert "spots are dry" in quotes(question, illnesses)[0]
 
 
 def test_the_reader_puts_the_other_party_and_the_other_thing_last() -> None:
