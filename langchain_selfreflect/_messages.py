@@ -58,6 +58,12 @@ def checked(answer: Answer, original: AIMessage | None) -> AIMessage:
     return cast("AIMessage", whole.model_copy(update=update))
 
 
+def noted(answer: Answer, original: AIMessage) -> AIMessage:
+    """Return a message with its check beside its own metadata, and nothing else changed."""
+    details = _metadata(answer, texts=False, light=False)[NAMESPACE]
+    return original.model_copy(update={"response_metadata": {**original.response_metadata, NAMESPACE: details}})
+
+
 def chunk(text: str) -> AIMessageChunk:
     """Create a chunk with a piece of the text."""
     return AIMessageChunk(content=text)

@@ -29,9 +29,11 @@ from shared_core.lm.chat import (
 )
 from shared_core.support.threads import in_thread
 
-INNER_TAGS = ("nostream", "langsmith:nostream", "selfreflect:inner")
-"""On every call of a model made here. LangGraph keeps what has the first two off ``stream_mode="messages"``; with
-``astream_events(…, exclude_tags=["nostream"])`` drafts and judges' replies stay unseen there too."""
+HIDDEN_TAGS = ("nostream", "langsmith:nostream")
+"""LangGraph keeps calls with these off ``stream_mode="messages"``; ``astream_events(…, exclude_tags=["nostream"])``
+leaves them out there too."""
+INNER_TAGS = (*HIDDEN_TAGS, "selfreflect:inner")
+"""On every call of a model made here, so that drafts and judges' replies stay unseen."""
 
 
 _CLASSES: Mapping[str, type[BaseMessage]] = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}

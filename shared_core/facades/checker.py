@@ -6,13 +6,14 @@ import dataclasses
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Self
+from typing import Any, Self
 
 from shared_core.calibration.stack import AnyCalibration
 from shared_core.errors import InputError, SelfReflectError
 from shared_core.facades.assembly import Parts
 from shared_core.lm.base import LanguageModel
 from shared_core.pipelines.check import STACK_LEFT_OUT, VERDICTS, check
+from shared_core.pipelines.check_values import check_values
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.decision.wording import is_abstention
 from shared_core.pipelines.necessity import require_scores
@@ -128,6 +129,35 @@ class SelfReflectChecker:
         flow = self._flow(answer, question, passages)
         return await flows.arun(flow, self.resources, deadline=self.settings.deadline)
 
+    def check_values(self, values: Mapping[str, Any], question: str = "", passages: Passages | None = None) -> Answer:
+        """Check each value of a structured answer, together with its name.
+
+        >>> shelf = ["The lamp of Vessen was lit in 1871 by Ila Venn."]
+        >>> checked = SelfReflectChecker().check_values({"lit_in": 1871, "lit_by": "Bob Hill"}, passages=shelf)
+        >>> checked.metadata["fields"]
+        {'lit_in': 'supported', 'lit_by': 'contradicted'}
+
+        Args:
+            values: texts, numbers, truth values, and lists and mappings of them; ``None`` and ``""`` state nothing.
+            question, passages: as for ``check``.
+
+        Returns:
+            As ``check``, of a text that states the values; ``metadata["fields"]`` has the verdict of each by its path
+            (``plans.0.price``). Which values belong together is not checked.
+
+        Raises:
+            InputError, PassageError: as ``check``.
+        """
+        flow = self._values_flow(values, question, passages)
+        return flows.run(flow, self.resources, deadline=self.settings.deadline)
+
+    async def acheck_values(
+        self, values: Mapping[str, Any], question: str = "", passages: Passages | None = None
+    ) -> Answer:
+        """``check_values`` without blocking the event loop."""
+        flow = self._values_flow(values, question, passages)
+        return await flows.arun(flow, self.resources, deadline=self.settings.deadline)
+
     def stream(self, answer: str, question: str = "", passages: Passages | None = None) -> Iterator[Event]:
         """Yield events as they happen: ``ClaimSealed`` for each judged claim; the last is ``Finished``."""
         yield from flows.stream(self._flow(answer, question, passages), self.resources, deadline=self.settings.deadline)
@@ -177,17 +207,30 @@ class SelfReflectChecker:
         """Create the flow that checks one answer; errors in the arguments are raised when it runs."""
         try:
             _require_texts(answer, question)
-            if passages is None and self.resources.retriever is None:
-                raise InputError(
-                    "There is nothing to check the answer against.",
-                    hint="Give passages=…, or a retriever that finds some for each claim.",
-                )
-            given = None if passages is None else _as_passages(passages)
+            given = self._given(passages)
         except SelfReflectError as error:
             return flows.fail(error)
         if is_abstention(answer, self.settings):
             return _abstention(answer, question.strip(), given or (), self.settings)
-        return _complete(answer, question.strip(), given, QuestionRun(self.settings, self.context), self.necessary)
+        run = QuestionRun(self.settings, self.context)
+        return _complete(check(answer, question.strip(), given, run, necessary=self.necessary), run)
+
+    def _values_flow(self, values: Mapping[str, Any], question: str, passages: Passages | None) -> Flow[Answer]:
+        """Create the flow that checks a structured answer."""
+        if not isinstance(values, Mapping):
+            raise InputError(f"The values to check must be a mapping of names to values, not {values!r}.")
+        _require_question(question)
+        given, run = self._given(passages), QuestionRun(self.settings, self.context)
+        return _complete(check_values(values, question.strip(), given, run), run)
+
+    def _given(self, passages: Passages | None) -> list[Passage] | None:
+        """Convert the passages to check against; InputError if there are none and nothing finds any."""
+        if passages is None and self.resources.retriever is None:
+            raise InputError(
+                "There is nothing to check the answer against.",
+                hint="Give passages=…, or a retriever that finds some for each claim.",
+            )
+        return None if passages is None else _as_passages(passages)
 
     def _flows(
         self,
@@ -232,11 +275,8 @@ def _abstention(answer: str, question: str, passages: Sequence[Passage], setting
     return checked
 
 
-def _complete(
-    answer: str, question: str, passages: list[Passage] | None, run: QuestionRun, necessary: bool
-) -> Flow[Answer]:
+def _complete(checking: Flow[Answer], run: QuestionRun) -> Flow[Answer]:
     meter = Meter(run.settings)
-    checking = check(answer, question, passages, run, necessary=necessary)
     checked = yield from meter.watch(readable(checking, lambda why: run.note("reply", "empty", why)))
     checked = dataclasses.replace(checked, usage=meter.usage)
     yield Report(Finished(checked))
@@ -246,6 +286,10 @@ def _complete(
 def _require_texts(answer: str, question: str) -> None:
     if not isinstance(answer, str) or not answer.strip():
         raise InputError(f"An answer to check must be non-empty text, not {answer!r}.")
+    _require_question(question)
+
+
+def _require_question(question: str) -> None:
     if not isinstance(question, str):
         raise InputError(f"The question of an answer must be text, not {question!r}.", hint="Leave it out if none.")
 

@@ -59,7 +59,7 @@ _REFUTED = 0.5  # above it, contradiction is more probable than support and sile
 
 
 @dataclass(frozen=True, slots=True)
-class _Judged:
+class Judged:
     """The judgement of one statement: probabilities in [0, 1] or ``None``, and the sentences to cite."""
 
     supported: float | None = None
@@ -108,22 +108,34 @@ def check(
         yield run.note("calibration", "claims left out", STACK_LEFT_OUT)
     near: list[list[str]] = [[] for _ in cut.found]  # ids of a claim's own retrieval; none where passages are given
     if passages is None:
-        passages, near = yield from _look_up(cut.found, question, run)
+        passages, near = yield from look_up(cut.found, question, run)
     evidence = Evidence(passages)
     claims: list[Claim] = []
-    known: dict[tuple[str, str], _Judged] = {}  # a statement that is repeated is judged once
+    known: dict[tuple[str, str], Judged] = {}
     for batch in _batches(list(zip(cut.found, near, strict=True)), BATCH):
-        fresh = {_key(s): (s, ids) for s, ids in batch if _key(s) not in known}
-        # Spent calls or tokens do not stop judge and critic, which use none; only the deadline does.
-        if evidence.windows and not isinstance(run.trace.limit, DeadlineError):
-            found = yield from _judge_batch(list(fresh.values()), question, evidence, run)
-            known.update(zip(fresh, found, strict=True))
-        for statement, _ in batch:
-            claims.append(_claim(statement, known.get(_key(statement), _Judged()), run))
-            yield Report(ClaimSealed(claims[-1]))
+        sealed = yield from judge_statements(batch, question, evidence, known, run)
+        claims += sealed
+        for claim in sealed:
+            yield Report(ClaimSealed(claim))
     if necessary and claims and run.trace.limit is None:
         claims = yield from ask_necessity(question, claims, evidence.passages, run)
-    return (yield from _conclude(answer, question, claims, cut, evidence, run))
+    return (yield from conclude(answer, question, claims, cut, evidence, run))
+
+
+def judge_statements(
+    batch: Sequence[tuple[Statement, Sequence[str]]],
+    question: str,
+    evidence: Evidence,
+    known: dict[tuple[str, str], Judged],
+    run: QuestionRun,
+) -> Flow[list[Claim]]:
+    """Judge the statements of a batch; one that is repeated is judged once and remembered in ``known``."""
+    fresh = {_key(s): (s, ids) for s, ids in batch if _key(s) not in known}
+    # Spent calls or tokens do not stop judge and critic, which use none; only the deadline does.
+    if evidence.windows and not isinstance(run.trace.limit, DeadlineError):
+        found = yield from _judge_batch(list(fresh.values()), question, evidence, run)
+        known.update(zip(fresh, found, strict=True))
+    return [_claim(statement, known.get(_key(statement), Judged()), run) for statement, _ in batch]
 
 
 def _key(statement: Statement) -> tuple[str, str]:
@@ -147,7 +159,7 @@ def _hypothesis(statement: Statement, question: str) -> str:
 # --- passages ------------------------------------------------------------------------------------------------------
 
 
-def _look_up(
+def look_up(
     statements: Sequence[Statement], question: str, run: QuestionRun
 ) -> Flow[tuple[tuple[Passage, ...], list[list[str]]]]:
     """Retrieve for the question and each statement; return all passages, and for each statement the ids of its own."""
@@ -173,7 +185,7 @@ def _look_up(
 
 def _judge_batch(
     items: Sequence[tuple[Statement, Sequence[str]]], question: str, evidence: Evidence, run: QuestionRun
-) -> Flow[list[_Judged]]:
+) -> Flow[list[Judged]]:
     windows = evidence.best([_query(s, question) for s, _ in items], [ids for _, ids in items], WINDOWS)
     said = [_hypothesis(s, question) for s, _ in items]
     around = [[f"{question}\n{w.passage.title}\n{w.passage.text}" for w in some] for some in windows]
@@ -186,7 +198,7 @@ def _judge_batch(
     told = [_without_silence(some, compared, run) for some, compared in zip(told, facts, strict=True)]
     spans = yield from _choose_sentences(windows, said, told, evidence, run)
     out = [
-        _Judged(_most(v.supported for v in some if v), _refutation(some, compared), shown)
+        Judged(_most(v.supported for v in some if v), _refutation(some, compared), shown)
         for some, compared, shown in zip(told, facts, spans, strict=True)
     ]
     out = yield from _ask_the_reader([s for s, _ in items], windows, question, out, run)
@@ -197,9 +209,9 @@ def _ask_the_reader(
     statements: Sequence[Statement],
     windows: Sequence[Sequence[Window]],
     question: str,
-    judged: Sequence[_Judged],
+    judged: Sequence[Judged],
     run: QuestionRun,
-) -> Flow[list[_Judged]]:
+) -> Flow[list[Judged]]:
     """Support short answers to the question that the reader finds, too, as far as the reader does."""
     short = [i for i, s in enumerate(statements) if s.fragment and not s.context]  # not items of a list, which have one
     passages = list({w.passage.id: w.passage for i in short for w in windows[i]}.values())
@@ -289,8 +301,8 @@ def _with_refutation(judged: Verdict | None, by_critic: Verdict | None) -> Verdi
 
 
 def _ask_the_model(
-    windows: Sequence[Sequence[Window]], said: Sequence[str], judged: list[_Judged], run: QuestionRun
-) -> Flow[list[_Judged]]:
+    windows: Sequence[Sequence[Window]], said: Sequence[str], judged: list[Judged], run: QuestionRun
+) -> Flow[list[Judged]]:
     """Ask the model about claims that neither judge nor critic could judge: one prompt each, with all its windows."""
     unknown = [i for i, j in enumerate(judged) if j.supported is None and windows[i]]
     method = model_method(run.abilities)
@@ -388,7 +400,7 @@ def _score(
 # --- the result ----------------------------------------------------------------------------------------------------
 
 
-def _claim(statement: Statement, judged: _Judged, run: QuestionRun) -> Claim:
+def _claim(statement: Statement, judged: Judged, run: QuestionRun) -> Claim:
     supported = bool(keep_claims([judged.support], run.settings.target_accuracy))  # exact: a tie with ρ* fails
     verdict: ClaimVerdict
     if judged.support is None:
@@ -409,9 +421,10 @@ def _claim(statement: Statement, judged: _Judged, run: QuestionRun) -> Claim:
     )
 
 
-def _conclude(
+def conclude(
     answer: str, question: str, claims: Sequence[Claim], cut: Statements, evidence: Evidence, run: QuestionRun
 ) -> Flow[Answer]:
+    """Make the answer of judged claims, as ``check`` describes it."""
     target = run.settings.target_accuracy
     counts = {verdict: sum(c.verdict == verdict for c in claims) for verdict in VERDICTS}
     kept = [c.support for c in claims if c.status == "kept" and c.support is not None]
