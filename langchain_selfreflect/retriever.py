@@ -45,8 +45,9 @@ class SelfReflectRetriever(Strict, BaseRetriever):
     >>> SelfReflectRetriever(retriever=BM25Retriever([lamp])).invoke("When was the lamp of Vessen lit?")[0].id
     'lamp'
 
-    With an ``llm`` it retrieves only if the model is uncertain about its own answer; an empty list means that the model
-    is certain. Without one it always retrieves, and ranks by the quotes that the embedded reader finds.
+    With an ``llm`` and a threshold for it (``selfreflect calibrate gate``, or ``seakr.threshold``) it retrieves only if
+    the model is uncertain about its own answer; an empty list means that the model is certain. Without either it always
+    retrieves, and ranks by the quotes that the embedded reader finds.
 
     Documents are copies whose metadata says why they were retrieved: ``selfreflect_gate``, ``selfreflect_reason``,
     ``selfreflect_uncertainty``, ``selfreflect_query``; with re-ranking also ``relevance_score``,
@@ -69,7 +70,8 @@ class SelfReflectRetriever(Strict, BaseRetriever):
         default=None, description="When to retrieve; by default uncertainty with an llm, always without."
     )
     rerank: bool | Method | None = Field(
-        default=None, description="Re-ranking method (True: reading); by default reading if there is no llm."
+        default=None,
+        description="Re-ranking method (True: reading); by default reading where the gate has not asked a model.",
     )
     k: Count | None = Field(
         default=None,
@@ -111,7 +113,7 @@ class SelfReflectRetriever(Strict, BaseRetriever):
             found = gated.ask(query, self._to_fetch(k, reranker))
             for made in found.trace:
                 _events.tell(made, config)
-            ranked = reranker.rerank(query, found.passages) if reranker and found.passages else None
+            ranked = reranker.rerank(query, found.passages) if reranker and self._ranks(found) else None
         return self._documents(found, ranked, k, caller)
 
     async def _aget_relevant_documents(
@@ -123,7 +125,7 @@ class SelfReflectRetriever(Strict, BaseRetriever):
             found = await gated.aask(query, self._to_fetch(k, reranker))
             for made in found.trace:
                 await _events.atell(made, config)
-            ranked = await reranker.arerank(query, found.passages) if reranker and found.passages else None
+            ranked = await reranker.arerank(query, found.passages) if reranker and self._ranks(found) else None
         return self._documents(found, ranked, k, caller)
 
     def _make(self, *, probe: bool = True) -> tuple[GatedRetriever, SelfReflectReranker | None]:
@@ -148,11 +150,13 @@ class SelfReflectRetriever(Strict, BaseRetriever):
             return gated, reranker
 
     def _method(self) -> RerankMethod | None:
-        if self.rerank is None:
-            return "reading" if self.llm is None else None
-        if isinstance(self.rerank, bool):
-            return "reading" if self.rerank else None
-        return self.rerank
+        if self.rerank is None or self.rerank is True:
+            return "reading"
+        return self.rerank or None
+
+    def _ranks(self, found: GatedResult) -> bool:
+        """Whether to re-rank: if asked to, else where the gate did nothing and a model would make this no better."""
+        return bool(found.passages) and (self.rerank is not None or not found.measured)
 
     @property
     def usual_k(self) -> int:

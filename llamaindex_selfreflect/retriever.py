@@ -37,13 +37,17 @@ class SelfReflectRetriever(BaseRetriever):
     ones listen to ``SelfReflectDecisionEvent``) says which. Nodes are copies whose metadata says why they were
     retrieved: ``selfreflect_gate``, ``selfreflect_reason``, ``selfreflect_uncertainty``, ``selfreflect_query``.
 
+    The gate needs a threshold for the model (``selfreflect calibrate gate``, or ``seakr.threshold``). Without one, or
+    without a model, it always retrieves; nodes then are ranked by the quotes that the embedded reader finds.
+
     Args:
         retriever: of LlamaIndex, or one of ``shared_core.retrieval``.
         llm: an ``LLM`` of LlamaIndex, a backend of ``shared_core.lm`` or ``"settings"``; not needed for ``always``.
         gate: ``uncertainty``, ``flare``, ``dragin`` or ``always``; see ``shared_core.GatedRetriever``.
             Not given, ``uncertainty`` with an ``llm`` and ``always`` without.
         settings: ``settings.seakr`` configures the estimator; ``settings.calibration`` may contain the threshold.
-        rerank: applied to the retrieved nodes.
+        rerank: applied to the retrieved nodes; ``True`` by reading, ``False`` never; by default by reading where the
+            gate has not asked a model.
         judge, embedder: for estimators that compare meanings.
         callback_manager: ``Settings.callback_manager`` by default.
         verbose: as for every retriever of LlamaIndex.
@@ -60,19 +64,18 @@ class SelfReflectRetriever(BaseRetriever):
         llm: object = None,
         gate: GateName | None = None,
         settings: SelfReflectSettings | None = None,
-        rerank: SelfReflectRerank | None = None,
+        rerank: SelfReflectRerank | bool | None = None,
         judge: SupportScorer | None = None,
         embedder: Embedder | None = None,
         callback_manager: CallbackManager | None = None,
         verbose: bool = False,
     ) -> None:
-        if rerank is not None and not isinstance(rerank, SelfReflectRerank):
-            raise InputError(f"rerank must be a SelfReflectRerank, not {type(rerank).__name__}.")
+        if rerank is not None and not isinstance(rerank, (SelfReflectRerank, bool)):
+            raise InputError(f"rerank must be a SelfReflectRerank, True or False, not {type(rerank).__name__}.")
         with in_words_of(self, lm="llm"):
             lm = as_language_model(llm)
             given = as_settings(settings)
             self._retriever = framework_retriever(retriever, given)
-            self.rerank = rerank
             self.last_result: GatedResult | None = None
             # Model and calibrations are put together once; each query gets a gate over its own source.
             self._shared = GatedRetriever(
@@ -83,6 +86,9 @@ class SelfReflectRetriever(BaseRetriever):
                 judge=judge,
                 embedder=embedder,
             )
+            made = rerank if isinstance(rerank, SelfReflectRerank) else SelfReflectRerank(top_n=self.settings.top_k)
+            self.rerank = None if rerank is False else made
+            self._ranks_always = rerank is not None
         super().__init__(callback_manager=callback_manager or Settings.callback_manager, verbose=verbose)
 
     # What the gate is made of can be read, not set: another gate is another retriever.
@@ -125,15 +131,19 @@ class SelfReflectRetriever(BaseRetriever):
         source = self._source(query_bundle)
         with in_words_of(self, lm="llm"):
             result = self._shared.over(source).ask(query_bundle.query_str, self.settings.top_k)
-        nodes = self._nodes(result, source)
-        return nodes if self.rerank is None else self.rerank.postprocess_nodes(nodes, query_bundle)
+        nodes, rerank = self._nodes(result, source), self._rerank_of(result)
+        return nodes if rerank is None else rerank.postprocess_nodes(nodes, query_bundle)
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         source = self._source(query_bundle)
         with in_words_of(self, lm="llm"):
             result = await self._shared.over(source).aask(query_bundle.query_str, self.settings.top_k)
-        nodes = self._nodes(result, source)
-        return nodes if self.rerank is None else await self.rerank.apostprocess_nodes(nodes, query_bundle)
+        nodes, rerank = self._nodes(result, source), self._rerank_of(result)
+        return nodes if rerank is None else await rerank.apostprocess_nodes(nodes, query_bundle)
+
+    def _rerank_of(self, result: GatedResult) -> SelfReflectRerank | None:
+        """Return what ranks a result: by default nothing where the gate asked the model."""
+        return self.rerank if self._ranks_always or not result.measured else None
 
     def _source(self, bundle: QueryBundle | None) -> NodeSource:
         return NodeSource(self._retriever, bundle=bundle)

@@ -16,6 +16,7 @@ from shared_core import SeakrSettings, SelfReflectSettings
 from shared_core.errors import OptionError, QuestionError, SettingsError
 from shared_core.lm.base import Capabilities, Sample
 from shared_core.lm.scripted import ScriptedLM
+from shared_core.pipelines.gating import query
 from shared_core.reading.base import Read, Reading, ReadResult
 from tests.fakes import FirstSentenceReader, Shelf
 from tests.langchain.lc_fakes import QUESTION, AsyncEar, Ear, KRetriever, ShelfRetriever, TalkingModel, documents
@@ -146,6 +147,21 @@ async def test_the_gate_opens_when_the_model_is_unsure(logprob: float, count: in
         assert document.metadata["selfreflect_uncertainty"] > 2.0
         assert document.metadata["selfreflect_query"] == QUESTION
         assert "relevance_score" not in document.metadata  # nothing ranked it
+
+
+async def test_a_model_without_a_threshold_makes_the_order_no_worse(caplog: pytest.LogCaptureFixture) -> None:
+    query._warn_of_no_threshold.cache_clear()
+    model = TalkingModel()
+    made = retriever(llm=model, k=2)
+    found, plain = made.invoke(QUESTION), retriever(k=2).invoke(QUESTION)
+    assert [d.page_content for d in found] == [d.page_content for d in plain]
+    assert [d.metadata["relevance_score"] for d in found] == [2.0, 1.0]
+    assert "calibrate gate" in found[0].metadata["selfreflect_reason"]
+    assert await made.ainvoke(QUESTION) == found
+    assert model.seen == []
+    assert len([r for r in caplog.records if "selfreflect calibrate gate" in r.getMessage()]) == 1
+    unranked = retriever(llm=model, k=2, rerank=False).invoke(QUESTION)
+    assert [d.page_content for d in unranked] == [d.page_content for d in documents()[:2]]
 
 
 async def test_a_closed_gate_is_heard_of() -> None:

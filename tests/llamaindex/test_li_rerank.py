@@ -192,15 +192,36 @@ async def test_an_open_gate_needs_no_model_and_may_rerank() -> None:
 async def test_nodes_without_text_pass_the_gate_and_come_last() -> None:
     image = NodeWithScore(node=ImageNode(id_="image", image_path="lamp.png"), score=0.9)
     shelf = NodeShelf([image, *nodes()])
-    found = SelfReflectRetriever(shelf, gate="always").retrieve(QUESTION)
+    plain = SelfReflectRetriever(shelf, gate="always", rerank=False)
+    found = plain.retrieve(QUESTION)
     assert [n.node.node_id for n in found] == ["lamp", "image"]
     assert found[1] == image
     assert found[1] is not image
-    assert await SelfReflectRetriever(shelf, gate="always").aretrieve(QUESTION) == found
+    assert await plain.aretrieve(QUESTION) == found
     ranked = SelfReflectRetriever(shelf, gate="always", rerank=rerank()).retrieve(QUESTION)
     assert [n.node.node_id for n in ranked] == ["lamp", "image"]
     known = gated(sure_of("lamp"), shelf, settings=FEW.replace(seakr=FEW.seakr.replace(threshold=2.0)))
     assert known.retrieve(QUESTION) == []
+
+
+async def test_a_model_without_a_threshold_makes_the_order_no_worse() -> None:
+    texts = ["The lamp of Vessen is green.", "The lamp of Vessen was lit in 1871.", *(f"Lamp {i}." for i in range(5))]
+    shelf = NodeShelf([NodeWithScore(node=TextNode(text=t, id_=t), score=0.5) for t in texts])
+    question, lm = "When was the lamp of Vessen lit?", sure_of("lamp")
+    plain = SelfReflectRetriever(shelf).retrieve(question)
+    found = gated(lm, shelf).retrieve(question)
+    assert [n.node.node_id for n in found] == [n.node.node_id for n in plain]
+    assert len(found) == len(gated(lm, shelf, rerank=False).retrieve(question))
+    assert found[0].node.node_id == "The lamp of Vessen was lit in 1871."
+    assert found[0].node.metadata["selfreflect_probability"] > 0.5
+    assert await gated(lm, shelf).aretrieve(question) == found
+    unranked = gated(lm, shelf, rerank=False).retrieve(question)
+    assert [n.node.node_id for n in unranked][:2] == texts[:2]
+    measured = FEW.replace(seakr=FEW.seakr.replace(threshold=2.0))
+    asked = gated(sure_of("nothing"), shelf, settings=measured)
+    assert [n.node.node_id for n in asked.retrieve(question)][:2] == texts[:2]
+    always = gated(sure_of("nothing"), shelf, settings=measured, rerank=True)
+    assert always.retrieve(question)[0].node.node_id == texts[1]
 
 
 def test_what_is_no_re_ranker_is_refused() -> None:

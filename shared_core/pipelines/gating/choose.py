@@ -280,7 +280,8 @@ def choose_threshold(chosen: ChosenEstimator, settings: SelfReflectSettings, con
         return Threshold(calibration.threshold, source, calibration, settings.target_accuracy)
     return Threshold(
         None,
-        f"no threshold is known for {name} with this model: retrieving without measuring; run `selfreflect calibrate`",
+        f"no threshold is known for {name} with this model: retrieving without measuring; "
+        "run `selfreflect calibrate gate`",
     )
 
 

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from shared_core.errors import BudgetError
 from shared_core.pipelines.decision.question_run import QuestionRun, retrieve
@@ -38,6 +40,7 @@ from shared_core.uncertainty import (
     seakr_query,
 )
 
+_LOG = logging.getLogger(__name__)
 _PUBLISHED_IGNORED = frozenset({"thus", "answer", "is", "so"})
 """Words that the published code leaves out of every query, by name."""
 
@@ -159,12 +162,14 @@ class GatedResult:
         retrieved: whether the retriever was asked.
         draft: the model's own answer, without passages.
         trace: all decisions.
+        measured: whether the model was asked: no with an open gate, and where no threshold is known.
     """
 
     passages: tuple[Passage, ...]
     retrieved: bool
     draft: str
     trace: tuple[Decision, ...]
+    measured: bool = False
 
 
 def gated_retrieval(question: str, k: int, run: QuestionRun) -> Flow[GatedResult]:
@@ -185,7 +190,7 @@ def gated_retrieval(question: str, k: int, run: QuestionRun) -> Flow[GatedResult
             looked = _Look(question, error.message)
             yield run.note("gate", "retrieve", error.message)
         if not looked.wanted:
-            return GatedResult((), False, looked.text, tuple(run.trace.decisions))
+            return GatedResult((), False, looked.text, tuple(run.trace.decisions), measured=True)
     found = yield from retrieve(looked.query, k, run)
     notes: dict[str, MetadataValue] = {
         "selfreflect_gate": gate,
@@ -195,7 +200,7 @@ def gated_retrieval(question: str, k: int, run: QuestionRun) -> Flow[GatedResult
         "selfreflect_uncertainty": looked.draft.known if looked.draft is not None else None,
     }
     marked = tuple(p.with_score(p.score, **notes) for p in found)
-    return GatedResult(marked, True, looked.text, tuple(run.trace.decisions))
+    return GatedResult(marked, True, looked.text, tuple(run.trace.decisions), looked.draft is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,8 +249,20 @@ def _look(question: str, gate: Gate, why: str, run: QuestionRun) -> Flow[_Look]:
     threshold = choose_threshold(chosen, run.settings, run.abilities)
     draft = yield from draft_answer(question, chosen, threshold, run, why, attention=gate == "dragin")
     if draft is None:
+        if "gate" not in run.abilities.calibrations:
+            _warn_of_no_threshold(chosen.estimator.name, run.abilities.model_name("default"))
         return _Look(question, threshold.source, estimator=chosen.estimator.name)
     wanted, reason = decide_retrieval(draft, threshold, options)
     query = formulate(question, draft, [], options) if gate in _ESTIMATORS else question
     yield run.note("gate", "retrieve" if wanted else "know", reason, uncertainty=draft.known, draft=draft.text[:200])
     return _Look(query, reason, wanted, draft, chosen.estimator.name)
+
+
+@cache  # once in a process for each model, not for each question
+def _warn_of_no_threshold(estimator: str, model: str) -> None:
+    _LOG.warning(
+        "The gate cannot tell what %s knows, as no threshold of %s is known for it: it retrieves for every question, "
+        "without asking the model. Fit a threshold with `selfreflect calibrate gate`, or set seakr.threshold.",
+        model,
+        estimator,
+    )
