@@ -113,7 +113,7 @@ def test_a_heading_is_neither_offered_nor_taken_as_a_quote() -> None:
     engine = SelfReflectEngine(Shelf((MAREN,)), ScriptedLM(reply), published(pipeline="reclaim"))
     answer = engine.answer("Who charted the reef?")
     assert "S1: She charted the reef." in asked[0]
-    assert re.search(r"^## .*\(1779–1851\)$", asked[0], re.MULTILINE)
+    assert re.search(r"^## .*\(1779–1851\)", asked[0], re.MULTILINE)
     assert "heading" in asked[1]
     assert answer.text == "Maren Tolvard charted the reef. [1]"
     assert answer.numbered_spans()[0].text == "She charted the reef."
