@@ -267,6 +267,55 @@ def test_trust_tells_kinds_of_model_apart() -> None:
     assert max(declining.competent(), contradicting.competent()) < 0.05
 
 
+@pytest.mark.parametrize("p", [0.95, 0.8, 0.6])
+def test_a_model_that_always_agrees_with_a_sure_reader_is_trusted_no_less(p: float) -> None:
+    """After 25 right answers its words were no longer shown, and its right calculations were abstained from."""
+    trust = ModelTrust()
+    before, agreed = trust.competent(), trust.posterior(0.6, "agrees")
+    for i in range(200):
+        trust.observe(p, "agrees", str(i))
+        assert trust.competent() > before
+    assert trust.helps() > 0.65
+    assert trust.posterior(0.6, "agrees") > agreed
+
+
+def test_a_model_that_says_now_and_then_otherwise_is_trusted_where_all_has_an_answer() -> None:
+    trust = ModelTrust()
+    before = trust.competent()
+    for i in range(100):
+        trust.observe((0.95, 0.9, 0.85, 0.7)[i % 4], "differs" if i % 10 == 9 else "agrees", str(i))
+    assert trust.competent() > before
+
+
+def test_a_model_that_declines_where_nothing_answers_is_trusted_no_less() -> None:
+    trust = ModelTrust()
+    before = trust.competent()
+    for i in range(40):
+        trust.observe(0.05, "declines", str(i))
+        assert trust.competent() > before
+
+
+@pytest.mark.parametrize(("reply", "surprising"), [("agrees", 0.1), ("declines", 0.9)])
+def test_a_model_that_says_the_same_also_where_it_should_not_loses_trust(reply: Reply, surprising: float) -> None:
+    trust = ModelTrust()
+    for i in range(40):
+        trust.observe(surprising if i % 5 == 4 else 1.05 - surprising, reply, str(i))
+    assert trust.competent() < 0.01
+    assert trust.helps() < 0.05
+    assert trust.posterior(0.7, "declines") == pytest.approx(0.7, abs=0.02)
+
+
+def test_an_engine_goes_on_showing_the_words_of_a_model_that_is_always_right() -> None:
+    lm = ScriptedLM(lambda request: "<reference>S1</reference><claim>1871 it was.</claim>")
+    engine = engine_of(lm, 0.8)
+    first = engine.answer(QUESTION)
+    for i in range(30):
+        engine.answer(f"{QUESTION} ({i})")
+    answer = engine.answer(QUESTION)
+    assert answer.text.startswith("1871 it was.")
+    assert (answer.confidence or 0.0) >= (first.confidence or 1.0)
+
+
 def test_a_model_that_agrees_as_often_where_the_reader_is_wrong_changes_nothing() -> None:
     """SmolLM2 and a small adapter were taken for better than that, and made composed worse than no model."""
     weak, small = ModelTrust(), ModelTrust()

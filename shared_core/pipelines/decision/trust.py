@@ -9,9 +9,16 @@ their rates: those have a Dirichlet prior, so that after counts n the next reply
 
     P(R | reply) = Σ w_t p P_t(reply | R) / Σ w_t (p P_t(reply | R) + (1 - p) P_t(reply | not R))
 
-and w_t is the prior times p P_t(reply | R) + (1 - p) P_t(reply | not R) of each other question, with p nearer to 1/2,
-since the reader is surer of other text than it is right. So one refusal of an
-unknown model counts much, the tenth refusal in a row hardly at all.
+and w_t is the prior times p' P_t(reply | R) + (1 - p') P_t(reply | not R) of each other question. p' is p as it may be
+on these documents: nearer to 1/2, since the reader is surer of other text than it is right, or higher, since more of
+the questions asked here have answers; which of the two fits is learnt along. So one refusal of an unknown model counts
+much, the tenth refusal in a row hardly at all.
+
+Only contrast can show that replies tell little: the same ones where the reader is sure and where it is not. Where all
+questions have answers and a model always agrees, it does what a competent one does, only more often than the fixed
+rates of that type have it, and rates that are learnt fit this better with every question. So to agree where p is 1/2 or
+more, and to decline where it is less, counts against no competent model: by all others, it is at most as probable as by
+the competent type that does so most often.
 """
 
 from __future__ import annotations
@@ -20,7 +27,7 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from shared_core.errors import CalibrationError
 
@@ -60,11 +67,28 @@ UNINFORMATIVE = 1 - sum(prior for prior, _, _ in TYPES.values())
 """Prior of a model whose replies tell nothing of R."""
 _COUNTED_BEFORE: _Rates = (1.0, 1.0, 1.0, 0.3)  # α
 _DOUBT = 0.2
-"""Share of wrong words that a reader is granted while one learns from it: on other text it is surer than it is right,
-and a strong model that contradicts it was taken for one that says nothing."""
+"""Share of wrong words that a reader may be granted while one learns from it: taken at its word, a strong model that
+contradicts it was taken for one that says nothing."""
+_MORE_ANSWERED = 4.0
+"""Factor of the odds of R where four of five questions have answers, and not one of two."""
+_READERS = 2  # ways in which a reader's probabilities may be off here, equally probable beforehand
 _NOTHING = "nothing"
-_Learnt = tuple[Reply, tuple[float, ...]]
-"""A reply, and its log probability for each of the ``TYPES``."""
+
+
+class _Learnt(NamedTuple):
+    """A reply to one question.
+
+    Attributes:
+        reply: of the model.
+        likely: log probabilities of the reply by each of the types, first with the first of ``_readers``.
+        at_most: highest log probability that the reply may have if replies tell nothing.
+    """
+
+    reply: Reply
+    likely: tuple[float, ...]
+    at_most: float
+
+
 _KEPT = 200  # questions remembered: another model may answer under the same name tomorrow
 
 
@@ -160,12 +184,17 @@ class ModelTrust:
 
     def observe(self, probability: float, reply: Reply, question: str) -> None:
         """Learn from one more reply, in place of what was learnt from the same question before."""
-        doubted = _DOUBT + (1 - 2 * _DOUBT) * probability  # p in [0, 1] → [.2, .8]
-        # P(reply) by each type, R or not. Above 0, as no rate is 0 and `doubted` is neither 0 nor 1.
-        likely = tuple(math.log(sum(self._joint(name, doubted, reply))) for name in self._types)
+        expected = reply == ("agrees" if probability >= 0.5 else "declines")  # of a competent model
+        likely: list[float] = []
+        limits: list[float] = []
+        for right in _readers(probability):
+            # P(reply), R or not. Above 0, as no rate is 0.
+            by_type = {name: math.log(sum(self._joint(name, right, reply))) for name in self._types}
+            limits.append(max(by_type[name] for name in _COMPETENT) if expected else 0.0)
+            likely += (min(value, limits[-1]) for value in by_type.values())
         with self._lock:
             self._learnt.pop(question, None)  # so that it goes to the end, and the oldest is forgotten first
-            self._learnt[question] = reply, likely
+            self._learnt[question] = _Learnt(reply, tuple(likely), max(limits))
             if len(self._learnt) > _KEPT:
                 self._learnt.popitem(last=False)
 
@@ -187,12 +216,16 @@ class ModelTrust:
 
     def _weigh(self, learnt: list[_Learnt]) -> dict[str, float]:
         """Return P(a model is of each type), ``_NOTHING`` among them."""
-        logs = [math.log(prior) for prior, _, _ in self._types.values()]
+        names = [*self._types] * _READERS
+        logs = [math.log(self._types[name][0] / _READERS) for name in names]
         # Rows of `learnt` are questions, so zip makes the terms of each type.
-        logs = [math.fsum(terms) for terms in zip(logs, *(likely for _, likely in learnt), strict=True)]
-        logs.append(math.log(self._nothing) + _log_marginal(_counts(learnt)))
+        logs = [math.fsum(terms) for terms in zip(logs, *(row.likely for row in learnt), strict=True)]
+        logs.append(math.log(self._nothing) + _log_untelling(learnt))
         shares = [math.exp(value - max(logs)) for value in logs]  # 200 replies would underflow to 0 without it
-        return {name: share / sum(shares) for name, share in zip((*self._types, _NOTHING), shares, strict=True)}
+        weights = dict.fromkeys((*names, _NOTHING), 0.0)
+        for name, share in zip((*names, _NOTHING), shares, strict=True):
+            weights[name] += share / sum(shares)
+        return weights
 
     def _joint(self, name: str, probability: float, reply: Reply) -> tuple[float, float]:
         """Return P(reply, R) and P(reply, not R) for a type."""
@@ -220,19 +253,23 @@ def _checked(rates: ReplyRates) -> tuple[_Rates, _Rates]:
     return found[0], found[1]
 
 
-def _counts(learnt: list[_Learnt]) -> list[int]:
-    return [sum(said == reply for said, _ in learnt) for reply in _REPLIES]
+def _readers(probability: float) -> tuple[float, float]:
+    """Return P(R) in [0, 1] where the reader says this, if it is too sure, and if more questions have answers."""
+    doubted = _DOUBT + (1 - 2 * _DOUBT) * probability  # p in [0, 1] → [.2, .8]
+    return doubted, _MORE_ANSWERED * probability / (_MORE_ANSWERED * probability + 1 - probability)
 
 
-def _log_marginal(counts: list[int]) -> float:
-    """Return log P(the replies), whose unknown rates have the Dirichlet prior (Dirichlet-multinomial)."""
-    total = sum(_COUNTED_BEFORE)
-    terms = (math.lgamma(a + n) - math.lgamma(a) for a, n in zip(_COUNTED_BEFORE, counts, strict=True))
-    return math.lgamma(total) - math.lgamma(total + sum(counts)) + math.fsum(terms)
+def _log_untelling(learnt: list[_Learnt]) -> float:
+    """Return log P(the replies), each predicted from those before it, if they tell nothing of R."""
+    found, counted = 0.0, list(_COUNTED_BEFORE)
+    for row in learnt:
+        at = _REPLIES.index(row.reply)
+        found += min(math.log(counted[at] / sum(counted)), row.at_most)
+        counted[at] += 1
+    return found
 
 
 def _rates_so_far(learnt: list[_Learnt]) -> list[float]:
     """Return the probability of each reply next, by how often it was given."""
-    counts = _counts(learnt)
-    total = sum(_COUNTED_BEFORE) + sum(counts)
-    return [(a + n) / total for a, n in zip(_COUNTED_BEFORE, counts, strict=True)]
+    counts = [a + sum(row.reply == reply for row in learnt) for a, reply in zip(_COUNTED_BEFORE, _REPLIES, strict=True)]
+    return [n / sum(counts) for n in counts]
