@@ -213,7 +213,7 @@ def decide_weighed(
             would be read.
     """
     rivals = yield from compete(question, weighed.claims, weighed.readings, found or passages, run)
-    claims = merge_duplicates(rivals.claims)
+    claims = merge_duplicates(rivals.claims, run.bar)
     surest = sorted(range(len(claims)), key=lambda i: -(claims[i].support or 0.0))  # ties keep the order of writing
     everywhere = {p.id: p for p in (*passages, *found)}
     # Of all readings: a quote need not have won to contradict the one that is shown.

@@ -116,6 +116,14 @@ def test_a_claim_says_no_more_than_its_quote(compete: bool) -> None:
     assert all((c.support or 0.0) <= 0.05 for c in wrong)
 
 
+def test_a_right_claim_with_a_wrong_quote_does_not_lend_its_support_to_that_quote() -> None:
+    """ "An adult membership costs £30 a month. [1][2]" cited the price of a family, with a support of .99."""
+    lm = ScriptedLM(lambda request: f"<reference>S2</reference><claim>{RIGHT}</claim>")
+    answer = engine_of(lm, 0.95, critic=Critic(0.095)).answer(QUESTION)
+    assert answer.text == f"{RIGHT} [1]"
+    assert [c.quote for c in answer.kept_claims[0].citations] == [RIGHT]
+
+
 @given(st.floats(0, 1), st.lists(st.sampled_from(get_args(Reply)), max_size=30))
 def test_a_posterior_is_a_probability_and_no_type_is_ruled_out(p: float, replies: list[Reply]) -> None:
     trust = ModelTrust()

@@ -115,3 +115,19 @@ def test_a_claim_said_twice_is_one_with_both_quotes_and_the_better_support() -> 
     assert (merged.support, merged.signals.entailed) == (0.8, 0.8)
     assert len(merge_duplicates([again, first, first])[0].citations) == 2
     assert merge_duplicates([claim("A.", None), claim("A.", 0.1)])[0].support == 0.1
+
+
+@pytest.mark.parametrize("other", [0.095, 0.5, None])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_quote_that_does_not_support_a_claim_is_not_shown_with_the_support_of_another(
+    other: float | None, reverse: bool
+) -> None:
+    pair = [claim("A.", 0.99, quote="It is A."), claim("A.", other, quote="It is B.")]
+    (merged,) = merge_duplicates(pair[::-1] if reverse else pair, 0.5)
+    assert [c.quote for c in merged.citations] == ["It is A."]
+    assert merged.support == 0.99
+
+
+def test_claims_that_nobody_has_weighed_yet_are_merged_with_all_quotes() -> None:
+    pair = [claim("A.", None, quote="It is A."), claim("A.", None, quote="A, again.")]
+    assert len(merge_duplicates(pair, 0.5)[0].citations) == 2

@@ -37,8 +37,13 @@ from shared_core.types import Answer, Claim, ClaimStatus, Passage
 # --- claims beside each other --------------------------------------------------------------------------------------
 
 
-def merge_duplicates(claims: Sequence[Claim]) -> list[Claim]:
-    """Merge claims with the same text: the first keeps its place, gains the citations, and has the better support."""
+def merge_duplicates(claims: Sequence[Claim], bar: float = 0.0) -> list[Claim]:
+    """Merge claims with the same text: the first keeps its place, and has the better support with its quotes.
+
+    Args:
+        claims: not weighed yet, so that all quotes of a text are judged together, or weighed.
+        bar: support in [0, 1] that a weighed claim must exceed so that its quotes are kept beside those of a surer one.
+    """
     merged: dict[str, Claim] = {}
     for claim in claims:
         key = one_line(claim.text).casefold().rstrip(".")
@@ -46,8 +51,10 @@ def merge_duplicates(claims: Sequence[Claim]) -> list[Claim]:
         if first is None:
             merged[key] = claim
             continue
-        quotes = (*first.citations, *(c for c in claim.citations if c not in first.citations))
         surer = max((first, claim), key=lambda c: -1.0 if c.support is None else c.support)  # unknown is the least
+        # Quotes that were found not to support the text must not be shown with the support of others.
+        good = [c for c in (first, claim) if c.support == surer.support or (c.support is not None and c.support > bar)]
+        quotes = tuple(dict.fromkeys(quote for c in good for quote in c.citations))
         # Support and the signals it was made of stay together, so that the trace can explain the number.
         merged[key] = dataclasses.replace(
             first, citations=quotes, support=surer.support, signals=surer.signals, critique=surer.critique
