@@ -30,6 +30,7 @@ from langchain_selfreflect._retrieval import as_retriever, usual_k, with_usual_k
 from langchain_selfreflect.documents import annotate, to_documents
 from langchain_selfreflect.lm import as_language_model
 from shared_core.facades.arguments import check_count, in_words_of
+from shared_core.facades.assembly import has_default_models
 from shared_core.facades.gated_retriever import GatedResult, GatedRetriever, usual_gate
 from shared_core.facades.reranker import RerankMethod, SelfReflectReranker
 from shared_core.pipelines.rerank import Ranked
@@ -150,9 +151,10 @@ class SelfReflectRetriever(Strict, BaseRetriever):
             return gated, reranker
 
     def _method(self) -> RerankMethod | None:
-        if self.rerank is None or self.rerank is True:
-            return "reading"
-        return self.rerank or None
+        if self.rerank is None:  # a model of one's own works without the extra that the reader needs
+            can_read = self.llm is None or self.reader is not None or has_default_models()
+            return "reading" if can_read else None
+        return "reading" if self.rerank is True else self.rerank or None
 
     def _ranks(self, found: GatedResult) -> bool:
         """Whether to re-rank: if asked to, else where the gate did nothing and a model would make this no better."""

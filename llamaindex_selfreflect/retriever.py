@@ -17,6 +17,7 @@ from llamaindex_selfreflect.llm import as_language_model
 from llamaindex_selfreflect.postprocessor import SelfReflectRerank
 from shared_core.errors import InputError
 from shared_core.facades.arguments import as_settings, in_words_of
+from shared_core.facades.assembly import has_default_models
 from shared_core.facades.gated_retriever import GatedResult, GatedRetriever, usual_gate
 from shared_core.reading.base import SupportScorer
 from shared_core.retrieval.base import Embedder, Retriever
@@ -86,6 +87,8 @@ class SelfReflectRetriever(BaseRetriever):
                 judge=judge,
                 embedder=embedder,
             )
+            if rerank is None and not has_default_models():
+                rerank = False  # gates work without the extra that the reader needs
             made = rerank if isinstance(rerank, SelfReflectRerank) else SelfReflectRerank(top_n=self.settings.top_k)
             self.rerank = None if rerank is False else made
             self._ranks_always = rerank is not None

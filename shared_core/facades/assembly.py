@@ -215,9 +215,14 @@ def default_embedder() -> Embedder:
     return _one_in_a_process(MiniLMEmbedder, default_embedder)
 
 
+def has_default_models() -> bool:
+    """Whether the packages that reader, embedder and critic need (extra ``offline``) are installed."""
+    return all(find_spec(name) is not None for name in ("onnxruntime", "tokenizers", "py3langid"))
+
+
 def default_critic() -> SupportScorer | None:
     """Return the shipped critic, one for the whole process; ``None`` if its packages are not installed."""
-    if any(find_spec(name) is None for name in ("onnxruntime", "tokenizers", "py3langid")):
+    if not has_default_models():
         return None
     from shared_core.reading.critic import CriticSupportScorer
 

@@ -164,6 +164,12 @@ async def test_a_model_without_a_threshold_makes_the_order_no_worse(caplog: pyte
     assert [d.page_content for d in unranked] == [d.page_content for d in documents()[:2]]
 
 
+def test_gates_need_no_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("langchain_selfreflect.retriever.has_default_models", lambda: False)
+    made = SelfReflectRetriever(retriever=KRetriever(k=3), llm=TalkingModel(), k=2)
+    assert [d.page_content for d in made.invoke(QUESTION)] == [d.page_content for d in documents()[:2]]
+
+
 async def test_a_closed_gate_is_heard_of() -> None:
     ear, late = Ear(), AsyncEar()
     made = retriever(llm=sure(-0.01), settings=PERPLEXITY)

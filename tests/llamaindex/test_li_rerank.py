@@ -224,6 +224,13 @@ async def test_a_model_without_a_threshold_makes_the_order_no_worse() -> None:
     assert always.retrieve(question)[0].node.node_id == texts[1]
 
 
+def test_gates_need_no_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("llamaindex_selfreflect.retriever.has_default_models", lambda: False)
+    shelf = NodeShelf(nodes())
+    assert [n.node.node_id for n in gated(sure_of("nothing"), shelf).retrieve(QUESTION)] == ["lamp"]
+    assert SelfReflectRetriever(shelf).rerank is None
+
+
 def test_what_is_no_re_ranker_is_refused() -> None:
     with pytest.raises(InputError, match="rerank"):
         SelfReflectRetriever(NodeShelf(), gate="always", rerank=3)  # type: ignore[arg-type]
