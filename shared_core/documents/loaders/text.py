@@ -20,6 +20,12 @@ from shared_core.documents.loaders.extracted import (
     without_surrogates,
 )
 from shared_core.documents.loaders.markdown import read_markdown
+from shared_core.documents.loaders.text_layout import (
+    find_capital_headings,
+    find_numbered_sections,
+    first_lines_title,
+    name_rows,
+)
 
 _QUESTION = re.compile(
     r"(?:\A|\n[ \t]*\r?\n)([ \t]*)(\d{1,3}[.)][ \t][^\n]*\S|(?:Q\d*[:.][ \t]+)?[A-Z][^\n]*\?)[ \t]*(?=\r?\n)"
@@ -63,9 +69,13 @@ MAX_NOTEBOOK_CHARACTERS = 32 * 2**20
 
 
 def load_text(text: str) -> Extracted:
-    """Read a plain text file; underlined titles, options that are explained and questions of an FAQ head sections."""
-    text = _PAGE_END.sub(_joined, text)
+    """Read a plain text file; titles, options that are explained and questions of an FAQ head sections.
+
+    Titles are underlined, numbered, of an outline or in capitals. Rows of tables are written with their columns' names.
+    """
+    text = name_rows(_PAGE_END.sub(_joined, text))
     titles = _underlined(text) or _numbered(text) or _outline(text) or _releases(text)
+    titles = titles or find_numbered_sections(text) or find_capital_headings(text)
     return Extracted(text, _title(text, titles), tuple(sorted([*titles, *_questions(text), *_options(text)])))
 
 
@@ -100,7 +110,7 @@ def _title(text: str, titles: list[Heading]) -> str:
     """Return the first title if it is above all others: not the newest release of a list of changes."""
     if release := _RELEASE.match(text):
         return release.group().split(" ")[0]
-    return titles[0].label if first_is_highest(titles) else first_line_title(text)
+    return titles[0].label if first_is_highest(titles) else first_line_title(text) or first_lines_title(text)
 
 
 def load_markup(text: str, kind: str) -> Extracted:

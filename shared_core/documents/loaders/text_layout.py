@@ -1,0 +1,131 @@
+"""Find the headings and tables of plain text that only its layout shows: numbers, capitals, columns set with spaces."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from shared_core.documents.loaders.extracted import Heading, one_line
+from shared_core.documents.loaders.named_rows import is_value, is_year, replace_tables
+
+_LEAST_HEADINGS = 3
+_LEAST_ROWS = 3  # with the head
+_LEAST_COLUMNS = 3  # of two columns, the first may be terms
+_ALIGNED = 2  # characters that a cell may begin or end beside its column's name
+# "4. Treasurer's report" at the margin, with an empty line above and text below.
+_SECTION = re.compile(
+    r"(?:\A|(?<=\n\n)|(?<=\n\r\n))(\d{1,2})\.[ \t]{1,4}(?=[^\W\d_])([^\n]{2,70}[^\s.,;:?!])[ \t]*(?=\r?\n)"
+)
+# "ABOUT APPOINTMENTS", alike.
+_CAPITALS = re.compile(
+    r"(?:\A|(?<=\n\n)|(?<=\n\r\n))(?=[^\n]*[A-Z]{3})([A-Z0-9][A-Z0-9 ,&/'’()-]{2,58}[A-Z0-9)])[ \t]*(?=\r?\n)"
+)
+_ITEM = re.compile(r"\s*(?:\d{1,3}[.)]|[-*+•])\s")
+_BLOCK = re.compile(
+    r"(?:^(?=[^\n]{3,200}$)[ \t]*+\S++(?: \S++)*+(?: {2,}|\t)[^\n]*+(?:\n|\Z)){3,}",
+    re.MULTILINE,
+)
+_CELL = re.compile(r"\S+(?: \S+)*")
+_TITLE_LINES = re.compile(r"\s*((?:[^\W_][^\n]{2,70}[^\s.?!;:,](?:[ \t\r]*\n)){2,3})[ \t\r]*\n")
+_FIELD = re.compile(r"[^\s:]{2,20}:\s")
+
+
+def find_numbered_sections(text: str) -> list[Heading]:
+    """Find headings numbered 1, 2, 3, … with text below each, as minutes and handbooks have them.
+
+    Items of a list have no text of their own below them, so a list is none, even with empty lines between its items.
+
+    >>> minutes = "1. Welcome\\n\\nThe Chair opened.\\n\\n2. Rents\\n\\nNo change.\\n\\n3. Rats\\n\\nNone seen.\\n"
+    >>> [heading.label for heading in find_numbered_sections(minutes)]
+    ['1. Welcome', '2. Rents', '3. Rats']
+    >>> find_numbered_sections("1. Open the tap\\n\\n2. Wait\\n\\n3. Close it\\n")
+    []
+    """
+    found = list(_SECTION.finditer(text))
+    if [int(m[1]) for m in found] != list(range(1, len(found) + 1)):
+        return []
+    return _sections(text, found)
+
+
+def find_capital_headings(text: str) -> list[Heading]:
+    """Find headings in capital letters, at least three, with text below."""
+    return _sections(text, list(_CAPITALS.finditer(text)))
+
+
+def _sections(text: str, found: Sequence[re.Match[str]]) -> list[Heading]:
+    if len(found) < _LEAST_HEADINGS:
+        return []
+    ends = [*(m.start() for m in found[1:]), len(text)]
+    bodies = [text[m.end() : end] for m, end in zip(found, ends)]
+    if not all(any(map(str.islower, body)) for body in bodies[:-1]):  # a list, or a text all in capitals
+        return []
+    return [Heading(m.start(), m.end(), 1, one_line(m[0])) for m in found]
+
+
+def first_lines_title(text: str) -> str:
+    """Return the two or three short lines that a text begins with as its title; empty if it begins otherwise.
+
+    >>> first_lines_title("Linden Street Dental Practice\\nFrequently asked questions\\n\\nHow do I book?\\n")
+    'Linden Street Dental Practice – Frequently asked questions'
+    >>> first_lines_title("From: Ann\\nTo: Bo\\n\\nHi!")
+    ''
+    """
+    match = _TITLE_LINES.match(text)
+    lines = [one_line(line) for line in match[1].splitlines()] if match else []
+    usual = all(line[0].isupper() and not _FIELD.match(line) and "  " not in line.strip() for line in lines)
+    return " – ".join(lines) if usual and not any(_ITEM.match(line) for line in lines) else ""
+
+
+def name_rows(text: str) -> str:
+    """Write the rows of tables that are set with spaces or tabs with their columns' names: "Group: Foxes; Fee: £38".
+
+    Tables have a row of names, without values but years, three columns or more, and cells below their names.
+
+    >>> print(name_rows("Group   Half day  Full day\\nFoxes   £38       £62\\nOwls    £36       £60").strip())
+    Group: Foxes; Half day: £38; Full day: £62
+    Group: Owls; Half day: £36; Full day: £60
+    """
+    return replace_tables(text, _BLOCK.finditer(text), lambda block: _rows(block[0]))[0]
+
+
+class _Span(NamedTuple):
+    start: int
+    end: int
+    text: str
+
+
+def _rows(block: str) -> list[list[str]]:
+    """Return the cells of a block's lines, the names of its columns first; none if it is no table."""
+    head, *body = [
+        [_Span(m.start(), m.end(), m[0]) for m in _CELL.finditer(line.expandtabs())] for line in block.splitlines()
+    ]
+    if len(head) < _LEAST_COLUMNS or len(body) + 1 < _LEAST_ROWS or not all(_is_name(cell.text) for cell in head):
+        return []
+    rows = [[cell.text for cell in head]]
+    for line in body:
+        placed = [_column(cell, head) for cell in line]
+        if None in placed or len({*placed}) < len(placed) or _ITEM.match(line[0].text + " "):
+            return []
+        cells = dict(zip(placed, (cell.text for cell in line)))
+        rows.append([cells.get(i, "") for i in range(len(head))])
+    filled = sum(bool(cell) for row in rows[1:] for cell in row)
+    has_values = any(is_value(cell) for row in rows[1:] for cell in row[1:])
+    return rows if has_values and 4 * filled >= 3 * len(head) * len(body) else []
+
+
+def _is_name(cell: str) -> bool:
+    return is_year(cell) or (not is_value(cell) and cell[:1].isalpha() and len(cell) <= 40)
+
+
+def _column(cell: _Span, head: Sequence[_Span]) -> int | None:
+    """Return the column that a cell begins or ends with, or is the only one above it; ``None`` if that is unclear."""
+    near = [i for i, name in enumerate(head) if _distance(cell, name) <= _ALIGNED]
+    above = [i for i, name in enumerate(head) if cell.start < name.end and name.start < cell.end]
+    if len(near) == 1:
+        return near[0]
+    return above[0] if len(above) == 1 and not near else None
+
+
+def _distance(cell: _Span, name: _Span) -> int:
+    return min(abs(cell.start - name.start), abs(cell.end - name.end))
