@@ -18,7 +18,7 @@ from shared_core.documents.loaders.rows import (
     Row,
     as_text,
     below,
-    has_no_texts,
+    has_words,
     row_text,
 )
 from shared_core.errors import DocumentError
@@ -76,7 +76,7 @@ def load_json(text: str, text_column: str | None) -> Extracted | None:
     rows = list(enumerate(value, 1))
     columns = _columns(rows)
     has_texts = text_column is not None or not {name.lower() for name in columns}.isdisjoint(TEXT_COLUMNS)
-    if not has_texts and (len(rows) < 2 or not has_no_texts(rows, columns)):
+    if not has_texts and (len(rows) < 2 or not has_words(rows)):
         return None
     return below(row_text(beside), as_text(rows, columns, text_column, [], "entry"))
 
