@@ -230,7 +230,10 @@ def _decline(question: str, reason: str, run: QuestionRun) -> Flow[Answer]:
 
 
 def _withheld(answer: Answer, problem: str, run: QuestionRun) -> Answer:
-    """Turn an answer about something else, or that says something else, into an abstention."""
+    """Turn an answer about something else, or that says something else, into an abstention.
+
+    The confidence was that of an answer to another question.
+    """
     sentence = explain(PASSAGES_DO_NOT_ANSWER)
     dropped = tuple(dataclasses.replace(c, status="dropped", start=None, end=None) for c in answer.claims)
     text = abstention_text(answer.question, PASSAGES_DO_NOT_ANSWER, sentence, dropped, answer.passages, run.settings)
@@ -242,7 +245,9 @@ def _withheld(answer: Answer, problem: str, run: QuestionRun) -> Answer:
         abstained=True,
         reason=PASSAGES_DO_NOT_ANSWER,
         utility=0.0,
-        trace=(*answer.trace, note),
+        confidence=None,
+        calibrated=False,
+        trace=(*(decision for decision in answer.trace if decision.kind != "answer"), note),
     )
 
 

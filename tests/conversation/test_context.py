@@ -116,3 +116,37 @@ def test_a_question_that_may_stand_alone_costs_no_more_with_a_model() -> None:
 )
 def test_words_that_refer_are_recognised_behind_empty_clauses(question: str) -> None:
     assert recognise(question).kind == "reference"
+
+
+CLUB = BM25Retriever(
+    [
+        Passage(
+            "fees",
+            "An adult membership costs £30 a month. Juniors under 18 pay £12 a month. The joining fee is £40.",
+            title="Rowing club: Membership",
+        ),
+        Passage(
+            "safety",
+            "Life jackets are compulsory for juniors and for coxes. The coach is Piotr Lind, who rowed for Poland.",
+            title="Rowing club: Safety",
+        ),
+        Passage(
+            "hostel",
+            "The hostel is run by Vera Lindt. The kitchen is run by Otto Baum. Dogs are welcome for £10 a night. "
+            "Guests under 16 may use the sauna only with an adult.",
+            title="Larch Hostel",
+        ),
+    ]
+)
+
+
+def follow(question: str, before: tuple[str, str]) -> Answer:
+    history = (Turn("user", before[0]), Turn("assistant", before[1]))
+    return SelfReflectEngine(CLUB).answer(Asked(question, history=history))
+
+
+def test_an_answer_that_is_withheld_leaves_no_trace_of_being_shown() -> None:
+    answer = follow("And where did he row?", ("Who is the coach?", "The coach is Piotr Lind. [1]"))
+    assert (answer.abstained, answer.confidence, answer.calibrated) == (True, None, False)
+    assert "answer" not in {decision.kind for decision in answer.trace}
+    assert answer.trace[-1].kind == "abstain"
