@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from shared_core.conversation.condense import condense_request, read_rewriting, refusal
 from shared_core.conversation.context import answer_in_context, context_of, first_quote, own_words, with_topic
-from shared_core.conversation.phrases import LISTS, WORDS, phrases_of, words_of
+from shared_core.conversation.phrases import LISTS, WORDS, new_in, phrases_of, words_of
 from shared_core.conversation.recognise import FollowUp, names_only, recognise
 from shared_core.conversation.rules import Exchange, Rewriting, exchanges_of, rewrite
 from shared_core.conversation.turns import Asked, Turn
@@ -90,7 +90,8 @@ def answer_turn(asked: Asked, answer: Callable[[str], Flow[Answer]], run: Questi
         best = _surest(asked.question, tried, by, run)
         if by == "model" or not best.abstained:
             return best
-    other = yield from _in_context(asked.question, context, readings, answer, run)
+    asks = "" if found.kind != "ellipsis" else (readings[0].question if readings else context)
+    other = yield from _in_context(asked.question, context, readings, answer, run, asks)
     if other is not None and not other.abstained:
         return other
     if best is not None:
@@ -180,16 +181,21 @@ def _in_context(
     readings: Sequence[Rewriting],
     answer: Callable[[str], Flow[Answer]],
     run: QuestionRun,
+    asks: str = "",
 ) -> Flow[Answer | None]:
     """Answer a question as a follow-up among passages on its topic; ``None`` if words that tell either are missing.
 
-    Where the rule put in a name of several words, what was found must be about that too.
+    Where the rule put in a name of several words, what was found must be about that too. A fragment ("And for
+    juniors?") has no form of its own, so that any sentence with its words would do: what was found must have that of an
+    answer to ``asks``, the question that it goes on with.
     """
-    if not context or names_only(question) or not frozenset(words_of(question)) - _PLAIN:
+    if not context or names_only(question) or not frozenset(words_of(question)) - _PLAIN - {"else"}:
         return None
     best, problem = yield from answer_in_context(question, context, answer, run)
     reading = next(filter(_has_full_name, readings), Rewriting(question))
     problem = problem or _problem(question, reading, best)
+    if not problem and asks and (missing := form_missing_in(best, asks)):
+        problem = f"what was found does not say {missing}"
     return _as_reply(question, best, problem, {CONDENSED: with_topic(question, context), "condensed_by": "rule"}, run)
 
 
@@ -219,7 +225,7 @@ def _problem(question: str, reading: Rewriting, answer: Answer) -> str:
     """Say why an answer cannot be shown for a reading; empty if it can."""
     if answer.abstained:
         return "it was not answered"
-    if not is_about(answer, reading.topics):
+    if not is_about(answer, (*reading.topics, *reading.kept)):
         return "what was found is not about what the follow-up refers to"
     missing = missing_in(answer, reading.question, reading.topics, question)
     return f"what was found does not say {missing}" if missing else ""
@@ -299,6 +305,27 @@ _PLACED = re.compile(
 """Words before a place, but not before a time; paths, files' names and headings name places as well."""
 _HABIT = re.compile(r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)days\b|\b(?:daily|weekly|every)\b", re.I)
 _PRICE = re.compile(r"\bhow much\b.*\b(?:costs?|pay|price|charged?|fees?)\b|\bwhat\b.*\b(?:price|cost|fee)\b", re.I)
+_MONEY = re.compile(
+    r"[£$€¥₹]|\b(?:eur|usd|gbp|chf|kr|euros?|pounds?|dollars?|cents?|pence|francs?|crowns?|free|gratis|charge[ds]?|"
+    r"prices?|priced|costs?|costing|fees?|fares?|paid|included|nothing|per ?cent|half)\b|%"
+    rf"|(?<![\w:.,-])(?!(?:1[5-9]|20)\d\d\b)\d[\d.,]*(?![\d:]|-\d)(?!\s*(?:{_LENGTH}|{_TIME}|{_AREA}|[ap]\.?m|places?)\b)",
+    re.I,
+)
+"""A sum of money, or a plain number that is no measure, time or year."""
+_HOW_MUCH = re.compile(r"\bhow much (?:is|are|was|were|will|do|does|did|would|can|for|to)\b(?!.*\bweigh)", re.I)
+_WHO = re.compile(r"^\W*(?:(?:and|but|so|or)\s+)?(?:by |for |from |to |with )?(?:who|whom|whose)\b", re.I)
+_WHEN = re.compile(r"^\W*(?:(?:and|but|so|or)\s+)?(?:(?:since|until|by) )?(?:when|(?:at |from )?what time)\b", re.I)
+_TIMED = re.compile(
+    r"\d|\b(?:open(?:s|ed)?|clos(?:es?|ed)|always|never|ever|daily|weekly|monthly|yearly|every|before|after|during|until|"
+    r"since|when|while|once|noon|midnight|morning|evening|night|today|weekends?|weekdays?|\w+days?|spring|summer|autumn|"
+    r"winter|january|february|march|april|may|june|july|august|september|october|november|december)\b",
+    re.I,
+)
+_NUMBER = re.compile(
+    r"\d|\b(?:no|none|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen|\w+ty|hundreds?|thousands?|"
+    r"dozens?|several|both|half|as many as)\b",
+    re.I,
+)
 _COUNTED = re.compile(r"\bhow many (?:of the |more |other |such )?([a-z][\w-]*)(?:\s+([a-z][\w-]*))?", re.I)
 _PRONOUN = re.compile(r"\W*(?:it|its|he|his|she|her|they|their|this|these|there)\b", re.I)
 _VAGUE = WORDS["vague"]
@@ -377,11 +404,15 @@ def _missing(claim: Claim, question: str, topics: Sequence[frozenset[str]], user
         return "a place"
     if short and _PRICE.search(question) and _counts(short, text, question):
         return "a price"
+    if (_HOW_MUCH.search(question) or _PRICE.search(question)) and not _MONEY.search(text):
+        return "a price"
     if short and _PAST.search(question) and _HABIT.search(short) and not any(c.isdigit() for c in short):
         return "a date"
     if not topics or not quotes:
         return ""
     said = {_root(w) for w in words_of(text)}
+    if _HOW_MUCH.search(question) and all(_root(w) in said for topic in topics for w in topic):
+        return ""  # "Juniors pay £12": a price, below the heading of the thing that has it
     if (counted := _COUNTED.search(question)) and not _holds(counted, said):
         return f"how many {counted[1]}"
     names = frozenset().union(*topics, *(p.words for p in phrases_of(question)))
@@ -389,6 +420,24 @@ def _missing(claim: Claim, question: str, topics: Sequence[frozenset[str]], user
     asked = _content(question if left_out else user, names)
     if asked and not any(_root(w) in said for w in asked):
         return " or ".join(dict.fromkeys(asked))
+    return ""
+
+
+def form_missing_in(answer: Answer, question: str) -> str:
+    """Say which form an answer to a question has that the first claim shown has not; empty if it has it.
+
+    >>> form_missing_in(Answer("?", "…", (Claim("Coxes wear life jackets."),)), "How much is it for coxes?")
+    'a price'
+    """
+    for claim in answer.kept_claims[:1]:
+        text = " ".join([claim.text, *(span.text for span in cited_spans(claim))])
+        if _WHO.search(question) and not new_in(phrases_of(text), phrases_of(question)):
+            return "a name"
+        if _WHEN.search(question) and not _TIMED.search(text):
+            return "a time"
+        if _COUNTED.search(question) and not _NUMBER.search(text):
+            return "a number"
+        return _missing(claim, question, (), "")
     return ""
 
 

@@ -127,6 +127,8 @@ def thing_asked(question: str) -> Phrase | None:
     ('launch of the booking portal', 'hoster')
     >>> thing_asked("Where does the offsite take place?").text, thing_asked("Why was the launch moved?").text
     ('offsite', 'launch')
+    >>> thing_asked("When is the museum open on weekdays?").text
+    'museum'
     """
     tokens = list(WORD.finditer(question))
     words = [token.group() for token in tokens]
@@ -153,6 +155,9 @@ def _thing_end(text: str, tokens: list[re.Match[str]], i: int) -> int:
     while end < min(len(tokens), i + _LONGEST) and not _parted(text, tokens, end):
         word = tokens[end].group().lower()
         if word in _NO_NOUNS | _OF_WHICH | WORDS["forms"] or _PARTICIPLE.search(word):
+            break
+        following = tokens[end + 1].group().lower() if end + 1 < len(tokens) else "in"
+        if word in WORDS["states"] and following in WORDS["not nouns"]:
             break
         end += 1
     return end

@@ -84,6 +84,7 @@ _NOUN_PHRASE = re.compile(
 )
 _NUMBER = re.compile(r"\b\d[\d,.]*\b")
 _STOP = WORDS["stop"]
+_GROUPS = WORDS["groups"]
 _MARKS = re.compile(r" ?\[\d+\]")
 _STATED = 40  # words of a reply whose reason may be asked
 
@@ -110,10 +111,12 @@ class Rewriting:
     Attributes:
         question: the full question.
         topics: the words of each name that was put in; evidence must have them.
+        kept: those of what the question before it is about, which evidence must be about as well.
     """
 
     question: str
     topics: tuple[frozenset[str], ...] = ()
+    kept: tuple[frozenset[str], ...] = ()
 
 
 def exchanges_of(history: Sequence[Turn]) -> list[Exchange]:
@@ -244,7 +247,7 @@ def _put(question: str, found: FollowUp, name: Phrase) -> Rewriting:
 def _complete(question: str, found: FollowUp, exchanges: Sequence[Exchange]) -> list[Rewriting]:
     exchange = next((e for e in reversed(exchanges) if e.question), Exchange(""))
     last = _LEAD.sub("", exchange.question)
-    topics = [p.words for p in phrases_of(last) if not p.place]
+    topics = _subjects(last)
     said = re.sub(r"\s+(?:exactly|precisely|though)\Z", "", found.word)
     opener = _QUESTION_WORD.match(said)
     if opener and opener.end() == len(said):
@@ -282,6 +285,8 @@ def _instead(said: str, last: str) -> list[Rewriting]:
     """Ask the last question of something else: "and the Gut Bridge?", "and in 1904?"."""
     stem = last.rstrip(" ?.")
     numbers, old = _NUMBER.findall(said), list(_NUMBER.finditer(stem))
+    if group := _for_group(said, stem):
+        return [group]
     if numbers and len(old) == 1 and len(words_of(said)) <= 3:
         return [_finish(stem[: old[0].start()] + numbers[0] + stem[old[0].end() :], [frozenset(words_of(numbers[0]))])]
     if re.match(
@@ -295,7 +300,7 @@ def _instead(said: str, last: str) -> list[Rewriting]:
             same = list(re.finditer(rf"\b{re.escape(preposition)}\s", stem, re.I))
             kept = stem[: same[-1].start()].rstrip() if same and not named else stem
             wanted = [p.words for p in phrases_of(said)] or [frozenset(words_of(rest)) - WORDS["vague"]]
-            return [_finish(f"{kept or stem} {said}", wanted)]
+            return [_finish(f"{kept or stem} {said}", wanted, _subjects(kept or stem))]
         start = named[-1].start - 4 * named[-1].article
         return [_finish(last[:start] + rest + last[named[-1].end :], [p.words for p in phrases_of(said)])]
     new = phrases_of(f"of {said}")
@@ -310,10 +315,10 @@ def _instead(said: str, last: str) -> list[Rewriting]:
     before, noun, after = _split_at_thing(last)
     if noun and not phrases_of(last) and _DOES.search(before):
         by_place = [_finish(f"{stem} ({said})", wanted)] if new else []
-        return [_finish(before + said + after, wanted), *by_place]
+        return [_finish(before + said + after, wanted, _places(after)), *by_place]
     if not new and (subject := _SUBJECT.match(last)) and not phrases_of(f"of {subject[2]}"):
-        full = f"{subject[1]}{said}{last[subject.end() :]}"  # "When did television come?", "and radio?"
-        return [_finish(full, wanted)]
+        after = last[subject.end() :]  # "When did television come?", "and radio?"
+        return [_finish(subject[1] + said + after, wanted, _places(after))]
     old_names = [p for p in phrases_of(last) if not p.place] or phrases_of(last)
     persons = bool(new) and new[0].is_person
     definite = list(_DEFINITE.finditer(last)) if said.lower().startswith("the ") else []
@@ -326,6 +331,40 @@ def _instead(said: str, last: str) -> list[Rewriting]:
         before, _, after = _split_at_thing(last[definite[-1].start() :])
         return [_finish(last[: definite[-1].start()] + before + said + after, wanted)]
     return [_finish(f"{stem} ({said})", wanted)] if new else []
+
+
+def _for_group(said: str, stem: str) -> Rewriting | None:
+    """Ask the last question for other people: "an adult membership" and "for juniors" is "a membership for juniors"."""
+    people = re.sub(r"^(?:for|of|by|with|to)\s+", "", said, flags=re.I)
+    words = words_of(people)
+    old = [m for m in WORD.finditer(stem) if m.group().lower() in _GROUPS]
+    if len(old) != 1 or words[-1:] == [old[0].group().lower()] or not _GROUPS & {*words[:1], *words[-1:]}:
+        return None
+    if words[-1] not in _GROUPS and not re.match(r"\w+\s+(?:under|over|aged|above|below|with|who)\b", people, re.I):
+        return None  # "a family membership" names the thing itself
+    before, after = stem[: old[0].start()], stem[old[0].end() :]
+    noun = re.match(r"\s+([a-z][\w-]*)", after)
+    thing = thing_asked(stem)
+    ends_thing = noun is None or noun[1] in _NOT_NOUNS or (thing is not None and thing.end == old[0].end())
+    if ends_thing or noun is None or old[0].group().lower().endswith("s"):
+        return _finish(f"{_ARTICLE.sub('', before)}{people}{after}", [frozenset(words)], _subjects(before))
+    before = re.sub(r"\ban?\s+$", "an " if noun[1][0] in "aeiou" else "a ", before)
+    full = f"{before}{noun[1]} for {people}{after[noun.end() :]}"
+    return _finish(full, [frozenset(words)], [frozenset({noun[1]})])
+
+
+def _places(after: str) -> list[frozenset[str]]:
+    """Return the words of a place that a question still names behind what is new in it: "in the mill"."""
+    place = re.search(r"\b(?:in|at|on|inside|aboard)\s+(?=the\s)", after)
+    thing = thing_asked(after[place.end() :]) if place else None
+    return [thing.words] if thing else []
+
+
+def _subjects(question: str) -> list[frozenset[str]]:
+    """Return the words of each name that a question is about; without any those of the thing that it asks of."""
+    names = [p.words for p in phrases_of(question) if not p.place]
+    thing = None if names else thing_asked(question)
+    return names or ([thing.words] if thing else [])
 
 
 # --- what may belong to the topic ----------------------------------------------------------------------------------
@@ -460,6 +499,10 @@ def _made(question: str, *names: Phrase) -> Rewriting:
     return _finish(question, [name.words for name in names])
 
 
-def _finish(question: str, topics: Sequence[frozenset[str]]) -> Rewriting:
+def _finish(question: str, topics: Sequence[frozenset[str]], kept: Sequence[frozenset[str]] = ()) -> Rewriting:
     text = _WRAPPED.sub("", _LEAD.sub("", re.sub(r"\s+", " ", question).strip())).rstrip(" ?.!")
-    return Rewriting(f"{text[:1].upper()}{text[1:]}?", tuple(t - _STOP for t in topics if t - _STOP))
+    return Rewriting(f"{text[:1].upper()}{text[1:]}?", _content_of(topics), _content_of(kept))
+
+
+def _content_of(names: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
+    return tuple(name - _STOP for name in names if name - _STOP)

@@ -96,6 +96,8 @@ def cited(sentence: str, short: str = "", passage: str = LAKE) -> Answer:
         ("Where is Lake Ivenmere shown?", "Lake Ivenmere is shown online.", "online", ""),
         ("How wide is Lake Ivenmere?", "Lake Ivenmere is 83 metres deep.", "83 metres", "that size"),
         ("How much does a ticket cost?", "A book of ten tickets costs as much as eight.", "ten", "a price"),
+        ("How much is Lake Ivenmere?", "Lake Ivenmere is 83 metres deep.", "83 metres", "a price"),
+        ("How much is Lake Ivenmere?", "It was mapped in 1902 by Ada Brandt.", "1902", "a price"),
     ],
 )
 def test_what_is_asked_must_be_in_the_evidence(question: str, sentence: str, short: str, missing: str) -> None:

@@ -138,11 +138,36 @@ CLUB = BM25Retriever(
         ),
     ]
 )
+FEE = ("How much is an adult membership?", "An adult membership costs £30 a month. [1]")
+RUNS = ("Who runs the hostel?", "The hostel is run by Vera Lindt. [1]")
 
 
 def follow(question: str, before: tuple[str, str]) -> Answer:
     history = (Turn("user", before[0]), Turn("assistant", before[1]))
     return SelfReflectEngine(CLUB).answer(Asked(question, history=history))
+
+
+@pytest.mark.parametrize(
+    ("question", "before"),
+    [
+        ("And for coxes?", FEE),
+        ("And for dogs?", FEE),
+        ("And the sauna?", RUNS),
+        ("Who else?", RUNS),
+        ("And why?", RUNS),
+    ],
+)
+def test_a_fragment_is_not_answered_by_a_sentence_that_only_has_its_words(
+    question: str, before: tuple[str, str]
+) -> None:
+    assert follow(question, before).abstained
+
+
+@pytest.mark.parametrize(
+    ("question", "said"), [("And for juniors?", "£12"), ("And juniors?", "£12"), ("And the joining fee?", "£40")]
+)
+def test_a_fragment_is_answered_by_what_its_question_asks(question: str, said: str) -> None:
+    assert said in follow(question, FEE).text
 
 
 def test_an_answer_that_is_withheld_leaves_no_trace_of_being_shown() -> None:

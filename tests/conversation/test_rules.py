@@ -97,6 +97,19 @@ FULL: dict[Exchange, dict[str, str]] = {
         "Did she approve it?": "Did Priya approve it?",
         "No, I meant the budget for the offsite": "What did Priya say about the budget for the offsite?",
     },
+    Exchange("How much is an adult membership?"): {
+        "And for juniors?": "How much is a membership for juniors?",
+        "What about children under 12?": "How much is a membership for children under 12?",
+        "And a family membership?": "How much is a family membership?",
+        "And for coxes?": "How much is an adult membership for coxes?",
+    },
+    Exchange("How much is a ticket for an adult?"): {"And students?": "How much is a ticket for students?"},
+    Exchange("How much do adults pay?"): {"And for juniors?": "How much do juniors pay?"},
+    Exchange("When is the museum open on weekdays?"): {
+        "What about the annexe?": "When is the annexe open on weekdays?",
+        "And on Sundays?": "When is the museum open on Sundays?",
+    },
+    Exchange("How much is a room for one night?"): {"And for two nights?": "How much is a room for two nights?"},
     Exchange("Which pump is in the key box?"): {"What about the boiler?": "Which pump is in the boiler?"},
 }  # fmt: skip
 
@@ -178,3 +191,17 @@ def test_a_case_without_a_name_is_a_topic_of_its_own() -> None:
         "What is the password for the staff network?",
         (frozenset({"staff", "network"}),),
     )
+
+
+@pytest.mark.parametrize(
+    ("last", "said", "kept"),
+    [
+        ("How much is an adult membership?", "And for juniors?", "membership"),
+        ("When is the museum open on weekdays?", "And for dogs?", "museum"),
+        ("Are dogs allowed in the mill?", "And cats?", "mill"),
+        ("When was the Gut Bridge painted?", "And in winter?", "bridge"),
+    ],
+)
+def test_a_follow_up_stays_about_what_it_does_not_change(last: str, said: str, kept: str) -> None:
+    (reading,) = rewrite(said, recognise(said), [Exchange(last)])
+    assert kept in frozenset().union(*reading.kept)
