@@ -243,7 +243,11 @@ def _withheld(answer: Answer, problem: str, run: QuestionRun) -> Answer:
     sentence = explain(PASSAGES_DO_NOT_ANSWER)
     dropped = tuple(dataclasses.replace(c, status="dropped", start=None, end=None) for c in answer.claims)
     text = abstention_text(answer.question, PASSAGES_DO_NOT_ANSWER, sentence, dropped, answer.passages, run.settings)
-    note = Decision("abstain", PASSAGES_DO_NOT_ANSWER, problem)
+    trace = [
+        dataclasses.replace(d, outcome=f"0 of {len(dropped)} claims", reason=problem) if d.kind == "keep" else d
+        for d in answer.trace
+        if d.kind != "answer"
+    ]
     return dataclasses.replace(
         answer,
         text=text,
@@ -253,7 +257,7 @@ def _withheld(answer: Answer, problem: str, run: QuestionRun) -> Answer:
         utility=0.0,
         confidence=None,
         calibrated=False,
-        trace=(*(decision for decision in answer.trace if decision.kind != "answer"), note),
+        trace=(*trace, Decision("abstain", PASSAGES_DO_NOT_ANSWER, problem)),
     )
 
 

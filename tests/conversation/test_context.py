@@ -174,4 +174,5 @@ def test_an_answer_that_is_withheld_leaves_no_trace_of_being_shown() -> None:
     answer = follow("And where did he row?", ("Who is the coach?", "The coach is Piotr Lind. [1]"))
     assert (answer.abstained, answer.confidence, answer.calibrated) == (True, None, False)
     assert "answer" not in {decision.kind for decision in answer.trace}
+    assert [decision.outcome for decision in answer.trace if decision.kind == "keep"] == ["0 of 3 claims"]
     assert answer.trace[-1].kind == "abstain"
