@@ -23,7 +23,7 @@ _CAPITALS = re.compile(
 )
 _ITEM = re.compile(r"\s*(?:\d{1,3}[.)]|[-*+•])\s")
 _BLOCK = re.compile(
-    r"(?:^(?=[^\n]{3,200}$)[ \t]*+\S++(?: \S++)*+(?: {2,}|\t)[^\n]*+(?:\n|\Z)){3,}",
+    r"(?:^(?=[^\n]{3,200}$)[ \t]*+\S++(?>(?: \S++)*)(?: {2,}|\t)[^\n]*+(?:\n|\Z)){3,}",
     re.MULTILINE,
 )
 _CELL = re.compile(r"\S+(?: \S+)*")
