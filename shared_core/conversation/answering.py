@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from shared_core.conversation.condense import condense_request, read_rewriting, refusal
 from shared_core.conversation.context import answer_in_context, context_of, first_quote, own_words, with_topic
+from shared_core.conversation.numbered import has_its_number, numbers_in
 from shared_core.conversation.phrases import LISTS, WORDS, new_in, phrases_of, words_of
 from shared_core.conversation.recognise import FollowUp, names_only, recognise
 from shared_core.conversation.rules import Exchange, Rewriting, exchanges_of, rewrite
@@ -207,7 +208,8 @@ def _has_full_name(reading: Rewriting) -> bool:
 
 def _surest(question: str, tried: Sequence[tuple[Rewriting, Answer]], by: str, run: QuestionRun) -> Answer:
     """Return the surest answer that is about the topic and says what is asked, or an abstention."""
-    judged = [(reading, answer, _problem(question, reading, answer)) for reading, answer in tried]
+    ours = [(reading, _only_about(answer, reading.topics)) for reading, answer in tried]
+    judged = [(reading, answer, _problem(question, reading, answer)) for reading, answer in ours]
     right = [found for found in judged if not found[2]]
     reading, best, problem = max(right or judged[:1], key=lambda found: found[1].confidence or 0.0)
     more = {} if reading.question == question else {CONDENSED: reading.question, "condensed_by": by}
@@ -334,19 +336,35 @@ _COUNTED = re.compile(r"\bhow many (?:of the |more |other |such )?([a-z][\w-]*)(
 _PRONOUN = re.compile(r"\W*(?:it|its|he|his|she|her|they|their|this|these|there)\b", re.I)
 _VAGUE = WORDS["vague"]
 _PLAIN = WORDS["plain"]
-_FORMS = {form: forms[0] for forms in map(str.split, LISTS["forms"].splitlines()) for form in forms}
+_LINES = [line.split() for name in ("forms", "alike") for line in LISTS[name].splitlines()]
+_FORMS = {form: forms[0] for forms in _LINES for form in forms}
 
 
 def is_about(answer: Answer, topics: Sequence[frozenset[str]]) -> bool:
     """Whether the evidence of each claim shown is about every topic.
 
     The topic's words must be in the claim, the passage or its title, and the claim itself must not speak of a namesake
-    instead ("Tobin Aldreth" where "Perrin Aldreth" is the topic). A claim that begins with a pronoun is read with the
-    sentence before it.
+    instead ("Tobin Aldreth" where "Perrin Aldreth" is the topic), nor of another number ("Windows 10" for "Windows
+    11"). A claim that begins with a pronoun is read with the sentence before it.
     """
     wanted = [frozenset(map(_form, topic)) for topic in topics]
     by_id = {p.id: p for p in answer.passages}
     return all(_speaks_of(claim, by_id, topic) for claim in answer.kept_claims for topic in wanted)
+
+
+def _only_about(answer: Answer, topics: Sequence[frozenset[str]]) -> Answer:
+    """Leave out claims behind the first that are about another number: one about Nova 5 where Nova 7 is the topic."""
+    kept = answer.kept_claims
+    if answer.abstained or not any(map(numbers_in, topics)):
+        return answer
+    other = [c for c in kept if not is_about(dataclasses.replace(answer, claims=(c,)), topics)]
+    start = next((c.start for c in other), None)
+    if start is None or list(kept[len(kept) - len(other) :]) != other or len(other) == len(kept):
+        return answer
+    claims = (
+        dataclasses.replace(c, status="dropped", start=None, end=None) if c in other else c for c in answer.claims
+    )
+    return dataclasses.replace(answer, text=answer.text[:start].rstrip(), claims=tuple(claims))
 
 
 def _speaks_of(claim: Claim, by_id: Mapping[str, Passage], topic: frozenset[str]) -> bool:
@@ -357,10 +375,14 @@ def _speaks_of(claim: Claim, by_id: Mapping[str, Passage], topic: frozenset[str]
     ]
     if not topic <= {_form(w) for w in words_of(" ".join([claim.text, *texts]))}:
         return False
+    heads = (f"{p.title} {p.metadata.get('section', '')}. {p.text[: s.start]}" for p, s in cited)
+    if cited and not any(has_its_number(topic, claim.text, head) for head in heads):
+        return False
     before = [_sentence_before(p.text, s.start) for p, s in cited] if _PRONOUN.match(claim.text) else []
-    names = [frozenset(map(_form, p.words)) for p in phrases_of(" ".join([*before, claim.text]))]
-    namesakes = [n for n in names if len(n) > 1 and n & topic and not (topic <= n or n <= topic)]
-    return not namesakes or any(topic <= n for n in names)
+    kind = topic - numbers_in(topic)
+    names = [frozenset(map(_form, p.words - p.numbers)) for p in phrases_of(" ".join([*before, claim.text]))]
+    namesakes = [n for n in names if len(n) > 1 and n & kind and not (kind <= n or n <= kind)]
+    return not namesakes or any(kind <= n for n in names)
 
 
 def _sentence_before(text: str, start: int) -> str:
@@ -420,7 +442,8 @@ def _missing(claim: Claim, question: str, topics: Sequence[frozenset[str]], user
     if (counted := _COUNTED.search(question)) and not _holds(counted, said):
         return f"how many {counted[1]}"
     names = frozenset().union(*topics, *(p.words for p in phrases_of(question)))
-    left_out = not frozenset(words_of(user)) - names - _PLAIN  # "And the Gut Bridge?": what is asked was said before
+    # "And the Gut Bridge?", "And version 3.11?": what is asked was said before
+    left_out = not frozenset(words_of(user)) - names - _PLAIN - WORDS["numbers of"]
     asked = _content(question if left_out else user, names)
     if asked and not any(_root(w) in said for w in asked):
         return " or ".join(dict.fromkeys(asked))

@@ -6,14 +6,35 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from shared_core.support.files import read_lists
+from shared_core.conversation.numbered import (
+    LISTS,
+    WORD,
+    WORDS,
+    is_number,
+    is_numbered_noun,
+    number_before,
+    number_end,
+    numbers_in,
+)
 
-WORD = re.compile(r"[^\W_]+(?:[-'’_.&][^\W_]+)*|&")
-LISTS = read_lists("shared_core.conversation", "words.txt")
-WORDS = {name: frozenset(words.split()) for name, words in LISTS.items()}
-"""Lists of words by name, in lower case."""
+__all__ = [
+    "LISTS",
+    "MARKERS",
+    "WORD",
+    "WORDS",
+    "Phrase",
+    "is_identifier",
+    "names_in_reply",
+    "new_in",
+    "phrases_of",
+    "thing_asked",
+    "thing_in_small",
+    "words_of",
+]
+
 MARKERS = re.compile(r"\s*\[(?:[^\[\]\n]{1,200}:)?\d+\]|\s*\(unsupported\)")
 
+_SAYS_NUMBER = frozenset("number no nr num".split())
 _JOINS = frozenset("of the & de von van".split())
 _BEFORE_PLACES = frozenset("in at on near from to between across under over inside outside around".split())
 _THINGS = WORDS["things"]
@@ -34,6 +55,8 @@ class Phrase:
 
     >>> [p.text for p in phrases_of("When was the Gut Bridge opened by Steward Roland Peake?")]
     ['Gut Bridge', 'Steward Roland Peake']
+    >>> [p.text for p in phrases_of("Does Windows 11 run in room B of flat 12?")]
+    ['Windows 11', 'room B', 'flat 12']
 
     Attributes:
         text: as written, without its article.
@@ -50,8 +73,14 @@ class Phrase:
 
     @property
     def words(self) -> frozenset[str]:
-        """Its words, in lower case."""
-        return frozenset(words_of(self.text))
+        """Its words, in lower case; "number" is none of them in "flat number 12"."""
+        words = frozenset(words_of(self.text))
+        return words - _SAYS_NUMBER if numbers_in(words) else words
+
+    @property
+    def numbers(self) -> frozenset[str]:
+        """The numbers and single letters in it, in lower case: "11" of "Windows 11"."""
+        return numbers_in(self.words)
 
     @property
     def with_article(self) -> str:
@@ -61,7 +90,11 @@ class Phrase:
     @property
     def is_person(self) -> bool:
         """Whether it can be a person's name: two or more capitalised words, none of them of a thing, no article."""
-        return not self.article and not self.place and len(self.words) > 1 and not self.words & (_THINGS | _JOINS)
+        if self.article or self.place or self.text[:1].islower() or any(c.isdigit() for c in self.text):
+            return False
+        last = self.text.split()[-1]
+        lettered = len(last) == 1 and bool(self.words & WORDS["numbered"])  # "Plan B", but not "John D."
+        return len(self.words) > 1 and not self.words & (_THINGS | _JOINS) and not lettered
 
     @property
     def can_be_ship(self) -> bool:
@@ -81,7 +114,10 @@ def is_identifier(word: str) -> bool:
 
 
 def phrases_of(text: str) -> list[Phrase]:
-    """List the names of a text, in order: runs of capitalised words, joined by "of" and "the", and identifiers."""
+    """List the names of a text, in order: runs of capitalised words, joined by "of" and "the", and identifiers.
+
+    A number, a version or a single letter that names belongs to them: "Windows 11", "flat 12", "12 Harbour Street".
+    """
     text = MARKERS.sub(lambda m: " " * len(m.group()), text)
     tokens = list(WORD.finditer(text))
     found: list[Phrase] = []
@@ -91,10 +127,15 @@ def phrases_of(text: str) -> list[Phrase]:
         if end == i:
             i += 1
             continue
-        before = tokens[i - 1].group().lower() if i else ""
+        first = number_before(text, tokens, i, end)
+        before = tokens[first - 1].group().lower() if first else ""
         article = before == "the"
-        place = (tokens[i - 2].group().lower() if article and i > 1 else before) in _BEFORE_PLACES
-        start, stop = tokens[i].start(), tokens[end - 1].end()
+        place = (tokens[first - 2].group().lower() if article and first > 1 else before) in _BEFORE_PLACES
+        start, stop = tokens[first].start(), tokens[end - 1].end()
+        if bracket := _CLAUSE.match(text, stop):  # "section 12(b)"
+            stop = bracket.end()
+            while end < len(tokens) and tokens[end].start() < stop:
+                end += 1
         name = re.sub(r"['’]s?$", "", text[start:stop])
         found.append(Phrase(name, start, start + len(name), article, place))
         i = end
@@ -163,16 +204,23 @@ def _thing_end(text: str, tokens: list[re.Match[str]], i: int) -> int:
     return end
 
 
+_CLAUSE = re.compile(r"(?<=\d)\([a-z\d]{1,3}\)")
 _NO_NOUNS = WORDS["not nouns"] | _DATES
 
 
 def _run(text: str, tokens: list[re.Match[str]], i: int) -> int:
     """Return the end of the name that begins at token ``i``; ``i`` if none does."""
+    if is_numbered_noun(text, tokens, i) and not (tokens[i].group().istitle() and _begins(text, tokens, i)):
+        return number_end(text, tokens, i)
     if not _begins(text, tokens, i):
         return i
     end = i + 1
     while end < len(tokens):
-        if tokens[end - 1].group().endswith(("'s", "’s")) or _parted(text, tokens, end):
+        numbered = number_end(text, tokens, end - 1)
+        if numbered > end and not is_number(tokens[end - 1].group()) and not _possessive(tokens[end - 1]):
+            end = numbered
+            continue
+        if _possessive(tokens[end - 1]) or _parted(text, tokens, end):
             break
         step = end
         while step < len(tokens) - 1 and tokens[step].group() in _JOINS and step - end < 2:
@@ -187,6 +235,8 @@ def _begins(text: str, tokens: list[re.Match[str]], i: int) -> bool:
     word = tokens[i].group()
     if not _is_name_word(word):
         return False
+    if len(word) == 1 and i and tokens[i - 1].group()[:1].isdigit() and not _parted(text, tokens, i):
+        return False  # "500 W"
     first = i == 0 or bool(re.search(r"[.?!:\n—–•]\W*$", text[: tokens[i].start()]))
     if word.lower() in _OPENERS and (first or not word.isupper() or len(word) == 1):
         return False
@@ -205,15 +255,35 @@ def _is_name_word(word: str) -> bool:
     return (word[:1].isupper() or is_identifier(word)) and word.lower() not in _DATES
 
 
+def _possessive(token: re.Match[str]) -> bool:
+    return token.group().endswith(("'s", "’s"))
+
+
 def _parted(text: str, tokens: list[re.Match[str]], i: int) -> bool:
     return bool(re.search(r"[^\s“”\"*_]", text[tokens[i - 1].end() : tokens[i].start()]))
 
 
+def names_in_reply(reply: str) -> list[Phrase]:
+    """List the names of a reply: neither labels ("Power: 750 W") nor the columns in the head of a table.
+
+    >>> [p.text for p in names_in_reply("Model: AquaLift 500; Power: 750 W; Maker: Benno Krall")]
+    ['AquaLift 500', 'Benno Krall']
+    """
+    heads = [match.span("head") for match in _TABLE_HEAD.finditer(reply)]
+    named = [p for p in phrases_of(reply) if not _LABEL.match(reply, p.end)]
+    return [p for p in named if not any(start <= p.start < end for start, end in heads)]
+
+
+_LABEL = re.compile(r"[*_]*\s?:")
+_TABLE_HEAD = re.compile(r"^(?P<head>[^\n]*\|[^\n]*)\n[ |:-]*-[ |:-]*$", re.M)
+
+
 def new_in(phrases: Iterable[Phrase], known: Iterable[Phrase]) -> list[Phrase]:
-    """Phrases that share no word with the known ones, each text once."""
-    seen = {word for phrase in known for word in phrase.words}
+    """Phrases that share no word with the known ones, each text once; "Nova 7" is new where "Nova" is known."""
+    seen = list(known)
     found: dict[str, Phrase] = {}
     for phrase in phrases:
-        if not phrase.words & seen:
+        alike = [k for k in seen if phrase.words & k.words]
+        if all(phrase.numbers and k.words <= phrase.words - phrase.numbers for k in alike):
             found.setdefault(phrase.text.lower(), phrase)
     return list(found.values())

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from shared_core.citation.sentences import split_sentences
+from shared_core.conversation.numbered import numbers_in
 from shared_core.conversation.phrases import (
     WORD,
     WORDS,
     Phrase,
+    names_in_reply,
     new_in,
     phrases_of,
     thing_asked,
@@ -18,12 +20,15 @@ from shared_core.conversation.phrases import (
     words_of,
 )
 from shared_core.conversation.recognise import FollowUp, names_only, recognise
+from shared_core.conversation.swap import other_date, other_number, other_value, stands_in
+from shared_core.conversation.topics import ASKS_WHO, LOOK_BACK, Exchange, candidates
 from shared_core.conversation.turns import Turn
+
+__all__ = ["EXCHANGES", "Exchange", "Rewriting", "exchanges_of", "rewrite"]
 
 EXCHANGES = 8
 """Exchanges before a follow-up that are read."""
 _READ = 2_000  # characters of a message
-_LOOK_BACK = 4  # exchanges in which a pronoun's name is searched
 
 _LEAD = re.compile(
     r"^\W*(?:(?:ok(?:ay)?|yes|no|hm+|well|thanks|thank you|sorry|please|oh|ah|great|right|i see)[,.!]\s+)*"
@@ -42,15 +47,10 @@ _QUESTION_WORD = re.compile(
     r"(?:\s+(?:many|much|long|old|big|high|tall|far|deep|often|wide|heavy|fast|large)\b(?!\s+(?:is|was|are|were)\b\s*$))?\s*",
     re.I,
 )
-_ASKS_WHO = re.compile(r"\b(?:who|whom|whose)\b", re.I)
 _ASKS_YES_NO = re.compile(
     r"(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|should|may|might|must)\b", re.I
 )
 _WHO_DID = re.compile(r"^who\s+(\w+ed|built|made|held|led|won|found|lost|sold|bought|taught)\s+(.+?)[\s?.!]*$", re.I)
-_ASKS_ABOUT = re.compile(
-    r"^\W*[Ww]hat\s+(?:(?:do|does|did|can|will)\b|(?:is|are|was|were)\s+(?:an?\s|(?:the\s+)?[A-Z\w]*[A-Z_]\S*\W*$))"
-)
-_ASKS_WHICH = re.compile(r"^\W*(?:\w+\s+)?(?:what|which|name|who|whom|whose)\b", re.I)
 _POSSESSIVE = frozenset("his its their hers theirs".split())
 _KIND_OF = {
     **dict.fromkeys(("he", "him", "his", "himself"), "person"),
@@ -72,33 +72,15 @@ _SUBJECT = re.compile(
     r"((?:the |an? )?[a-z][\w-]*)(?=[\s?.]|$)",
     re.I,
 )
-_WHOLE = re.compile(r"\bthe\s+(?P<of>(?:[a-z-]+\s+){1,3}(?:of|at|for|to|from)\s+(?:the\s+)?)$")
-_ASKS_FOR_IT = re.compile(r"^\W*(?:what|which|who|whose)\s+(?:is|are|was|were)\s+the\b", re.I)
 _GOES = re.compile(r"\b(?:get|go|travel|drive|walk|fly|come|sail|send|move|brought|bring)\s+$", re.I)
 _PASSIVE = re.compile(r"\b(?:is|are|was|were|been|be)\s+$", re.I)
 _TIME = re.compile(r"\b(?:then|time|year)$")
 _DEFINITE = re.compile(r"\bthe\s+([a-z][\w-]+)\b")
 _DEFINITE_PHRASE = re.compile(r"\b(?:the|an?)\s+((?:[a-z][\w-]*\s+){0,2}[a-z][\w-]*)")
-_NOUN_PHRASE = re.compile(
-    r"(?<!\bin )(?<!\bat )(?<!\bon )\bthe\s+([a-z-]+\s+[a-z-]+)(?=\s+(?:in|at|on|of|by|to|for)\b)"
-)
-_NUMBER = re.compile(r"\b\d[\d,.]*\b")
 _STOP = WORDS["stop"]
 _GROUPS = WORDS["groups"]
 _MARKS = re.compile(r" ?\[\d+\]")
 _STATED = 40  # words of a reply whose reason may be asked
-
-
-@dataclass(frozen=True, slots=True)
-class Exchange:
-    """A question of the user, made full, and what was replied; empty for a reply that answered nothing.
-
-    ``said`` are the words that an elliptic follow-up named something new by: "the boiler" of "What about the boiler?".
-    """
-
-    question: str
-    reply: str = ""
-    said: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,12 +181,12 @@ def _of_several(question: str, found: FollowUp, exchanges: Sequence[Exchange]) -
     """Choose among several names of the last exchange: "the second one", "both", "which is longer?"."""
     last = exchanges[-1]
     asked = phrases_of(last.question)
-    names = new_in(phrases_of(last.reply), asked)
+    names = new_in(names_in_reply(last.reply), asked)
     names = names if len(names) > 1 else [p for p in asked if not p.place]
     word = found.word.lower()
     if kind := _KIND.search(question):
         before, noun, after = _split_at_thing(last.question)
-        return [_finish(f"{before}{kind[1]} {noun}{after}", [frozenset(words_of(kind[1]))])] if noun else []
+        return [_finish(f"{before}{kind[1]} {noun}{after}", [frozenset(words_of(kind[1])) - _STOP])] if noun else []
     if word == "one" or word == "ones":
         return [_put(question, found, n) for n in candidates("thing", exchanges)]
     place = next((w for w in words_of(word) if w in _ORDINALS), None)
@@ -252,7 +234,7 @@ def _complete(question: str, found: FollowUp, exchanges: Sequence[Exchange]) -> 
     opener = _QUESTION_WORD.match(said)
     if opener and opener.end() == len(said):
         rest = _QUESTION_WORD.sub("", last, count=1)
-        if said.lower() == "who" and not _ASKS_WHO.match(last):
+        if said.lower() == "who" and not ASKS_WHO.match(last):
             said = "by whom"
         if said.lower().startswith("why") and not _ASKS_YES_NO.match(rest):
             return _why_so(said, exchange.reply, topics)  # "What happens to it?", "why?"
@@ -266,7 +248,7 @@ def _complete(question: str, found: FollowUp, exchanges: Sequence[Exchange]) -> 
     if pronoun := re.match(r"(?:his|her|its|their)\s+", said, re.I):
         names = candidates("person" if said.lower().startswith(("his", "her")) else "any", exchanges)
         return [_made(f"What is {n.with_article}{_genitive(n.text)} {said[pronoun.end() :]}", n) for n in names]
-    return _instead(said, last)
+    return [made for made in _instead(said, last) if stands_in(made.question, said)]
 
 
 def _why_so(said: str, reply: str, topics: Sequence[frozenset[str]]) -> list[Rewriting]:
@@ -284,11 +266,12 @@ def _why_so(said: str, reply: str, topics: Sequence[frozenset[str]]) -> list[Rew
 def _instead(said: str, last: str) -> list[Rewriting]:
     """Ask the last question of something else: "and the Gut Bridge?", "and in 1904?"."""
     stem = last.rstrip(" ?.")
-    numbers, old = _NUMBER.findall(said), list(_NUMBER.finditer(stem))
     if group := _for_group(said, stem):
         return [group]
-    if numbers and len(old) == 1 and len(words_of(said)) <= 3:
-        return [_finish(stem[: old[0].start()] + numbers[0] + stem[old[0].end() :], [frozenset(words_of(numbers[0]))])]
+    if swapped := other_number(said, last) or other_date(said, last):
+        return [_finish(*swapped)]
+    if asked := other_value(said, last):
+        return [_finish(asked, [p.words for p in phrases_of(last)[:1]])]
     if re.match(
         r"(?:in|on|at|for|with|without|by|from|to|of|after|before|since|until|during|under|over|per)\b", said, re.I
     ):
@@ -299,7 +282,7 @@ def _instead(said: str, last: str) -> list[Rewriting]:
         if not phrases_of(said) or not named:
             same = list(re.finditer(rf"\b{re.escape(preposition)}\s", stem, re.I))
             kept = stem[: same[-1].start()].rstrip() if same and not named else stem
-            wanted = [p.words for p in phrases_of(said)] or [frozenset(words_of(rest)) - WORDS["vague"]]
+            wanted = [p.words for p in phrases_of(said)] or [frozenset(words_of(rest)) - WORDS["vague"] - _STOP]
             return [_finish(f"{kept or stem} {said}", wanted, _subjects(kept or stem))]
         start = named[-1].start - 4 * named[-1].article
         return [_finish(last[:start] + rest + last[named[-1].end :], [p.words for p in phrases_of(said)])]
@@ -316,7 +299,8 @@ def _instead(said: str, last: str) -> list[Rewriting]:
     if noun and not phrases_of(last) and _DOES.search(before):
         by_place = [_finish(f"{stem} ({said})", wanted)] if new else []
         return [_finish(before + said + after, wanted, _places(after)), *by_place]
-    if not new and (subject := _SUBJECT.match(last)) and not phrases_of(f"of {subject[2]}"):
+    subject = None if new else _SUBJECT.match(last)
+    if subject and not any(p.start < subject.end() and subject.start(2) < p.end for p in phrases_of(last)):
         after = last[subject.end() :]  # "When did television come?", "and radio?"
         return [_finish(subject[1] + said + after, wanted, _places(after))]
     old_names = [p for p in phrases_of(last) if not p.place] or phrases_of(last)
@@ -382,113 +366,14 @@ def _attach(question: str, exchanges: Sequence[Exchange]) -> list[Rewriting]:
 
 def _name_with(noun: str, exchanges: Sequence[Exchange]) -> Phrase | None:
     """Return the last name that has the noun in it ("Tide Museum") or behind it ("the Lowen Gut station")."""
-    for exchange in reversed(exchanges[-_LOOK_BACK:]):
+    for exchange in reversed(exchanges[-LOOK_BACK:]):
         for text in (exchange.question, exchange.reply):
-            for name in phrases_of(text):
+            for name in names_in_reply(text):
                 if noun.lower() in name.words and len(name.words) > 1:
                     return name
                 if re.match(rf"\s+{re.escape(noun)}\b", text[name.end :]):
                     return Phrase(f"{name.text} {noun}", name.start, name.end + len(noun) + 1, True)
     return None
-
-
-# --- the topic -----------------------------------------------------------------------------------------------------
-
-
-def candidates(kind: str, exchanges: Sequence[Exchange]) -> list[Phrase]:
-    """List what a word may refer to, at most two, the likelier first.
-
-    The names of the last question come first; where it asks for a name ("Who …?", "Which …?"), that of the reply does.
-    Without any name it is the thing that the last question asks of, before names that were spoken of earlier.
-
-    Args:
-        kind: ``person``, ``man``, ``woman`` (or a ship), ``thing``, ``place``, ``any``, or ``topic`` (the question's
-            names rather than the reply's).
-        exchanges: the conversation.
-    """
-    own: list[Phrase] = []
-    for exchange in reversed(exchanges[-_LOOK_BACK:]):
-        names = _with_heads(exchange.question) if kind in ("thing", "any") else phrases_of(exchange.question)
-        asked = sorted(names, key=lambda p: p.place)
-        said = new_in(phrases_of(exchange.reply), asked)
-        said = _of_gender(kind, said, exchange.reply)
-        thing = None if asked or kind in _PERSONS else thing_asked(exchange.said) or thing_asked(exchange.question)
-        if thing and said and _ASKS_WHICH.match(exchange.question) and kind != "topic":
-            return [said[0], thing]
-        own = own or ([thing] if thing else [])
-        found = _in_order(exchange.question, kind, asked, said)
-        if not found and kind in _PERSONS and exchange is exchanges[-1]:  # "What did Priya say?", "Why did she say so?"
-            found = [p for p in asked if not (p.article or p.place or p.words & WORDS["things"])]
-        if found:
-            return [*own, *found][:2]
-    if own:
-        return own
-    return _own_words(exchanges[-1].question) if exchanges and kind not in _PERSONS else []
-
-
-_PERSONS = ("person", "man", "woman")
-
-
-def _of_gender(kind: str, names: list[Phrase], reply: str) -> list[Phrase]:
-    """Leave out persons whom the reply calls a daughter where a man is meant, or a son where a woman is.
-
-    "Lavinia Hathe, daughter of Corwin Hathe": of these two, "he" is Corwin Hathe.
-    """
-    unfit = {"man": _WOMEN, "woman": _MEN}.get(kind)
-    if unfit is None:
-        return names
-    names = [n for n in names if not re.match(rf"(?:{_TITLES[kind]})\b", n.text)]
-    if len(names) < 2:
-        return names
-    fit = [n for n in names if not re.match(rf"\s*,\s+(?:[a-z]+\s+){{0,3}}(?:{unfit})\b", reply[n.end :])]
-    fit = [n for n in fit if not re.search(rf"\b(?:{unfit})\s*,?\s*$", reply[: n.start])]
-    return fit or names
-
-
-_TITLES = {"man": "Mrs|Ms|Miss|Lady|Frau|Madame", "woman": "Mr|Sir|Lord|Herr|Monsieur"}
-_WOMEN = "daughter|wife|mother|sister|widow|niece|aunt|grandmother|granddaughter|queen"
-_MEN = "son|husband|father|brother|widower|nephew|uncle|grandfather|grandson|king"
-
-
-def _own_words(question: str) -> list[Phrase]:
-    """Return a thing without a name that a question is about ("the grey fever"), or its words with content as one."""
-    if named := thing_in_small(question):
-        return [named]
-    if thing := _NOUN_PHRASE.search(question):
-        return [Phrase(thing[1], thing.start(1), thing.end(1), True)]
-    words = [w for w in words_of(question) if w not in _STOP]
-    return [Phrase(" ".join(words), 0, 0, True)] if words else []
-
-
-def _with_heads(question: str) -> list[Phrase]:
-    """Return its names; before the first one the whole, where that is a part or thing of it: "the census of Tavarrin".
-
-    "When was the census of Tavarrin taken?" is about the census, "What is the capital of Tavarrin?" about Tavarrin.
-    """
-    names = phrases_of(question)
-    if not names or _ASKS_FOR_IT.match(question) or not (head := _WHOLE.search(question[: names[0].start])):
-        return names
-    start, end = head.start("of"), names[0].end
-    return [Phrase(question[start:end], start, end, True), *names]
-
-
-def _in_order(question: str, kind: str, asked: list[Phrase], said: list[Phrase]) -> list[Phrase]:
-    asks_who = bool(_ASKS_WHO.search(question))
-    if kind == "topic":
-        return [p for p in asked if not p.place] or said[:1] or asked
-    if kind in _PERSONS:
-        fits = [p for p in asked if p.is_person] or [p for p in asked if not p.article and not p.place and asks_who]
-        others = [p for p in said if p.is_person] or (said[:1] if asks_who else [])
-        ships = [p for p in asked if p.can_be_ship] if kind == "woman" and not asks_who else []
-        return others if asks_who and others else fits or [*others[:1], *ships[:1]]
-    things = [p for p in asked if not p.is_person] or asked
-    if _ASKS_ABOUT.match(question):  # "What is X?", "What does X do?": about X, whatever names the reply has
-        return things or _own_words(question)
-    if asks_who and kind in ("thing", "place"):
-        return things[:1]
-    if _ASKS_WHICH.match(question) and said:  # it asks for a name
-        return [said[0], *things[:1]]
-    return things or said
 
 
 def _genitive(name: str) -> str:
@@ -505,4 +390,5 @@ def _finish(question: str, topics: Sequence[frozenset[str]], kept: Sequence[froz
 
 
 def _content_of(names: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
-    return tuple(name - _STOP for name in names if name - _STOP)
+    kept = (name - (_STOP - numbers_in(name)) for name in names)  # the letter of "hepatitis A" is no article
+    return tuple(name for name in kept if name)

@@ -179,6 +179,10 @@ def test_what_an_unclear_question_names_is_the_topic_of_the_next_one() -> None:
     assert read("Is it repaired?", *exchanges_of(history))[0] == "Is the coffee machine repaired?"
 
 
+def test_an_initial_is_no_number() -> None:
+    assert read("When was he born?", Exchange("Who was John D. Marsh?"))
+
+
 def test_a_title_tells_whom_she_does_not_mean() -> None:
     assert read("How old is she?", Exchange("Who lives there?", "Mr Abernathy lives there.")) == []
 
