@@ -6,11 +6,14 @@ import re
 import string
 from collections.abc import Sequence
 
-from shared_core.conversation.phrases import MARKERS, WORD, WORDS, is_identifier, words_of
+from shared_core.conversation.phrases import MARKERS, WORD, WORDS, is_identifier, phrases_of, words_of
 from shared_core.conversation.recognise import recognise
-from shared_core.conversation.rules import Exchange
+from shared_core.conversation.rewriting import read_rewriting
+from shared_core.conversation.topics import Exchange
 from shared_core.errors import SettingsError
 from shared_core.lm.base import Generate, Prompt, SamplingParams
+
+__all__ = ["check_template", "condense_request", "read_rewriting", "refusal", "transcript"]
 
 _TASK = (
     "Rewrite the last question of a conversation so that it can be understood without the conversation: put the names "
@@ -21,13 +24,8 @@ _TASK = (
     "User: What is the capital of Norway?\nAssistant: Oslo.\n"
     "Last question: How many people live there?\nRewritten question: How many people live in Oslo?\n\n"
 )
-_PARAMS = SamplingParams(max_tokens=64, stop=("\n",), seed=0)
+_PARAMS = SamplingParams(max_tokens=128, stop=("\nUser:", "\nLast question:"), seed=0)
 _EXCHANGES, _READ = 3, 400  # characters of a reply
-_LEADS = re.compile(
-    r"^\W*(?:(?:the )?(?:rewritten|standalone|condensed|full|last)? ?question(?: is)?|rewritten)\s*:\s*",
-    re.I,
-)
-_QUOTES = "\"'“”‘’`*_ "
 _OWN_WORDS = 0.5
 """Share of the follow-up's own content words that a rewriting must keep."""
 _LONGER = 20  # words that a rewriting may add
@@ -71,12 +69,6 @@ def condense_request(question: str, exchanges: Sequence[Exchange], template: str
     return Generate(prompt + Prompt.untrusted(_line(question)) + Prompt.trusted("\nRewritten question:"), _PARAMS)
 
 
-def read_rewriting(reply: str) -> str:
-    """Take the question out of a model's reply: its first line with words, without labels and quotation marks."""
-    line = next((found for found in reply.strip().splitlines() if words_of(found)), "")
-    return _LEADS.sub("", line.strip(_QUOTES)).strip(_QUOTES)
-
-
 def refusal(rewritten: str, question: str, exchanges: Sequence[Exchange]) -> str:
     """Say why a rewritten question cannot be used; empty if it can.
 
@@ -99,6 +91,8 @@ def refusal(rewritten: str, question: str, exchanges: Sequence[Exchange]) -> str
         return "it is not a full question"
     history = " ".join(f"{e.question} {e.said} {MARKERS.sub('', e.reply)}" for e in exchanges)
     known = {_root(w) for w in words_of(f"{history} {question}")}
+    if dropped := _without_numbers(rewritten, question, exchanges):
+        return f"it leaves out the number of {dropped}"
     if added := [w for w in _names(rewritten) if _root(w.lower()) not in known]:
         return f"it adds {', '.join(added)}, which was not spoken of"
     asked = [w for w in words_of(question) if w not in _PLAIN]
@@ -106,6 +100,14 @@ def refusal(rewritten: str, question: str, exchanges: Sequence[Exchange]) -> str
     if asked and sum(_root(w) in kept for w in asked) < _OWN_WORDS * len(asked):
         return "it does not keep what was asked"
     return ""
+
+
+def _without_numbers(rewritten: str, question: str, exchanges: Sequence[Exchange]) -> str:
+    """Return a name of the last question that a rewriting has without its number: "Windows" of "Windows 11"."""
+    numbered = [p for e in exchanges[-1:] for p in phrases_of(e.question) if p.numbers]
+    written = [p.words for p in phrases_of(rewritten)]
+    missing = (p for p in numbered if p.words - p.numbers in written and p.words not in written)
+    return next((p.text for p in missing if not (p.words - p.numbers) & set(words_of(question))), "")
 
 
 def _asks(text: str) -> bool:
