@@ -32,6 +32,7 @@ from shared_core.citation.facts.attached import (
     other_subject,
     placed_otherwise,
 )
+from shared_core.citation.facts.attributions import without_attribution
 from shared_core.citation.facts.dates import dates_in_digits, dates_of, is_every_day, same_date, weekdays_of
 from shared_core.citation.facts.negations import contradicts, is_denied
 from shared_core.citation.facts.quantities import Quantity, measured, quantities_of
@@ -46,6 +47,7 @@ from shared_core.citation.facts.tokens import (
     fold,
     sentences_of,
     statements_of,
+    tokens_of,
 )
 
 Kind = Literal["number", "unit", "date", "name", "negation", "opposite", "role", "addition", "exception"]
@@ -179,6 +181,7 @@ def compare_claim(claim: str, evidence: str, context: str = "") -> Comparison:
         return Comparison()
     context = f"{context}\n{asked}"
     scope = _Scope(held, sentences_of(context), evidence, context)
+    stated = [scope.without_attribution(sentence) for sentence in stated]
     found = [m for sentence in stated for m in scope.mismatches(sentence)]
     same = any(scope.names_all_near(sentence) for sentence in stated)
     return Comparison(tuple(dict.fromkeys(found)), same and not any(m.kind == "name" for m in found))
@@ -194,6 +197,12 @@ class _Scope:
         self.keys = {t.key for t in all_tokens([*held, *context])}
         self.prefixes = {k[:5] for k in self.keys if len(k) >= 5}
         self.quantities = [*quantities_of(evidence), *quantities_of(around)]
+
+    def without_attribution(self, claim: Sentence) -> Sentence:
+        """Take off "According to the handbook," from a sentence of the claim."""
+        text = without_attribution(claim.text, self.keys.__contains__)
+        tokens = claim.tokens if text == claim.text else tokens_of(text)
+        return Sentence(text, tokens) if tokens else claim
 
     def names_all_near(self, claim: Sentence) -> bool:
         """Whether the sentence nearest to the claim holds all of its names; without any, its words and no others."""

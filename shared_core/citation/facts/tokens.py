@@ -189,6 +189,11 @@ def sentences_of(text: str) -> tuple[Sentence, ...]:
     return tuple(Sentence(s, tokens) for s in cut if (tokens := tokens_of(s)))
 
 
+def keys_of(text: str) -> frozenset[str]:
+    """Keys of all words and numbers of a text."""
+    return frozenset(t.key for t in all_tokens(sentences_of(text)))
+
+
 def statements_of(text: str) -> tuple[Sentence, ...]:
     """Sentences of a text, two statements cut at the semicolon between them; fields of a table stay together."""
     found: list[Sentence] = []

@@ -14,13 +14,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from shared_core.abstention.refusals import is_refusal
 from shared_core.citation import CitationIndex, align_quote, split_sentences
+from shared_core.citation.facts.attributions import POINTING
 from shared_core.citation.facts.tokens import tokens_of
 from shared_core.errors import LimitError
 from shared_core.lm.base import Generation, SamplingParams
 from shared_core.lm.chat.thoughts import find_own_words
 from shared_core.pipelines.decision.question_run import QuestionRun
-from shared_core.pipelines.decision.reasons import DECLINED, is_refusal
+from shared_core.pipelines.decision.reasons import DECLINED
 from shared_core.pipelines.evidence import complete_sentences
 from shared_core.pipelines.extractive import UnusableReplies
 from shared_core.pipelines.reclaim.prompts import isolated_prompt, numbered_prompt
@@ -36,10 +38,7 @@ _CITED = r"S?\d+(?:\s*(?:[,;–-]|and)\s*S?\d+)*"
 _MARK = rf"(?:\[\s*{_CITED}\s*\]|\(\s*S\d+(?:\s*(?:[,;–-]|and)\s*S?\d+)*\s*\))"
 # Several marks in a row: "[1], [2] and [S3]".
 _MARKS = rf"{_MARK}(?:\s*(?:,|and|&)?\s*{_MARK})*"
-_POINTING = (
-    r"(?:as\s+(?:is\s+)?(?:stated|mentioned|noted|shown|described|said|seen|given)\s+(?:in|by|on)|according\s+to|"
-    r"based\s+on|see(?:\s+also)?|cf\.?|from|per|in|by)"
-)
+_POINTING = rf"(?:{POINTING}|see(?:\s+also)?|cf\.?|from|in|by)"
 _SOURCE = r"(?:the\s+)?(?:passages?|sentences?|sources?|documents?|references?|quotes?|citations?)"
 # "According to [1], …": with it the beginning of the sentence goes, so tidy puts a capital.
 _OPENING = re.compile(rf"^\s*{_POINTING}\s+(?:{_SOURCE}\s*)?{_MARKS}\s*[,:]?\s+", re.IGNORECASE)
