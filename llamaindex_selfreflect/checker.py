@@ -21,6 +21,7 @@ from shared_core.errors import InputError
 from shared_core.facades.arguments import as_settings, in_words_of
 from shared_core.facades.checker import ABSTENTION
 from shared_core.facades.checker import SelfReflectChecker as CoreChecker
+from shared_core.pipelines.decision.reasons import DECLINES
 from shared_core.pipelines.decision.wording import source_of
 from shared_core.pipelines.evidence import cited_spans, quote_of
 from shared_core.pipelines.necessity import describe_necessity
@@ -216,6 +217,8 @@ def feedback(checked: Answer) -> str:
     if not checked.claims:
         if checked.reason == ABSTENTION:
             return "The response is an abstention: it makes no claim."
+        if checked.reason == DECLINES:
+            return "The response declines to answer: it makes no claim."
         return "The response states nothing that could be checked."
     head = f"{len(failing)} of {len(checked.claims)} claims are not supported by the contexts."
     if not failing:

@@ -75,6 +75,13 @@ def test_what_states_nothing_passes_nothing(check: Check) -> None:
     assert "nothing to check" in result.output
 
 
+def test_what_only_declines_passes(check: Check, tmp_path: Path) -> None:
+    result = check("I don't know the answer to that.", "--html", tmp_path / "r.html")
+    assert result.exit_code == 0
+    assert "declines to answer · no claims" in result.output
+    assert "Declines to answer" in (tmp_path / "r.html").read_text("utf-8")
+
+
 def test_bad_input_is_2(check: Check, tmp_path: Path) -> None:
     (tmp_path / "latin").write_bytes(b"caf\xe9")
     for answer, says in (

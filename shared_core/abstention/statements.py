@@ -1,8 +1,8 @@
 """Cut a written answer into the statements that can be checked.
 
 Answers of chat models are Markdown with marks of citations in it. Statements are separated from everything else
-(code, headings, questions, lists of sources), and from the marks around and in them. Nothing is lost silently: the
-rest is ``left_out``. Linear in the text.
+(code, headings, questions, lists of sources, refusals), and from the marks around and in them. Nothing is lost
+silently: the rest is ``left_out``. Linear in the text.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shared_core.abstention.claims import split_claims
+from shared_core.abstention.refusals import only_refuses
 from shared_core.errors import InputError
 
 __all__ = ["Statement", "Statements", "cut_statements"]
@@ -91,14 +92,25 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """The statements of a text, in its order, and the ranges with letters or digits that are none."""
+    """The statements of a text, in its order, and the ranges with letters or digits that are none.
+
+    Attributes:
+        found: the statements.
+        left_out: all other ranges.
+        declines: among these are sentences that decline to answer.
+    """
 
     found: tuple[Statement, ...]
     left_out: tuple[tuple[int, int], ...]
+    declines: bool = False
 
 
 def cut_statements(text: str) -> Statements:
     """Cut a written answer into what can be checked.
+
+    >>> cut = cut_statements("The lamp was lit in 1871. I don't know who lit it.")
+    >>> [s.text for s in cut.found], cut.left_out, cut.declines
+    (['The lamp was lit in 1871.'], ((26, 50),), True)
 
     Raises:
         InputError: ``text`` is not a string.
@@ -108,7 +120,7 @@ def cut_statements(text: str) -> Statements:
     masked, left_out = _mask(text)
     found: list[Statement] = []
     lead = ""  # the line with a colon that the list items here complete
-    sentences = split_claims(masked)
+    sentences, declines = split_claims(masked), False
     for i, sentence in enumerate(sentences):
         start, end = _trim(masked, sentence.start, sentence.end)
         line = masked[sentence.start : sentence.end]
@@ -117,13 +129,15 @@ def cut_statements(text: str) -> Statements:
         follows = i + 1 < len(sentences) and _LISTED.match(masked, sentences[i + 1].start) is not None
         if not listed and _begins_line(masked, sentence.start):
             lead = ""
-        if _states_nothing(masked, sentence.start, sentence.end, plain, follows):
+        refuses = only_refuses(plain)
+        declines = declines or refuses
+        if refuses or _states_nothing(masked, sentence.start, sentence.end, plain, follows):
             left_out.append((sentence.start, sentence.end))
             lead = plain if line.startswith("|") or (follows and plain.endswith(":")) else lead
             continue
         before = found[-1].plain if found else ""
         found.append(_statement(text, start, end, plain, lead, before))
-    return Statements(tuple(found), tuple(sorted(left_out)))
+    return Statements(tuple(found), tuple(sorted(left_out)), declines)
 
 
 def _statement(text: str, start: int, end: int, plain: str, lead: str, before: str) -> Statement:

@@ -18,13 +18,17 @@ from typing import TypeVar
 from shared_core.abstention import expected_utility, keep_claims
 from shared_core.abstention.statements import Statement, Statements, cut_statements, joined
 from shared_core.citation.facts import REFUTED_AT_MOST, Comparison, compare_claim
+from shared_core.citation.facts.attributions import without_attribution
+from shared_core.citation.facts.tokens import keys_of
 from shared_core.errors import DeadlineError, LimitError
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.decision.reasons import (
     CANNOT_JUDGE,
+    DECLINES,
     NOTHING_RETRIEVED,
     SUPPORT_BELOW_TARGET,
     SUPPORT_UNKNOWN,
+    explain,
     limit_reason,
 )
 from shared_core.pipelines.evidence import Evidence, Window, gather, titled
@@ -88,8 +92,9 @@ def check(
         The same text with its claims at their offsets: ``kept`` if the support is above the target accuracy, else
         ``flagged``. ``confidence`` is the weakest claim's; unknown if a claim's support is, unless another one is below
         the target anyway. ``abstained`` means here that no claim is supported. ``metadata`` has ``passing`` (all claims
-        are supported), ``verdicts`` and ``shares`` (the number and share of claims with each verdict), ``unchecked``
-        (ranges of the text that state nothing, or are code, headings or lists of sources) and ``judged_by``.
+        are supported, or it only declines to answer), ``verdicts`` and ``shares`` (the number and share of claims with
+        each verdict), ``unchecked`` (ranges of the text that state nothing, or are code, headings, refusals or lists of
+        sources) and ``judged_by``.
 
     Raises:
         CapabilityError: ``necessary`` is asked for, and the model cannot score given texts.
@@ -100,7 +105,7 @@ def check(
     yield run.note(
         "split",
         f"{len(cut.found)} claims",
-        "code, headings, questions and lists of sources are not checked" if cut.left_out else "",
+        "code, headings, questions, lists of sources and refusals are not checked" if cut.left_out else "",
         claims=len(cut.found),
         left_out=len(cut.left_out),
     )
@@ -151,9 +156,15 @@ def _query(statement: Statement, question: str) -> str:
     return joined((question if statement.fragment else "", statement.context, statement.plain))
 
 
-def _hypothesis(statement: Statement, question: str) -> str:
-    """Word the claim for the judge: the statement alone, or a fragment after the line or question it completes."""
-    return joined((statement.context or question, statement.plain)) if statement.fragment else statement.plain
+def _hypothesis(statement: Statement, question: str, windows: Sequence[Window]) -> str:
+    """Word the claim for the judge: the statement alone, or a fragment after the line or question it completes.
+
+    "According to the handbook," is left out: it only names what the claim is compared with.
+    """
+    if statement.fragment:
+        return joined((statement.context or question, statement.plain))
+    around = [question, *(text for w in windows for text in (w.passage.title, w.text))]
+    return without_attribution(statement.plain, lambda key: any(key in keys_of(text) for text in around))
 
 
 # --- passages ------------------------------------------------------------------------------------------------------
@@ -187,7 +198,7 @@ def _judge_batch(
     items: Sequence[tuple[Statement, Sequence[str]]], question: str, evidence: Evidence, run: QuestionRun
 ) -> Flow[list[Judged]]:
     windows = evidence.best([_query(s, question) for s, _ in items], [ids for _, ids in items], WINDOWS)
-    said = [_hypothesis(s, question) for s, _ in items]
+    said = [_hypothesis(s, question, some) for (s, _), some in zip(items, windows, strict=True)]
     around = [[f"{question}\n{w.passage.title}\n{w.passage.text}" for w in some] for some in windows]
     told = yield from _ask([[(w.text, claim) for w in some] for some, claim in zip(windows, said)], run, around)
     told = yield from _ask_critic_for_contradiction(windows, said, told, run)
@@ -438,9 +449,11 @@ def conclude(
         judged_by=method,
         **counts,
     )
-    reason = "" if kept else _reason(counts, evidence, run)
-    passing = bool(claims) and len(kept) == len(claims)
-    yield run.note("check", "all claims are supported" if passing else reason or "not all are", confidence=weakest)
+    declines = cut.declines and not claims
+    reason = "" if kept else DECLINES if declines else _reason(counts, evidence, run)
+    passing = declines or (bool(claims) and len(kept) == len(claims))
+    told = "all claims are supported" if passing and kept else reason or "not all are"
+    yield run.note("check", told, explain(DECLINES) if declines else "", confidence=weakest)
     return Answer(
         question,
         answer,
@@ -457,7 +470,7 @@ def conclude(
             "target_accuracy": target,
             "passing": passing,
             "verdicts": counts,
-            "shares": {v: n / len(claims) if claims else 0.0 for v, n in counts.items()},
+            "shares": {v: n / len(claims) if claims else None if declines else 0.0 for v, n in counts.items()},
             "unchecked": [list(place) for place in cut.left_out],
             "judged_by": method,
         },

@@ -14,12 +14,13 @@ import math
 import re
 from collections.abc import Sequence
 
+from shared_core.abstention.refusals import is_refusal
 from shared_core.errors import ContextOverflowError, LimitError
 from shared_core.lm.base import Generation, Sample, SamplingParams
 from shared_core.pipelines.competing import is_poor, is_settled
 from shared_core.pipelines.confidence import Weighed, weigh
 from shared_core.pipelines.decision.question_run import QuestionRun, leave_out
-from shared_core.pipelines.decision.reasons import DECLINED, IN_NO_PASSAGE, SAYS_NOTHING, is_refusal
+from shared_core.pipelines.decision.reasons import DECLINED, IN_NO_PASSAGE, SAYS_NOTHING
 from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, demonstrations_for, step_prompt
 from shared_core.pipelines.seakr.answer import choose_citations, cite_answer, conclude, state_answer
 from shared_core.reading.questions import words

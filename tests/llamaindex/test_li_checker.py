@@ -40,6 +40,13 @@ def test_the_score_may_be_the_share_that_is_supported() -> None:
     assert checker(score="share").evaluate(response=f"{LIT} {WRONG}", contexts=CONTEXTS).score == 0.5
 
 
+@pytest.mark.parametrize("score", ["weakest", "share"])
+def test_a_response_that_only_declines_passes_without_a_score(score: Any) -> None:
+    result = checker(score=score).evaluate(response="I'm sorry, but I don't know.", contexts=CONTEXTS)
+    assert (result.passing, result.score) == (True, None)
+    assert result.feedback == "The response declines to answer: it makes no claim."
+
+
 def test_of_a_response_the_nodes_are_cited() -> None:
     result = checker().evaluate_response("When?", Response(LIT, source_nodes=nodes()))
     answer: Any = result.answer  # type: ignore[attr-defined]

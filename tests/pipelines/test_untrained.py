@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from shared_core import SelfReflectEngine
+from shared_core.abstention.refusals import is_refusal
 from shared_core.lm.base import Capabilities, Generate
 from shared_core.lm.scripted import ScriptedLM
-from shared_core.pipelines.decision.reasons import is_refusal
 from shared_core.pipelines.self_rag.loop import nearest_by_words
 from shared_core.types import Passage
 from tests.fakes import Critic, Shelf, published

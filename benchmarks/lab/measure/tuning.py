@@ -9,10 +9,10 @@ from pathlib import Path
 from benchmarks.lab.measure.pipelines import fit, outcome
 from benchmarks.lab.measure.setting import Counts, Figures, Lab, as_asked
 from benchmarks.lab.rows.candidates import DECLINED
+from shared_core.abstention.refusals import is_refusal
 from shared_core.lab.questions import Question
 from shared_core.lab.setup import CARD, lab_settings, load_lab_model
 from shared_core.lm.base import Generation, LanguageModel, SamplingParams
-from shared_core.pipelines.decision.reasons import is_refusal
 from shared_core.pipelines.research.asking import write_prompt
 from shared_core.runtime.flow import Generate
 from shared_core.training.recipes import recipe, train

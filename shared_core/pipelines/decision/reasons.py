@@ -1,8 +1,6 @@
-"""Reasons for abstaining: names and a sentence for each; and how models word that they decline."""
+"""Reasons for abstaining: names and a sentence for each; and the trace's names for replies that are no answers."""
 
 from __future__ import annotations
-
-import re
 
 from shared_core.errors import DeadlineError, LimitError
 from shared_core.reading.base import NO_WORDS
@@ -24,6 +22,8 @@ NOTHING_ASKED = "nothing asked"
 DOCUMENTS_DISAGREE = "documents contradict each other"
 ABOUT_ANSWER = "asks about the answer"
 FOLLOW_UP_UNCLEAR = "follow-up unclear"
+DECLINES = "declines to answer"
+"""Reason of a check of an answer that only says that there is none."""
 IN_CONVERSATION = (ABOUT_ANSWER, FOLLOW_UP_UNCLEAR)
 NOT_ASKED = (NOTHING_ASKED, *IN_CONVERSATION)
 """Reasons that lie in the question: no documents were searched."""
@@ -49,6 +49,7 @@ def explain(reason: str, unknown: str = "") -> str:
         BELOW_GUARANTEE: "Something was found, but showing it would break the guarantee asked for.",
         SUPPORT_BELOW_TARGET: "Something was found, but it is not certain enough.",
         DOCUMENTS_DISAGREE: "The documents contradict each other on it.",
+        DECLINES: "It states nothing: it only says that there is no answer.",
         NOT_KNOWN: "The model is not sure enough of what it knows about it.",
         CERTAINTY_UNKNOWN: "The model's certainty is unknown: it states no probability that could be read.",
         UNSUPPORTED_HERE: "Nothing that the model would answer is supported by the passages found.",
@@ -62,7 +63,7 @@ def _way_out(unknown: str) -> str:
     return " Ask in words." if unknown == NO_WORDS else " Give a language model (llm=, --model, …)."
 
 
-# --- replies that decline ------------------------------------------------------------------------------------------
+# --- replies that are no answers -------------------------------------------------------------------------------------
 
 
 DECLINED = "no answer"
@@ -71,50 +72,3 @@ IN_NO_PASSAGE = "in no passage"
 """The outcome in the trace of a short answer that no passage holds."""
 SAYS_NOTHING = "says nothing"
 """The outcome in the trace of a short answer that goes round in circles or only repeats the question."""
-
-# Only names for what was retrieved: "The report does not mention it" is a claim about a report.
-_SOURCE = (
-    r"(?:the|these|this|those)\s+(?:(?:given|provided|retrieved|above)\s+)?"
-    r"(?:passages?|texts?|context|documents?|sources?|sentences?|quotes?|information)"
-    r"(?:\s+(?:given|provided|retrieved|found|above))?"
-)
-_SAYS = (
-    r"(?:say|answer|help|mention|contain|provide|state|specify|tell|give|include|discuss|address|indicate|explain|"
-    r"describe)"
-)
-# Only at the beginning ("The mayor said: I don't know" is a claim), and with either apostrophe.
-_REFUSAL = re.compile(
-    r"^\W*(?:no answer\b|i(?:['’]m| am) (?:sorry|afraid|unable|not (?:sure|aware|familiar|able|in a position))|sorry\b|"
-    r"(?:i|we) (?:do not|don['’]t|cannot|can['’]t|could not|couldn['’]t|am unable|must decline|have no)\b|"
-    r"(?:i|we) (?:sincerely )?apologi[sz]e\b|my apologies\b|"
-    r"(?:as|i(?:['’]m| am)) (?:just )?an? (?:large )?(?:language model|ai)\b|"
-    # Not every "unfortunately": "Unfortunately, the dam broke." is a claim.
-    r"unfortunately,? (?:i|we|the passages)\b|the passages (?:do not|don['’]t)\b|"
-    r"(?:it|that) is not possible to (?:determine|answer|say|tell)\b|not enough information\b|that['’]s beyond my\b|"
-    rf"(?:none|nothing) (?:of|in) {_SOURCE} {_SAYS}s?\b|"
-    rf"{_SOURCE} (?:(?:do|does|did)(?: not|n['’]t) {_SAYS}|{_SAYS}s? no(?:thing)?)\b|"
-    r"there is (?:no|not enough) information\b)",
-    re.IGNORECASE,
-)
-_ANSWERS_YET = re.compile(r"\b(?:but|however|though|although|except|think|believe|guess|probably|perhaps)\b", re.I)
-"""“I am not sure, but …” goes on to make a claim, which is judged like any other."""
-
-
-_APOLOGY = re.compile(
-    r"^\W*(?:i(?:['’]m| am) (?:very |so )?(?:sorry|afraid)|sorry|(?:i|we) (?:sincerely )?apologi[sz]e|my apologies)"
-    r"[^,.;]*[,;.]?\s+(?:but|however,?)\s+",
-    re.IGNORECASE,
-)
-"""“I'm sorry, but I can't …” goes on to refuse."""
-
-
-def is_refusal(text: str) -> bool:
-    """Return whether a sentence says that there is no answer, instead of giving one.
-
-    Example:
-        >>> is_refusal("The passages do not mention it."), is_refusal("I'm not sure, but probably 1911.")
-        (True, False)
-    """
-    # First, since the "but" of "I'm sorry, but I can't" would count as going on to answer.
-    plain = _APOLOGY.sub("", text)
-    return _REFUSAL.search(plain) is not None and not _ANSWERS_YET.search(plain)

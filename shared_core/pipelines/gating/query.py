@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from shared_core.abstention.refusals import is_refusal
 from shared_core.errors import BudgetError
 from shared_core.pipelines.decision.question_run import QuestionRun, retrieve
-from shared_core.pipelines.decision.reasons import is_refusal
 from shared_core.pipelines.gating.choose import (
     ChosenEstimator,
     Gate,

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from shared_core.abstention import claim_key, split_claims, unique_claims
+from shared_core.abstention.refusals import is_refusal
 from shared_core.citation import split_sentences
 from shared_core.citation.facts import compare_claim
 from shared_core.lm.base import Generation, Sample, SamplingParams
 from shared_core.pipelines.decision.decide import leans
 from shared_core.pipelines.decision.question_run import QuestionRun, together
-from shared_core.pipelines.decision.reasons import is_refusal
 from shared_core.pipelines.decision.wording import number_marks
 from shared_core.pipelines.research.asking import split_list_prompt, split_prompt, spoken
 from shared_core.retrieval.tokenizer import Tokenizer

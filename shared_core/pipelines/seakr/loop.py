@@ -12,13 +12,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from shared_core.abstention.refusals import is_refusal
 from shared_core.errors import LimitError
 from shared_core.lm.base import Prompt
 from shared_core.pipelines.competing import reconsider
 from shared_core.pipelines.confidence import Weighed
 from shared_core.pipelines.decision.decide import DecisionRequest, decide
 from shared_core.pipelines.decision.question_run import QuestionRun, retrieve
-from shared_core.pipelines.decision.reasons import FROM_MEMORY, SUPPORT_UNKNOWN, is_refusal
+from shared_core.pipelines.decision.reasons import FROM_MEMORY, SUPPORT_UNKNOWN
 from shared_core.pipelines.decision.wording import assemble, assemble_uncited
 from shared_core.pipelines.extractive import answer_without_model, find_unusable
 from shared_core.pipelines.gating.choose import (

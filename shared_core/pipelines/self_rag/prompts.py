@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from shared_core.abstention.refusals import is_refusal
 from shared_core.lm.base import Generation, Prompt, Sample, SamplingParams, Scores
 from shared_core.pipelines.decision.question_run import Abilities, QuestionRun
-from shared_core.pipelines.decision.reasons import is_refusal
 from shared_core.pipelines.evidence import ours, theirs, titled
 from shared_core.pipelines.self_rag.segments import WrittenPath, ask_all
 from shared_core.pipelines.support import model_method
