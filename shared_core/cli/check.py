@@ -60,7 +60,7 @@ def check_command(
     Each claim is supported, contradicted, unsupported (neither), or unknown (it could not be judged), with the sentence
     of the documents that says so, or the nearest one. No language model is needed.
 
-    Exit codes: 0 every claim is supported, 3 one is not, 2 bad usage or input, 1 failure.
+    Exit codes: 0 every claim is supported (or it only declines), 3 one is not, 2 bad usage or input, 1 failure.
     """
     settings = SelfReflectSettings(target_accuracy=target_accuracy, top_k=documents.top_k, calibration=calibration)
     text = read_answer(answer)
@@ -114,8 +114,9 @@ def _decoded(raw: bytes, what: str) -> str:
 
 def _check(built: BuiltEngine, text: str, question: str, necessary: bool) -> Answer:
     from shared_core.abstention.statements import cut_statements  # slow to import, and `--help` does without
+    from shared_core.lm.chat.thoughts import without_thoughts
 
-    total = len(cut_statements(text).found)
+    total = len(cut_statements(without_thoughts(text)).found)
     with question_progress(err, total, "Checking claims") as progress:
         done = 0
 
@@ -138,12 +139,14 @@ def show(answer: Answer, *, trace: bool = False) -> None:
     show_quotes(answer)
     counts = ", ".join(f"{n} {verdict}" for verdict, n in answer.metadata["verdicts"].items() if n)
     confidence = "unknown" if answer.confidence is None else f"{answer.confidence:.2f}"
-    state = "all supported" if answer.metadata["passing"] else answer.reason or "not all supported"
+    supported = answer.metadata["passing"] and not answer.abstained  # a refusal passes, too
+    state = "all supported" if supported else answer.reason or "not all supported"
     target = answer.metadata["target_accuracy"]
     out.print(Text(f"\n{state} · {counts or 'no claims'} · confidence {confidence} · target {target}", style="dim"))
     if answer.metadata["unchecked"]:
         n = len(answer.metadata["unchecked"])
-        note(f"{n} part{'s' if n > 1 else ''} of the text not checked: code, headings, questions, lists of sources.")
+        parts = f"{n} part{'s' if n > 1 else ''}"
+        note(f"{parts} of the text not checked: code, headings, questions, lists of sources, refusals.")
     if trace:
         show_trace(answer)
 

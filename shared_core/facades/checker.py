@@ -12,6 +12,7 @@ from shared_core.calibration.stack import AnyCalibration
 from shared_core.errors import InputError, SelfReflectError
 from shared_core.facades.assembly import Parts
 from shared_core.lm.base import LanguageModel
+from shared_core.lm.chat.thoughts import without_thoughts
 from shared_core.pipelines.check import STACK_LEFT_OUT, VERDICTS, check
 from shared_core.pipelines.check_values import check_values
 from shared_core.pipelines.decision.question_run import QuestionRun
@@ -112,7 +113,8 @@ class SelfReflectChecker:
         """Check one answer; ``shared_core.pipelines.check.check`` describes the result.
 
         Args:
-            answer: the text to check; Markdown is understood.
+            answer: the text to check; Markdown is understood. Thoughts of a model (``<think>…</think>``) are left out,
+                and offsets are those of the text without them.
             question: that it answers, if any.
             passages: to check against; ``None`` retrieves for each claim.
 
@@ -210,10 +212,12 @@ class SelfReflectChecker:
             given = self._given(passages)
         except SelfReflectError as error:
             return flows.fail(error)
-        if is_abstention(answer, self.settings):
-            return _abstention(answer, question.strip(), given or (), self.settings)
+        said = without_thoughts(answer)
+        if is_abstention(said, self.settings):
+            return _abstention(said, question.strip(), given or (), self.settings)
         run = QuestionRun(self.settings, self.context)
-        return _complete(check(answer, question.strip(), given, run, necessary=self.necessary), run)
+        checking = check(said, question.strip(), given, run, necessary=self.necessary)
+        return _complete(checking, run, thought=said != answer)
 
     def _values_flow(self, values: Mapping[str, Any], question: str, passages: Passages | None) -> Flow[Answer]:
         """Create the flow that checks a structured answer."""
@@ -275,8 +279,10 @@ def _abstention(answer: str, question: str, passages: Sequence[Passage], setting
     return checked
 
 
-def _complete(checking: Flow[Answer], run: QuestionRun) -> Flow[Answer]:
+def _complete(checking: Flow[Answer], run: QuestionRun, *, thought: bool = False) -> Flow[Answer]:
     meter = Meter(run.settings)
+    if thought:
+        yield run.note("reply", "thoughts left out", "what a model thinks aloud is no answer")
     checked = yield from meter.watch(readable(checking, lambda why: run.note("reply", "empty", why)))
     checked = dataclasses.replace(checked, usage=meter.usage)
     yield Report(Finished(checked))

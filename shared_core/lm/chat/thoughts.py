@@ -26,6 +26,7 @@ _TAG = re.compile(
     r"<\|inner_suffix\|>)",
     re.IGNORECASE,
 )
+_QUOTED_TAG = re.compile(r"`[^`\n]{0,80}[>\]▷][^`\n]{0,80}`")
 _CHANNEL = re.compile(
     r"(?:<\|start\|>\s*(?:assistant)?\s*)?<\|channel\|>\s*(?P<name>\w+)[^<]*(?:<\|constrain\|>[^<]*)?<\|message\|>"
 )
@@ -81,6 +82,17 @@ def find_thoughts(text: str) -> Thoughts:
     if opened is not None:
         found.append((opened, len(text)))
     return Thoughts(_with_blanks(text, found), opened is None)
+
+
+def without_thoughts(text: str) -> str:
+    """Return what a reply says beside its thoughts. A tag in backticks is spoken of, and begins none.
+
+    >>> without_thoughts("<think>Was it 1911?</think>\\nIt was lit in 1871.")
+    'It was lit in 1871.'
+    """
+    plain = _QUOTED_TAG.sub(lambda quoted: " " * len(quoted[0]), text)
+    edges = [0, *(edge for stretch in find_thoughts(plain).stretches for edge in stretch), len(text)]
+    return "".join(text[a:b] for a, b in zip(edges[::2], edges[1::2], strict=True))
 
 
 def find_wrapped(text: str) -> tuple[int, int]:
