@@ -79,6 +79,7 @@ class Statement:
         plain: what is to be judged: without Markdown and marks, on one line.
         context: what was said before and is needed to understand it (the line that a list item completes, the
             statement before one that begins with "She"); empty if it stands alone.
+        written: on one line, with its backticks and links.
         fragment: too short to state anything without its context.
     """
 
@@ -88,6 +89,7 @@ class Statement:
     plain: str
     context: str = ""
     fragment: bool = False
+    written: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,8 @@ def _statement(text: str, start: int, end: int, plain: str, lead: str, before: s
     completes = bool(lead) and plain[:1].islower()  # "The ship: - sailed in 1871"
     fragment = completes or (len(plain.split()) < _FRAGMENT_WORDS and not leans)
     context = lead if (fragment or leans) and lead else before if leans else ""
-    return Statement(text[start:end], start, end, plain, context, fragment)
+    written = " ".join(text[start:end].split())
+    return Statement(text[start:end], start, end, plain, context, fragment, written)
 
 
 def _states_nothing(text: str, start: int, end: int, plain: str, list_follows: bool) -> bool:

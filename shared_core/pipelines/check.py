@@ -21,6 +21,7 @@ from shared_core.citation.facts import REFUTED_AT_MOST, Comparison, compare_clai
 from shared_core.citation.facts.attributions import without_attribution
 from shared_core.citation.facts.tokens import keys_of
 from shared_core.errors import DeadlineError, LimitError
+from shared_core.pipelines.decision.links import Addresses
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.decision.reasons import (
     CANNOT_JUDGE,
@@ -116,7 +117,7 @@ def check(
         passages, near = yield from look_up(cut.found, question, run)
     evidence = Evidence(passages)
     claims: list[Claim] = []
-    known: dict[tuple[str, str], Judged] = {}
+    known: dict[tuple[str, str, str], Judged] = {}
     for batch in _batches(list(zip(cut.found, near, strict=True)), BATCH):
         sealed = yield from judge_statements(batch, question, evidence, known, run)
         claims += sealed
@@ -131,7 +132,7 @@ def judge_statements(
     batch: Sequence[tuple[Statement, Sequence[str]]],
     question: str,
     evidence: Evidence,
-    known: dict[tuple[str, str], Judged],
+    known: dict[tuple[str, str, str], Judged],
     run: QuestionRun,
 ) -> Flow[list[Claim]]:
     """Judge the statements of a batch; one that is repeated is judged once and remembered in ``known``."""
@@ -143,8 +144,8 @@ def judge_statements(
     return [_claim(statement, known.get(_key(statement), Judged()), run) for statement, _ in batch]
 
 
-def _key(statement: Statement) -> tuple[str, str]:
-    return statement.plain, statement.context
+def _key(statement: Statement) -> tuple[str, str, str]:
+    return statement.plain, statement.context, statement.written
 
 
 def _batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
@@ -198,13 +199,18 @@ def _judge_batch(
     items: Sequence[tuple[Statement, Sequence[str]]], question: str, evidence: Evidence, run: QuestionRun
 ) -> Flow[list[Judged]]:
     windows = evidence.best([_query(s, question) for s, _ in items], [ids for _, ids in items], WINDOWS)
-    said = [_hypothesis(s, question, some) for (s, _), some in zip(items, windows, strict=True)]
+    known = Addresses(question, evidence.passages)
+    said = [
+        known.without_references(_hypothesis(s, question, some)) for (s, _), some in zip(items, windows, strict=True)
+    ]
     around = [[f"{question}\n{w.passage.title}\n{w.passage.text}" for w in some] for some in windows]
-    told = yield from _ask([[(w.text, claim) for w in some] for some, claim in zip(windows, said)], run, around)
+    written = [known.unknown_in(s.written) for s, _ in items]
+    pairs = [[(w.text, claim) for w in some] for some, claim in zip(windows, said, strict=True)]
+    told = yield from _ask(pairs, run, around, written)
     told = yield from _ask_critic_for_contradiction(windows, said, told, run)
     facts = [
-        [compare_claim(claim, w.text, text) for w, text in zip(some, texts, strict=True)]
-        for claim, some, texts in zip(said, windows, around, strict=True)
+        [compare_claim(claim, w.text, text, code) for w, text in zip(some, texts, strict=True)]
+        for claim, some, texts, code in zip(said, windows, around, written, strict=True)
     ]
     told = [_without_silence(some, compared, run) for some, compared in zip(told, facts, strict=True)]
     spans = yield from _choose_sentences(windows, said, told, evidence, run)
@@ -266,17 +272,22 @@ def _most(values: Iterator[float | None]) -> float | None:
 
 
 def _ask(
-    pairs: Sequence[Sequence[tuple[str, str]]], run: QuestionRun, around: Sequence[Sequence[str]] | None = None
+    pairs: Sequence[Sequence[tuple[str, str]]],
+    run: QuestionRun,
+    around: Sequence[Sequence[str]] | None = None,
+    written: Sequence[str] | None = None,
 ) -> Flow[list[list[Verdict | None]]]:
     """Verdicts in the shape of the pairs; all unknown when the time is over.
 
     Args:
         pairs: (evidence, claim) of each claim.
         around: in the same shape, text that may name what the evidence speaks of.
+        written: each claim with its backticks, and with the addresses that no passage has.
     """
+    codes = [code for some, code in zip(pairs, written, strict=True) for _ in some] if written is not None else None
     contexts = [text for some in around for text in some] if around is not None else None
     try:
-        told = iter((yield from verdicts([pair for some in pairs for pair in some], run, contexts)))
+        told = iter((yield from verdicts([pair for some in pairs for pair in some], run, contexts, codes)))
     except LimitError as error:
         yield run.stop(error)
         return [[None] * len(some) for some in pairs]

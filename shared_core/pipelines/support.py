@@ -97,7 +97,10 @@ def support(pairs: Sequence[QuotedClaim], run: QuestionRun) -> Flow[list[float |
 
 
 def verdicts(
-    pairs: Sequence[QuotedClaim], run: QuestionRun, contexts: Sequence[str] | None = None
+    pairs: Sequence[QuotedClaim],
+    run: QuestionRun,
+    contexts: Sequence[str] | None = None,
+    written: Sequence[str] | None = None,
 ) -> Flow[list[Verdict | None]]:
     """Verdicts of the engine's judge, else the critic, on each pair; unknown where neither can judge.
 
@@ -108,6 +111,7 @@ def verdicts(
     Args:
         pairs: (evidence, claim).
         contexts: for each pair, text that may name what is spoken of: the rest of the passage, the question.
+        written: for each pair, the claim with its backticks and links, where it was stripped of them.
 
     Raises:
         LimitError: the time is over.
@@ -120,8 +124,9 @@ def verdicts(
         sound = [
             None if v is None or p is None else dataclasses.replace(v, supported=p) for v, p in zip(judged, supported)
         ]
-    around = contexts or [""] * len(pairs)
-    return [_hold_to_facts(v, compare_claim(c, e, a)) for v, (e, c), a in zip(sound, pairs, around, strict=True)]
+    none = [""] * len(pairs)
+    facts = [compare_claim(c, e, a, w) for (e, c), a, w in zip(pairs, contexts or none, written or none, strict=True)]
+    return [_hold_to_facts(v, f) for v, f in zip(sound, facts, strict=True)]
 
 
 def _calibrated(supports: list[float | None], run: QuestionRun) -> list[float | None]:

@@ -1,8 +1,9 @@
-"""Blank what the reader of a page does not see of marked-up text: targets of links and images, tags of HTML."""
+"""Find what the reader of a page does not see of marked-up text: targets of links and images, tags of HTML."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 _LINK = re.compile(
     r"""(?<![\w\])])(?P<open>!?\[)(?P<label>(?>(?:[^\[\]]|\[[^\[\]]*\](?:\([^()\s]*\))?)*))\]  # not a[i](x)
@@ -15,6 +16,13 @@ _TAG = re.compile(
     |tbody|t[dhr]|thead|tt)(?:\s[^<>=]*+=[^<>]*+|\s*+/?)>""",
     re.VERBOSE | re.IGNORECASE,
 )
+_WEB_LINK = re.compile(
+    r"""!?\[(?P<label>(?>(?:[^\[\]]|\[[^\[\]]*\])*))\]
+    \(\s*<?(?P<target>(?:[A-Za-z][\w+.-]{0,20}:|//)(?>(?:[^()\s<>]|\([^()\s<>]*\))*))>?
+    (?:\s+(?:"[^"\n]*"|'[^'\n]*'))?\s*\)""",
+    re.VERBOSE,
+)
+_NESTED = 3  # an image within a link
 _VISIBLE = re.compile(r"\S")
 
 
@@ -27,6 +35,23 @@ def blank_unseen(text: str) -> str:
     if "](" in text:
         text = _LINK.sub(_keep_label, text)
     return _TAG.sub(_blank, text) if "<" in text and ">" in text else text
+
+
+def edit_links(text: str, edit: Callable[[str, str], str]) -> str:
+    """Replace the links and images of a Markdown text that lead to the web (or run something) by others.
+
+    >>> edit_links("See [the list](http://a.b/c) and [this](d.md).", lambda label, target: label)
+    'See the list and [this](d.md).'
+
+    Args:
+        edit: given label and target, what is to stand there.
+    """
+    for _ in range(_NESTED):
+        before = text
+        text = _WEB_LINK.sub(lambda link: edit(link["label"], link["target"]), text) if "](" in text else text
+        if text == before:
+            break
+    return text
 
 
 def _keep_label(link: re.Match[str]) -> str:

@@ -7,7 +7,7 @@ import pytest
 from shared_core import SelfReflectSettings
 from shared_core.facades.checker import SelfReflectChecker
 from shared_core.pipelines.decision.wording import POLICIES, treat_unsupported
-from shared_core.types import Answer
+from shared_core.types import Answer, Passage
 from tests.fakes import PASSAGES, WordCritic
 
 LIT = "The lamp was lit in 1871."
@@ -68,3 +68,33 @@ def test_a_tag_that_is_spoken_of_begins_no_thought() -> None:
 def test_our_own_abstention_behind_thoughts_is_one() -> None:
     own = "I can't answer that from these documents with the certainty asked for."
     assert checker().check(f"<think>Hm.</think>{own}", passages=PASSAGES).reason == "abstention"
+
+
+# --- code and links ------------------------------------------------------------------------------------------------
+
+
+EVIL = "http://evil.example"
+
+
+def test_changed_code_is_not_supported() -> None:
+    passages = ["The field `weight_grams` is required. Run `parcel sync --all` to update."]
+    for claim in ("The field `weight_kg` is required.", "Run `parcel update --all` to update."):
+        (found,) = checker().check(claim, passages=passages).claims
+        assert (found.text, found.verdict) == (claim, "unsupported")
+    answer = checker().check("The field `weight_grams` is required.", passages=passages)
+    assert verdicts(answer) == ["supported"]
+
+
+@pytest.mark.parametrize("link", [f"[{LIT}]({EVIL})", f"{LIT[:-1]} ([more]({EVIL})).", f"{LIT[:-1]} ({EVIL})."])
+def test_a_link_that_no_passage_has_is_not_supported(link: str) -> None:
+    assert verdicts(checker().check(link, passages=PASSAGES)) == ["unsupported"]
+
+
+def test_a_link_to_the_source_of_a_passage_is_known() -> None:
+    url = "https://orm.example/lamps"
+    passages = [Passage("lamp", LIT, metadata={"source": url}), Passage("other", "See https://orm.example/oil.")]
+    for known in (url, "https://orm.example/oil", "https://asked.example"):
+        answer = checker().check(f"[{LIT}]({known})", "And https://asked.example?", passages=passages)
+        assert verdicts(answer) == ["supported"]
+        cited = checker().check(f"{LIT[:-1]} ({known}).", "And https://asked.example?", passages=passages)
+        assert verdicts(cited) == ["supported"]

@@ -34,6 +34,7 @@ from shared_core.citation.facts.attached import (
 )
 from shared_core.citation.facts.attributions import without_attribution
 from shared_core.citation.facts.dates import dates_in_digits, dates_of, is_every_day, same_date, weekdays_of
+from shared_core.citation.facts.literals import missing_literals
 from shared_core.citation.facts.negations import contradicts, is_denied
 from shared_core.citation.facts.quantities import Quantity, measured, quantities_of
 from shared_core.citation.facts.tokens import (
@@ -50,7 +51,7 @@ from shared_core.citation.facts.tokens import (
     tokens_of,
 )
 
-Kind = Literal["number", "unit", "date", "name", "negation", "opposite", "role", "addition", "exception"]
+Kind = Literal["number", "unit", "date", "name", "negation", "opposite", "role", "addition", "exception", "literal"]
 REFUTED_AT_MOST = 0.05
 """Largest P(supported) of a claim that its evidence contradicts."""
 MISSING_AT_MOST = 0.35
@@ -157,18 +158,20 @@ class Comparison:
 
 
 @lru_cache(maxsize=1024)
-def compare_claim(claim: str, evidence: str, context: str = "") -> Comparison:
+def compare_claim(claim: str, evidence: str, context: str = "", written: str = "") -> Comparison:
     """Find the facts of a claim that its evidence contradicts or does not hold.
 
     Numbers are compared by value (digits, English words, any separators, conversion of common units, rounding, "about",
     "over", sums and differences), dates by their parts in eight languages and ISO, names as words, also by initials,
     with the evidence's sentence nearest to the claim deciding which of several names is meant. Negations, swapped
-    names and added clauses count where that sentence otherwise says what the claim says.
+    names and added clauses count where that sentence otherwise says what the claim says. Code, options, names of files
+    and addresses are compared letter for letter.
 
     Args:
         claim: one or a few sentences; questions among them are taken as context.
         evidence: the text that should bear the claim out.
         context: what may name the things spoken of, such as the passage's title and the question.
+        written: the claim with its backticks and the targets of its links, if they were taken off it.
 
     Returns:
         Mismatches in order of kind; none where evidence or claim has no words, since nothing can be compared then.
@@ -183,6 +186,7 @@ def compare_claim(claim: str, evidence: str, context: str = "") -> Comparison:
     scope = _Scope(held, sentences_of(context), evidence, context)
     stated = [scope.without_attribution(sentence) for sentence in stated]
     found = [m for sentence in stated for m in scope.mismatches(sentence)]
+    found += [Mismatch("literal", m) for m in missing_literals(written or claim, f"{evidence}\n{context}")]
     same = any(scope.names_all_near(sentence) for sentence in stated)
     return Comparison(tuple(dict.fromkeys(found)), same and not any(m.kind == "name" for m in found))
 

@@ -17,6 +17,7 @@ from typing import Any
 from shared_core.abstention import expected_utility
 from shared_core.abstention.statements import LEANING
 from shared_core.calibration import DriftWatch, FittedGuarantee
+from shared_core.pipelines.decision.links import without_unknown_links
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.decision.reasons import (
     BELOW_GUARANTEE,
@@ -29,7 +30,7 @@ from shared_core.pipelines.decision.reasons import (
     explain,
     limit_reason,
 )
-from shared_core.pipelines.decision.wording import abstention_text, assemble, one_line
+from shared_core.pipelines.decision.wording import abstention_text, assemble, assemble_uncited, one_line
 from shared_core.runtime.flow import Flow
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer, Claim, ClaimStatus, Passage
@@ -238,6 +239,9 @@ def decide(request: DecisionRequest, run: QuestionRun) -> Flow[Answer]:
         ``metadata["guarantee"]`` the promise and whether it holds.
     """
     target = run.settings.target_accuracy
+    if request.layout in (assemble, assemble_uncited):  # others put the claims back into a text of their own
+        claims = without_unknown_links(request.claims, request.question, request.passages)
+        request = dataclasses.replace(request, claims=claims)
     choice = _choose(request, run)
     yield run.note(
         "keep",

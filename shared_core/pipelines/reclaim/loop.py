@@ -17,6 +17,7 @@ from shared_core.errors import ContextOverflowError, GrammarError, LimitError
 from shared_core.lm.base import Generation, Grammar, SamplingParams
 from shared_core.pipelines.confidence import Weighed, decide_weighed, weigh
 from shared_core.pipelines.decision.decide import merge_duplicates
+from shared_core.pipelines.decision.links import without_unknown_links
 from shared_core.pipelines.decision.question_run import QuestionRun, leave_out, retrieve
 from shared_core.pipelines.evidence import complete_sentences
 from shared_core.pipelines.extractive import UnusableReplies, answer_without_model
@@ -91,6 +92,10 @@ class _Draft:
 
     def __post_init__(self) -> None:
         self.index = CitationIndex(self.passages)
+
+    def add(self, text: str, citation: Citation) -> None:
+        """Add a claim."""
+        self.claims += without_unknown_links([Claim(text, None, (citation,))], self.question, self.passages)
         sentences = self.index.sentences
         # By text, as grammars exclude: a heading of several passages is left out of all.
         self.left_out.update({s.text for s in sentences} - {s.text for s in quotable(sentences)})
@@ -160,7 +165,7 @@ def _write_in_turns(draft: _Draft) -> Flow[None]:
             draft.left_out.update(_sentences_of(citation, draft.index))  # or decoding would choose them again
             continue
         draft.pairs.append(WrittenPair(citation.quote, text))
-        draft.claims.append(Claim(text, None, (citation,)))
+        draft.add(text, citation)
         yield run.note("write", f"pair {len(draft.pairs)}", citation.quote)
         yield Report(ClaimSealed(draft.claims[-1]))
         if len(draft.pairs) == draft.options.max_pairs:
@@ -369,7 +374,7 @@ def _write_at_once(draft: _Draft) -> Flow[None]:
         citation = draft.resolve(match["reference"])
         claim = tidy(match["claim"])
         if citation is not None and claim and not is_placeholder(claim):
-            draft.claims.append(Claim(claim, None, (citation,)))
+            draft.add(claim, citation)
             yield Report(ReferenceSealed(citation))
             yield Report(ClaimSealed(draft.claims[-1]))
     yield draft.run.note("write", f"{len(draft.claims)} pairs", "one model, one go", finish=finish)

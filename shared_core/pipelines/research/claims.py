@@ -24,6 +24,7 @@ from shared_core.pipelines.decision.wording import number_marks
 from shared_core.pipelines.research.asking import split_list_prompt, split_prompt, spoken
 from shared_core.retrieval.tokenizer import Tokenizer
 from shared_core.runtime.flow import Flow, Generate
+from shared_core.support.markup import edit_links
 from shared_core.types import Claim
 
 MAX_TOKENS = 192
@@ -173,6 +174,8 @@ def _ask_groups(
         parts = [reply] if len(group) == 1 else _by_number(reply, len(group))
         for (key, (text, sentence)), part in zip(group, parts):
             claims, left_out = read_claims(part, sentence, f"{question}\n{text}", most)
+            # the sentence itself, which is shown, keeps those that are known
+            claims = tuple(edit_links(claim, lambda label, _: label) for claim in claims)
             if (
                 not run.settings.research.closed_book
                 and not compare_claim(sentence, "\n".join(claims), question).agrees

@@ -19,6 +19,7 @@ from shared_core.errors import CapabilityError, ContextOverflowError, LanguageMo
 from shared_core.lm.base import Generation, SamplingParams
 from shared_core.lm.chat.layout import without_halves
 from shared_core.pipelines.confidence import Weighed, weigh
+from shared_core.pipelines.decision.links import Addresses
 from shared_core.pipelines.decision.question_run import QuestionRun, leave_out
 from shared_core.pipelines.evidence import complete_sentences
 from shared_core.pipelines.research.asking import Fact, spoken, write_prompt
@@ -305,8 +306,11 @@ def _write(state: Search, facts: Sequence[Fact], number: int) -> Flow[list[str]]
             continue
         # No reply within the limit holds more sentences.
         most = max(1, options.candidate_tokens // _SHORT)
+        known = Addresses(state.question, state.passages)
+        texts = [known.without_others(spoken(s.text).strip()) for s in written.samples]
         return [
-            whole_sentences(spoken(s.text).strip(), cut=s.finish_reason == "length", most=most) for s in written.samples
+            whole_sentences(text, cut=s.finish_reason == "length", most=most)
+            for text, s in zip(texts, written.samples, strict=True)
         ]
 
 
