@@ -13,13 +13,12 @@ import numpy as np
 
 from shared_core.citation.sentences import SentenceSplitter, split_sentences
 from shared_core.errors import InputError, QuestionError, SelfReflectError
-from shared_core.reading.ages import is_for_others
 from shared_core.reading.base import NO_WORDS, OTHER_QUESTION, OTHER_TEXT, Read, Reading, ReadResult
 from shared_core.reading.candidates import FIGURES, Candidate, best_span, candidates_at, distinct, figures, log_sum
 from shared_core.reading.cells import is_named_row
-from shared_core.reading.changes import from_release, is_other_change, only_release, release_of
+from shared_core.reading.changes import from_release, only_release, release_of
 from shared_core.reading.confidence import add_log_odds, shift
-from shared_core.reading.conflicts import ABSENT, OPPOSITE, VALUE, find_conflicts, is_said_by_another
+from shared_core.reading.conflicts import ABSENT
 from shared_core.reading.days import find_hours
 from shared_core.reading.definitions import LIKELY, find_definitions, find_headed, term_asked
 from shared_core.reading.direct import answers_by_form, choose_rows
@@ -36,10 +35,11 @@ from shared_core.reading.features import (
     shape_of,
     words_of,
 )
+from shared_core.reading.flags import flag_candidates
 from shared_core.reading.language import has_english_labels, is_english, is_named_in_english
 from shared_core.reading.lists import count_parts, find_lists_asked, join_lists, place_parts, query_for_rest
 from shared_core.reading.lookups import from_name
-from shared_core.reading.names import absent_names, find_others
+from shared_core.reading.names import absent_names
 from shared_core.reading.network import log_odds
 from shared_core.reading.people import names_person
 from shared_core.reading.prepared import Asked, Placed, Prepared, Window, overlaps, whole_words
@@ -48,7 +48,6 @@ from shared_core.reading.questions import (
     defines_links,
     names_nobody,
     only_asks,
-    only_refers,
     opens_in_english,
     repeats,
     words,
@@ -56,16 +55,13 @@ from shared_core.reading.questions import (
 from shared_core.reading.quotable import is_heading, is_record, join_comments, quotable
 from shared_core.reading.rewording import reword
 from shared_core.reading.row_values import query_for_rows
-from shared_core.reading.rows import Entry, above, answer_in_row, innermost
-from shared_core.reading.subjects import is_of_another
-from shared_core.reading.told import LATER, UNTOLD, names_only_asked, tells_what_is_asked
+from shared_core.reading.rows import Entry, above, answer_in_row
+from shared_core.reading.told import (
+    UNTOLD,
+)
 from shared_core.reading.values import (
-    Value,
     absent_values,
-    gives_another,
     gives_date,
-    lack_number,
-    of_another_year,
     values_of,
 )
 from shared_core.reading.weights import WEIGHTS, Weights, load_weights, version_of
@@ -283,7 +279,7 @@ class ExtractiveReader(Remade):
         out = [c for c in out if not chosen.leaves_out((c.passage, c.start, c.end))]
         lines = [chosen.line_of((c.passage, c.start, c.end)) for c in out]
         out = [replace(c, defines=int(line is not None)) for c, line in zip(out, lines)]
-        out = self._note_conflicts(asked.text, passages, out, headings, unknown, lost)
+        out = flag_candidates(asked.text, passages, out, headings, unknown, lost, weights.conflicts.score)
         texts = [passages[c.passage].text[c.start : c.end] for c in out]
         said = [i for i, c in enumerate(out) if _states(asked.text, texts[i], c, passages[c.passage])]
         entries = [Entry(passages[out[i].passage], close[out[i].place].prepared, out[i]) for i in said]
@@ -319,48 +315,6 @@ class ExtractiveReader(Remade):
         verified = self._verify(asked, passages, ranked, close, judged)
         begun = [from_name(asked.text, passages[c.passage], c) for c in verified]
         return Found([from_release(asked.text, passages[c.passage], c) for c in begun], scores, judged)
-
-    def _note_conflicts(
-        self,
-        question: str,
-        passages: Sequence[Passage],
-        candidates: Sequence[Candidate],
-        places: Sequence[str],
-        unknown: Sequence[Value],
-        lost_option: bool,
-    ) -> list[Candidate]:
-        """Note what of the question the passages lack or sentences contradict, and take it off their scores.
-
-        So is it off what only refers to another place.
-        """
-        values = values_of(question)
-        absent = {ABSENT} if lost_option or unknown else set()
-        coded = [v for v in unknown if v.code]
-        others = find_others(question, passages)
-        others |= {i for i, place in enumerate(places) if any(gives_another(v, place) for v in coded)}
-        lacking = lack_number(values, [f"{place}\n{p.text}" for place, p in zip(places, passages)])
-        lost = self.loaded().conflicts.score
-        out = []
-        for c in candidates:
-            passage = passages[c.passage]
-            text = passage.text[c.start : c.end]
-            found = find_conflicts(question, text, places[c.passage])
-            # "open Tuesday to Sunday" names another day than Monday, "over 20 kg" another weight than 25 kg
-            if VALUE in found and (c.defines > 0 or answers_by_form(question, text, passage)):
-                found -= {VALUE}
-            # "How heavy is the HX-60?" in the manual of the HX-40; "What did Ann say?" and an entry of Bo
-            of_another = is_of_another(question, text, places[c.passage], passage.text)
-            if of_another or c.passage in others or is_said_by_another(question, passage.text, c.start, c.end):
-                found |= {VALUE}
-            if of_another_year(values, text, places[c.passage]):
-                found |= {ABSENT}
-            untold = not tells_what_is_asked(question, text, places[c.passage]) or names_only_asked(question, text)
-            untold |= is_for_others(question, text) or is_other_change(question, passage, c.start, c.end)
-            untold |= of_another
-            lower = bool({VALUE, OPPOSITE} & found) or only_refers(text, question, innermost(passage))
-            score = c.score + lost * lower + LATER * (untold or c.passage in lacking)
-            out.append(replace(c, conflicts=found | absent, untold=untold, score=score))
-        return out
 
     def _beside(self, asked: Asked, number: int, prepared: Prepared, window: Window) -> Placed:
         seen = asked.beside(prepared, window)

@@ -164,9 +164,9 @@ def _is_done_by_another(question: str, sentence: str, around: str) -> bool:
 def _is_of_another_class(question: str, sentence: str, around: str) -> bool:
     """Whether a question names one of several by a letter ("pontoon A"), and sentence or headings only another."""
     for noun, letter in _OF_CLASS.findall(question):
-        same = re.compile(rf"\b(?i:{re.escape(noun)})s? ([A-Z])\b(?!['’.]?\w)")
+        same = re.compile(rf"\b(?i:{re.escape(noun)})s? ((?:[A-Z](?:, | and | or |/))*[A-Z])\b(?!['’.]?\w)")
         given = same.findall(sentence) or same.findall(around)
-        if given and not re.search(rf"\b{letter}\b", f"{sentence} {around}"):
+        if given and not any(letter in letters for letters in given):
             return True
     return False
 

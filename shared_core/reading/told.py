@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import re
 
+from shared_core.citation.facts.dates import dates_of
+from shared_core.citation.facts.quantities import UNITS, quantities_of
 from shared_core.reading.features import stem
 from shared_core.reading.questions import content_stems, has_number, words
+from shared_core.reading.synonyms import named_stems
 
 UNTOLD = -1.25
 """Added to both log-odds of a sentence that does not tell what is asked for.
@@ -129,6 +132,9 @@ _DENIED_DATE = re.compile(
 )
 _DATE = re.compile(rf"\d|\b(?:{_MONTHS}|{_DAYS})\b", re.IGNORECASE)
 _CAPITAL = re.compile(r"\b(?![A-Z]+\b)[^\W\d_a-z][\w'’]*")
+_COUNT_ASKED = re.compile(r"\bhow many (?:more |other )?(\w+)", re.IGNORECASE)
+_DONE_WHEN = re.compile(r"\W*when (?:was|were|is|are) .*?(\w+(?:ed|en|t))\W*$", re.IGNORECASE)
+_DATED_ACT = re.compile(r"\W*((?:(?:last|next|date of|first) )?\w+(?:ion|al|ing|ment|ance|ure)): (.+)", re.IGNORECASE)
 _WHO_DOES = re.compile(r"\W*who (?!is (?!\w+ing\b)|are (?!\w+ing\b)|was\b|were\b)", re.IGNORECASE)
 _BESIDE = 3
 """Words between two names that are only listed together, at most."""
@@ -162,6 +168,36 @@ def tells_what_is_asked(question: str, text: str, above: str) -> bool:
     if _HOUR_ASKED.search(question):
         text, above = (_DATE_PARTS.sub(" ", part) for part in (text, above))
     return any(has_number(t) or any(words_of.search(t) for words_of in told) for t in (text, above))
+
+
+def measures_only(question: str, sentence: str) -> bool:
+    """Return whether a question asks how many things there are, and a sentence gives only amounts of something else.
+
+    >>> measures_only("How many people fit in lift 2?", "Lift 2 (goods, 1,000 kg)")
+    True
+    >>> [measures_only("How many days are left?", text) for text in ("Two weeks.", "The office has 3.")]
+    [False, False]
+    """
+    asked = _COUNT_ASKED.search(question)
+    if asked is None or asked[1].lower() in UNITS:
+        return False
+    known = {q.text for q in quantities_of(question)}
+    given = [q for q in quantities_of(sentence) if q.text not in known]
+    return bool(given) and all(q.unit for q in given) and not content_stems(asked[1]) & content_stems(sentence)
+
+
+def dates_another_act(question: str, sentence: str) -> bool:
+    """Return whether a question asks when something was done, and a labelled date is of another act.
+
+    >>> label = "Last inspection: 9 January 2024"
+    >>> [dates_another_act(f"When was lift 2 {done}?", label) for done in ("installed", "last inspected")]
+    [True, False]
+    """
+    asked, label = _DONE_WHEN.match(question), _DATED_ACT.match(sentence)
+    if asked is None or label is None or not dates_of(label[2]):
+        return False
+    wanted, given = named_stems(asked[1]), named_stems(label[1])
+    return bool(wanted and given) and not wanted & named_stems(sentence) and not given & named_stems(question)
 
 
 def names_only_asked(question: str, sentence: str) -> bool:

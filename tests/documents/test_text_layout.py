@@ -60,6 +60,11 @@ def test_rows_set_with_spaces_have_the_names_of_their_columns() -> None:
     )
 
 
+def test_the_first_column_needs_no_name() -> None:
+    fees = "            Ducks   Foxes\nFull day      £72     £62\nMorning       £41     £35\n"
+    assert name_rows(fees) == "Full day; Ducks: £72; Foxes: £62\nMorning; Ducks: £41; Foxes: £35\n"
+
+
 @pytest.mark.parametrize(
     "text",
     [

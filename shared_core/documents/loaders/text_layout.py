@@ -100,7 +100,12 @@ def _rows(block: str) -> list[list[str]]:
     head, *body = [
         [_Span(m.start(), m.end(), m[0]) for m in _CELL.finditer(line.expandtabs())] for line in block.splitlines()
     ]
-    if len(head) < _LEAST_COLUMNS or len(body) + 1 < _LEAST_ROWS or not all(_is_name(cell.text) for cell in head):
+    if not all(_is_name(cell.text) for cell in head):
+        return []
+    firsts = [line[0] for line in body]
+    if all(first.end < head[0].start for first in firsts):  # the first column has no name
+        head.insert(0, _Span(min(f.start for f in firsts), max(f.end for f in firsts), ""))
+    if len(head) < _LEAST_COLUMNS or len(body) + 1 < _LEAST_ROWS:
         return []
     rows = [[cell.text for cell in head]]
     for line in body:
