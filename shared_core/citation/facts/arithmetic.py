@@ -83,6 +83,8 @@ def _close(claimed: float, held: float, quantity: Quantity, other: Quantity) -> 
     if not claimed or not held or quantity.is_year:
         return False
     hedge = quantity.hedge
+    if hedge == other.hedge == "below" and quantity.digits >= other.digits:
+        return False  # "up to 8" is not "up to 6"; "under a million" may be "less than 820,000"
     if hedge == "above" and other.hedge != "below":
         return claimed <= held <= claimed * _BOUND
     if hedge == "below" and other.hedge != "above":

@@ -12,6 +12,7 @@ from difflib import SequenceMatcher
 from functools import lru_cache
 from itertools import groupby
 
+from shared_core.citation.headings import mark_end
 from shared_core.citation.sentences import split_sentences
 from shared_core.support.files import read_lists
 
@@ -184,14 +185,25 @@ def tokens_of(sentence: str) -> tuple[Token, ...]:
 
 @lru_cache(maxsize=256)
 def sentences_of(text: str) -> tuple[Sentence, ...]:
-    """Sentences of a text with their tokens; those without any token are left out."""
-    cut = (text[a:b] for a, b in split_sentences(text))
+    """Sentences of a text with their tokens; those without any token are left out.
+
+    The numbers of headings and list items are blanks in them: "8. Rule changes" counts nothing.
+    """
+    cut = (_without_mark(text[a:b]) for a, b in split_sentences(text))
     return tuple(Sentence(s, tokens) for s in cut if (tokens := tokens_of(s)))
 
 
 def keys_of(text: str) -> frozenset[str]:
     """Keys of all words and numbers of a text."""
     return frozenset(t.key for t in all_tokens(sentences_of(text)))
+
+
+def _without_mark(sentence: str) -> str:
+    end = mark_end(sentence)
+    return " " * end + sentence[end:] if end and not _DATE.match(sentence) else sentence
+
+
+_DATE = re.compile(r"\d{1,2}\. [^\W\d_]+\.? \d{4}|\d{1,2}\.\d{1,2}\.\d{2}")  # "3. Mai 1887" is no item
 
 
 def statements_of(text: str) -> tuple[Sentence, ...]:
