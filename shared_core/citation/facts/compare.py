@@ -36,7 +36,9 @@ from shared_core.citation.facts.attributions import without_attribution
 from shared_core.citation.facts.dates import dates_in_digits, dates_of, is_every_day, same_date, weekdays_of
 from shared_core.citation.facts.literals import missing_literals
 from shared_core.citation.facts.negations import contradicts, is_denied
+from shared_core.citation.facts.numbered import numbered_otherwise
 from shared_core.citation.facts.quantities import Quantity, measured, quantities_of
+from shared_core.citation.facts.rows import of_other_row, row_subject
 from shared_core.citation.facts.tokens import (
     Found,
     Sentence,
@@ -183,7 +185,7 @@ def compare_claim(claim: str, evidence: str, context: str = "", written: str = "
     if not stated or not held:
         return Comparison()
     context = f"{context}\n{asked}"
-    scope = _Scope(held, sentences_of(context), evidence, context)
+    scope = _Scope(held, sentences_of(context), evidence)
     stated = [scope.without_attribution(sentence) for sentence in stated]
     found = [m for sentence in stated for m in scope.mismatches(sentence)]
     found += [Mismatch("literal", m) for m in missing_literals(written or claim, f"{evidence}\n{context}")]
@@ -194,13 +196,15 @@ def compare_claim(claim: str, evidence: str, context: str = "", written: str = "
 class _Scope:
     """Evidence and context, to hold the sentences of one claim against."""
 
-    def __init__(self, held: Sequence[Sentence], context: Sequence[Sentence], evidence: str, around: str) -> None:
+    def __init__(self, held: Sequence[Sentence], context: Sequence[Sentence], evidence: str) -> None:
         self.held, self.context = held, context
         self.statements = statements_of(evidence)
-        self.evidence, self.around = evidence, around
+        # sentence by sentence, so that numbers of headings and list items are no facts
+        self.evidence, self.around = ("\n".join(s.text for s in some) for some in (held, context))
+        self.text = evidence
         self.keys = {t.key for t in all_tokens([*held, *context])}
         self.prefixes = {k[:5] for k in self.keys if len(k) >= 5}
-        self.quantities = [*quantities_of(evidence), *quantities_of(around)]
+        self.quantities = [*quantities_of(self.evidence), *quantities_of(self.around)]
 
     def without_attribution(self, claim: Sentence) -> Sentence:
         """Take off "According to the handbook," from a sentence of the claim."""
@@ -227,7 +231,16 @@ class _Scope:
         return max(among, key=lambda s: self._share(claim, s.keys) + _overlap(claim, s))
 
     def mismatches(self, claim: Sentence) -> Iterator[Mismatch]:
-        """Mismatches of one sentence of the claim."""
+        """Mismatches of one sentence of the claim; what a row of something else says contradicts none."""
+        subject = row_subject(self._nearest(claim, self.statements))
+        other = bool(subject) and not subject & claim.keys
+        for mismatch in self._mismatches(claim):
+            if not (other and mismatch.refuted) or mismatch.kind == "role":  # that of two rows
+                yield mismatch
+            elif mismatch.kind in ("number", "unit", "date", "name"):
+                yield Mismatch(mismatch.kind, mismatch.claimed)
+
+    def _mismatches(self, claim: Sentence) -> Iterator[Mismatch]:
         nearest = self._nearest(claim, self.held)
         alike = self._share(claim, nearest.keys)
         yield from self._numbers(claim, nearest, alike, _in_order(claim, nearest))
@@ -236,6 +249,8 @@ class _Scope:
         yield from self._dates(claim, nearest, alike)
         nearest = self._nearest(claim, self.statements)
         alike, worded = self._share(claim, nearest.keys), _in_order(claim, nearest)
+        for name, instead in numbered_otherwise(claim, nearest, self.held):
+            yield Mismatch("name", name, instead if alike >= _ALIKE else "")
         for name, instead in naming.compare_names(
             claim, nearest, self.held, self.context, alike=alike >= _ALIKE, worded_alike=worded >= _WORDED_ALIKE
         ):
@@ -274,7 +289,10 @@ class _Scope:
         yield "negation", scope.presumed_effect(claim, nearest)
         if alike >= _HALF:
             yield "number", changed_otherwise(claim, nearest)
-        yield "role", other_row(claim, self.held) or naming.paired_otherwise(claim, self.held)
+        yield (
+            "role",
+            other_row(claim, self.held) or of_other_row(claim, self.text) or naming.paired_otherwise(claim, self.held),
+        )
         swaps = (
             alike >= _SAME
             and ordered is None

@@ -1,0 +1,111 @@
+"""A claim takes no value from another row than it names, nor from another of several numbered things."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared_core.citation import compare_claim
+from shared_core.citation.facts.rows import blocks_of
+
+FIELDS = """Model: Brook 20; Power: 250 W; Weight: 4.1 kg; Price: €89
+Model: Brook 30; Power: 400 W; Weight: 5.3 kg; Price: €129
+Model: Brook 50; Power: 750 W; Weight: 7.9 kg; Price: €199"""
+BARS = """| Model | Power | Weight | Price |
+|---|---|---|---|
+| Brook 20 | 250 W | 4.1 kg | €89 |
+| Brook 30 | 400 W | 5.3 kg | €129 |
+| Brook 50 | 750 W | 7.9 kg | €199 |"""
+COLUMNS = """Model      Power    Weight    Price
+Brook 20   250 W    4.1 kg    €89
+Brook 30   400 W    5.3 kg    €129
+Brook 50   750 W    7.9 kg    €199"""
+LIST = "- Alice Moreau: treasurer\n- Ben Hart: secretary\n- Cora Lind: chair"
+CODES = """Code: E1; Meaning: Motor overheated; Remedy: Let the pump cool
+Code: E2; Meaning: Dry running; Remedy: Check the water level
+Code: E3; Meaning: Impeller blocked; Remedy: Remove the filter and clean the impeller"""
+
+
+@pytest.mark.parametrize("table", [FIELDS, BARS, COLUMNS])
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("The Brook 50 weighs 5.3 kg.", "The Brook 50 weighs 7.9 kg."),
+        ("The Brook 30 costs €199.", "The Brook 30 costs €129."),
+        ("The pump that costs €129 weighs 7.9 kg.", "The pump that costs €129 weighs 5.3 kg."),
+        (
+            "The Brook 30 costs €199, and the Brook 50 costs €129.",
+            "The Brook 30 costs €129, and the Brook 50 costs €199.",
+        ),
+    ],
+)
+def test_a_value_of_another_row_contradicts(table: str, wrong: str, right: str) -> None:
+    assert "role" in [m.kind for m in compare_claim(wrong, table).mismatches if m.refuted]
+    assert compare_claim(right, table).agrees
+
+
+@pytest.mark.parametrize(
+    ("evidence", "wrong", "right"),
+    [
+        (LIST, "Cora Lind is the secretary.", "Cora Lind is the chair."),
+        (LIST, "The treasurer is Ben Hart.", "The treasurer is Alice Moreau."),
+        (LIST, "Ben Hart is chair and Cora Lind secretary.", "Ben Hart is secretary and Cora Lind chair."),
+        (CODES, "E1 means dry running.", "E2 means dry running."),
+        (CODES, "If E2 is shown, clean the impeller.", "If E3 is shown, clean the impeller."),
+    ],
+)
+def test_so_does_what_a_list_says_of_somebody_else(evidence: str, wrong: str, right: str) -> None:
+    assert compare_claim(wrong, evidence).refuted
+    assert not compare_claim(right, evidence).refuted
+
+
+@pytest.mark.parametrize(
+    ("evidence", "claim"),
+    [
+        (LIST, "Cora Lind is not the secretary."),
+        (LIST, "Ben Hart and Cora Lind are officers."),
+        (f"{LIST}\n\nThe secretary resigned, and Cora Lind took over.", "Cora Lind took over as secretary."),
+        (FIELDS, "The Brook 50 weighs more than 5.3 kg."),
+        (FIELDS, "The Brook 30 and the Brook 50 cost €129 and €199."),
+    ],
+)
+def test_what_several_rows_or_the_prose_say_together_is_no_mismatch(evidence: str, claim: str) -> None:
+    assert "role" not in [m.kind for m in compare_claim(claim, evidence).mismatches]
+
+
+def test_a_row_about_something_else_contradicts_nothing() -> None:
+    row = "Service: Storage ashore; Price: £1 a day; Remarks: first 14 days free for annual berth holders"
+    assert not compare_claim("Berth holders may give up their berth with two months' notice.", row).refuted
+
+
+def test_prose_with_colons_is_no_table() -> None:
+    assert blocks_of("Note: the lamp was lit in 1871.\n\nIt burned whale oil; Venn paid for it.") == ()
+
+
+@pytest.mark.parametrize(
+    ("claim", "evidence"),
+    [
+        ("The waiting list for pontoon A is long.", "The waiting list for pontoon B is long."),
+        ("The waiting list for team A is long.", "The waiting list for team B is long. Team A has none."),
+        ("Lift 1 also goes to the basement.", "Lift 2 (goods) also goes to the basement. Lift 1 carries six people."),
+        ("Rule 14 was changed in March.", "Rule 15 was changed in March. There are 14 rules."),
+    ],
+)
+def test_another_letter_or_number_behind_a_noun_names_another_thing(claim: str, evidence: str) -> None:
+    found = compare_claim(claim, evidence)
+    assert "name" in [m.kind for m in found.mismatches]
+    assert not found.same_subject
+
+
+@pytest.mark.parametrize(
+    ("claim", "evidence"),
+    [
+        ("Lift 1 holds six and lift 2 holds nine people.", "Lift 1 holds six people. Lift 2 holds nine people."),
+        ("Pontoon C has electricity.", "Pontoons A to D have electricity."),
+        ("Lift 1 also goes to the basement.", "Lift 1 carries six people. It also goes to the basement."),
+        ("The book I read was long.", "The book that I read was long, and team B lost."),
+        ("John Kerr wrote it in May.", "John F. Kerr wrote it in May."),
+        ("It lasted 24 months.", "It lasted 24 months, and the second one lasted 12."),
+    ],
+)
+def test_lists_ranges_pronouns_and_initials_name_no_other(claim: str, evidence: str) -> None:
+    assert "name" not in [m.kind for m in compare_claim(claim, evidence).mismatches]
