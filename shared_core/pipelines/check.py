@@ -12,15 +12,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
-from shared_core.abstention import expected_utility, keep_claims
+from shared_core.abstention import expected_utility
 from shared_core.abstention.statements import Statement, Statements, cut_statements, joined
-from shared_core.citation.facts import REFUTED_AT_MOST, Comparison, compare_claim
+from shared_core.citation.facts import Comparison, compare_claim
 from shared_core.citation.facts.attributions import without_attribution
 from shared_core.citation.facts.tokens import keys_of
 from shared_core.errors import DeadlineError, LimitError
+from shared_core.pipelines.deciding import Judged, ask, choose_sentences, decide, most, verdict_of
 from shared_core.pipelines.decision.links import Addresses
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.decision.reasons import (
@@ -32,7 +32,7 @@ from shared_core.pipelines.decision.reasons import (
     explain,
     limit_reason,
 )
-from shared_core.pipelines.evidence import Evidence, Window, gather, titled
+from shared_core.pipelines.evidence import Evidence, Window, gather, lowest
 from shared_core.pipelines.necessity import ask_necessity, require_scores
 from shared_core.pipelines.support import (
     MODEL_ALONE,
@@ -42,11 +42,10 @@ from shared_core.pipelines.support import (
     model_method,
     support,
     support_method,
-    verdicts,
 )
 from shared_core.reading.base import Verdict
 from shared_core.runtime.flow import Flow, Judge, Report, Retrieve, Together
-from shared_core.types import Answer, Citation, Claim, ClaimSealed, ClaimVerdict, Passage, Retrieved, Signals, Span
+from shared_core.types import Answer, Citation, Claim, ClaimSealed, ClaimVerdict, Passage, Retrieved, Signals
 
 T = TypeVar("T")
 NOTHING_STATED = "nothing to check"
@@ -58,25 +57,6 @@ BATCH = 32
 WINDOWS = 3
 """Windows that a claim is compared with: the right one is among the first three nearly always (docs/check.md)."""
 _QUERIES = 64  # retrievals in one batch
-_SENTENCES = 4  # of the decisive window that are tried one by one for the citation
-_NEARLY = 0.8  # a sentence replaces its window as the citation if it keeps this share of the window's support
-_REFUTED = 0.5  # above it, contradiction is more probable than support and silence together
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """The judgement of one statement: probabilities in [0, 1] or ``None``, and the sentences to cite."""
-
-    supported: float | None = None
-    refuted: float | None = None
-    spans: tuple[Span, ...] = ()
-
-    @property
-    def support(self) -> float | None:
-        """The support; if one passage supports and another contradicts, the lower of the two probabilities."""
-        if self.supported is None or self.refuted is None or self.refuted <= _REFUTED:
-            return self.supported
-        return min(self.supported, 1 - self.refuted)
 
 
 def check(
@@ -198,28 +178,46 @@ def look_up(
 def _judge_batch(
     items: Sequence[tuple[Statement, Sequence[str]]], question: str, evidence: Evidence, run: QuestionRun
 ) -> Flow[list[Judged]]:
-    windows = evidence.best([_query(s, question) for s, _ in items], [ids for _, ids in items], WINDOWS)
+    ranked = evidence.best([_query(s, question) for s, _ in items], [ids for _, ids in items], WINDOWS)
     known = Addresses(question, evidence.passages)
     said = [
-        known.without_references(_hypothesis(s, question, some)) for (s, _), some in zip(items, windows, strict=True)
+        known.without_references(_hypothesis(s, question, some)) for (s, _), some in zip(items, ranked, strict=True)
     ]
-    around = [[f"{question}\n{w.passage.title}\n{w.passage.text}" for w in some] for some in windows]
     written = [known.unknown_in(s.written) for s, _ in items]
-    pairs = [[(w.text, claim) for w in some] for some, claim in zip(windows, said, strict=True)]
-    told = yield from _ask(pairs, run, around, written)
+    windows = [evidence.narrowed(claim, some) for claim, some in zip(said, ranked, strict=True)]
+    told = yield from _ask_windows(windows, said, written, question, run)
+    # A row may be too short to tell its language, which the table or list as a whole does.
+    unknown = [i for i, some in enumerate(told) if not any(some) and windows[i] != ranked[i]]
+    again = yield from _ask_windows(
+        [ranked[i] for i in unknown], [said[i] for i in unknown], [written[i] for i in unknown], question, run
+    )
+    for i, found in zip(unknown, again, strict=True):
+        windows[i], told[i] = ranked[i], found
+    around = [_around(some, question) for some in windows]
     told = yield from _ask_critic_for_contradiction(windows, said, told, run)
     facts = [
         [compare_claim(claim, w.text, text, code) for w, text in zip(some, texts, strict=True)]
         for claim, some, texts, code in zip(said, windows, around, written, strict=True)
     ]
     told = [_without_silence(some, compared, run) for some, compared in zip(told, facts, strict=True)]
-    spans = yield from _choose_sentences(windows, said, told, evidence, run)
+    decisive = [decide(*of_claim, run) for of_claim in zip(windows, told, facts, strict=True)]
+    chosen = yield from choose_sentences(said, decisive, evidence, run)
     out = [
-        Judged(_most(v.supported for v in some if v), _refutation(some, compared), shown)
-        for some, compared, shown in zip(told, facts, spans, strict=True)
+        Judged(lowest(d.supported, limit), d.refuted, shown) for d, (shown, limit) in zip(decisive, chosen, strict=True)
     ]
     out = yield from _ask_the_reader([s for s, _ in items], windows, question, out, run)
     return (yield from _ask_the_model(windows, said, out, run))
+
+
+def _around(windows: Sequence[Window], question: str) -> list[str]:
+    return [f"{question}\n{w.around}" for w in windows]
+
+
+def _ask_windows(
+    windows: Sequence[Sequence[Window]], said: Sequence[str], written: Sequence[str], question: str, run: QuestionRun
+) -> Flow[list[list[Verdict | None]]]:
+    pairs = [[(w.text, claim) for w in some] for some, claim in zip(windows, said, strict=True)]
+    return (yield from ask(pairs, run, [_around(some, question) for some in windows], written))
 
 
 def _ask_the_reader(
@@ -249,49 +247,8 @@ def _without_silence(
     windows that lack a fact say nothing.
     """
     unjudged = bool(judged) and judged[0] is None and facts[0].agrees
-    supported = _most(v.supported for v in judged if v) or 0.0
+    supported = most(v.supported for v in judged if v) or 0.0
     return [None] * len(judged) if unjudged and supported <= run.settings.target_accuracy else judged
-
-
-def _refutation(judged: Sequence[Verdict | None], facts: Sequence[Comparison]) -> float | None:
-    """Largest P(a window contradicts the claim), by its judge or by its facts.
-
-    Beside a window that supports the claim, another one counts only if its facts refute the claim and it speaks of the
-    same subject: what another lake's depth is says nothing about this one's, and a passage that leaves a fact out
-    contradicts none.
-    """
-    pairs = [(v, f) for v, f in zip(judged, facts, strict=True) if v is not None]
-    supported = any(v.supported > _REFUTED and f.agrees for v, f in pairs)
-    by_judge = [v.refuted for v, f in pairs if not supported or (f.refuted and f.same_subject)]
-    by_facts = any(f.refuted and (f.same_subject or not supported) for _, f in pairs)
-    return _most(iter([*by_judge, 1 - REFUTED_AT_MOST if by_facts else None]))  # the cap on support, turned round
-
-
-def _most(values: Iterator[float | None]) -> float | None:
-    return max((v for v in values if v is not None), default=None)
-
-
-def _ask(
-    pairs: Sequence[Sequence[tuple[str, str]]],
-    run: QuestionRun,
-    around: Sequence[Sequence[str]] | None = None,
-    written: Sequence[str] | None = None,
-) -> Flow[list[list[Verdict | None]]]:
-    """Verdicts in the shape of the pairs; all unknown when the time is over.
-
-    Args:
-        pairs: (evidence, claim) of each claim.
-        around: in the same shape, text that may name what the evidence speaks of.
-        written: each claim with its backticks, and with the addresses that no passage has.
-    """
-    codes = [code for some, code in zip(pairs, written, strict=True) for _ in some] if written is not None else None
-    contexts = [text for some in around for text in some] if around is not None else None
-    try:
-        told = iter((yield from verdicts([pair for some in pairs for pair in some], run, contexts, codes)))
-    except LimitError as error:
-        yield run.stop(error)
-        return [[None] * len(some) for some in pairs]
-    return [[next(told) for _ in some] for some in pairs]
 
 
 def _ask_critic_for_contradiction(
@@ -300,7 +257,7 @@ def _ask_critic_for_contradiction(
     """Ask the critic for contradictions of claims that a judge without refutations does not support."""
     target = run.settings.target_accuracy
     open_ = [i for i, some in enumerate(told) if any(some) and all(v is None or v.refuted is None for v in some)
-             and (_most(v.supported for v in some if v) or 0.0) <= target]  # fmt: skip
+             and (most(v.supported for v in some if v) or 0.0) <= target]  # fmt: skip
     # Without a judge, the critic has judged all of these already.
     if not open_ or run.abilities.critic is None or run.abilities.scorer is None:
         return told
@@ -344,100 +301,18 @@ def _ask_the_model(
     return out
 
 
-# --- the sentences to show -----------------------------------------------------------------------------------------
-
-
-def _choose_sentences(
-    windows: Sequence[Sequence[Window]],
-    said: Sequence[str],
-    told: Sequence[Sequence[Verdict | None]],
-    evidence: Evidence,
-    run: QuestionRun,
-) -> Flow[list[tuple[Span, ...]]]:
-    """Choose for each claim one sentence to cite, or two: those that support it best, of the window that does.
-
-    If a window contradicts the claim more than any supports it, the sentence that contradicts it; if nothing is known
-    or none supports it, the sentence most like it.
-    """
-    decisive = [_decisive(some, verdict) for some, verdict in zip(windows, told, strict=True)]
-    like = [evidence.like(claim, d.window.sentences) if d.window else [] for claim, d in zip(said, decisive)]
-    chosen: list[tuple[Span, ...]] = [(spans[0],) if spans else () for spans in like]
-    scores = [-1.0] * len(said)  # below all probabilities: any sentence that was judged replaces the one most like it
-
-    def improve(candidates: dict[int, list[tuple[Span, ...]]]) -> Flow[None]:
-        pairs = [(some, said[i], decisive[i]) for i, some in candidates.items()]
-        for i, found in zip(candidates, (yield from _score(pairs, run)), strict=True):
-            best = max(range(len(found)), key=lambda j: found[j])
-            if found[best] > scores[i]:
-                scores[i], chosen[i] = found[best], candidates[i][best]
-
-    target = run.settings.target_accuracy
-    open_ = [i for i, d in enumerate(decisive) if (d.against or (d.probability or 0.0) > target) and len(like[i]) > 1]
-    # First single sentences; then, for claims that no single one supports nearly as well as the window, pairs.
-    yield from improve({i: [(span,) for span in like[i][:_SENTENCES]] for i in open_})
-    open_ = [i for i in open_ if scores[i] < _NEARLY * (decisive[i].probability or 0.0)]
-    yield from improve({i: [_in_order(chosen[i][0], s) for s in like[i][:3] if s != chosen[i][0]] for i in open_})
-    return chosen
-
-
-@dataclass(frozen=True, slots=True)
-class _Decisive:
-    """The window that decides, and its probability of supporting (if ``against``, contradicting) the claim."""
-
-    window: Window | None = None
-    probability: float | None = None
-    against: bool = False
-
-
-def _decisive(windows: Sequence[Window], told: Sequence[Verdict | None]) -> _Decisive:
-    known = [(v, w) for v, w in zip(told, windows, strict=True) if v is not None]
-    if not known:
-        return _Decisive(windows[0] if windows else None)
-    supports, window = max(known, key=lambda pair: pair[0].supported)
-    against, other = max(known, key=lambda pair: pair[0].refuted or 0.0)
-    if (against.refuted or 0.0) > max(_REFUTED, supports.supported):  # probable in itself, and more so than support
-        return _Decisive(other, against.refuted, True)
-    return _Decisive(window, supports.supported)
-
-
-def _in_order(one: Span, other: Span) -> tuple[Span, ...]:
-    return (one, other) if one.start < other.start else (other, one)
-
-
-def _score(
-    items: Sequence[tuple[Sequence[tuple[Span, ...]], str, _Decisive]], run: QuestionRun
-) -> Flow[list[list[float]]]:
-    """Score how far each candidate supports (or contradicts) its claim, in [0, 1]; -1 if that is unknown."""
-    pairs = [
-        [(titled(d.window.passage, " ".join(s.text for s in spans)), claim) for spans in some if d.window]
-        for some, claim, d in items
-    ]
-    told = yield from _ask(pairs, run)
-    return [
-        [-1.0 if v is None else (v.refuted or 0.0) if d.against else v.supported for v in some]
-        for some, (_, _, d) in zip(told, items, strict=True)
-    ]
-
-
 # --- the result ----------------------------------------------------------------------------------------------------
 
 
 def _claim(statement: Statement, judged: Judged, run: QuestionRun) -> Claim:
-    supported = bool(keep_claims([judged.support], run.settings.target_accuracy))  # exact: a tie with ρ* fails
-    verdict: ClaimVerdict
-    if judged.support is None:
-        verdict = "unknown"
-    elif supported:
-        verdict = "supported"
-    else:
-        verdict = "contradicted" if (judged.refuted or 0.0) > _REFUTED else "unsupported"
+    verdict = verdict_of(judged, run)
     return Claim(
         statement.text,
         judged.support,
         (Citation(judged.spans),) if judged.spans else (),
         statement.start,
         statement.end,
-        "kept" if supported else "flagged",
+        "kept" if verdict == "supported" else "flagged",
         signals=Signals(entailed=judged.supported, refuted=judged.refuted),
         verdict=verdict,
     )

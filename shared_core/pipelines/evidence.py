@@ -6,7 +6,11 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
+from shared_core.citation.facts.rows import Block, Row, blocks_of, of_other_row
+from shared_core.citation.facts.tokens import sentences_of, tokens_of
+from shared_core.citation.headings import is_heading
 from shared_core.citation.sentences import split_sentences
 from shared_core.lm.base import Prompt
 from shared_core.lm.chat.layout import without_halves
@@ -20,20 +24,45 @@ WINDOW = 900
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A run of consecutive sentences of one passage.
+    """A run of consecutive sentences of one passage, or the row of a table with what stands above it.
 
     Attributes:
         passage: that holds it.
         sentences: at least one, in the order of the text.
+        above: heading and names of the columns, if the sentences are a row.
+        rows_left_out: rows of the passage that are not of this window, though they may stand between its sentences.
     """
 
     passage: Passage
     sentences: tuple[Span, ...]
+    above: tuple[Span, ...] = ()
+    rows_left_out: tuple[tuple[int, int], ...] = ()
 
     @property
     def body(self) -> str:
         """The sentences, with what stands between them."""
+        if self.rows_left_out:
+            return "\n".join(s.text for s in (*self.above, *self.sentences))
         return self.passage.text[self.sentences[0].start : self.sentences[-1].end]
+
+    @property
+    def around(self) -> str:
+        """Title and text of the passage, which may name what the window speaks of; without the rows left out."""
+        edges = [(0, 0), *self.rows_left_out, (len(self.passage.text),) * 2]
+        return titled(self.passage, "\n".join(self.passage.text[a:b] for (_, a), (b, _) in pairwise(edges)))
+
+    @property
+    def quotable(self) -> tuple[Span, ...]:
+        """The sentences but for bare headings, which state nothing; all if there are no others."""
+        text = self.passage.text
+        return tuple(s for s in self.sentences if not is_heading(text, s.start, s.end)) or self.sentences
+
+    def with_heading(self, spans: Sequence[Span]) -> str:
+        """Return the text of some of its sentences, after the heading above them."""
+        before = [
+            s for s in self.sentences if s.end <= spans[0].start and is_heading(self.passage.text, s.start, s.end)
+        ]
+        return titled(self.passage, "\n".join(s.text for s in (*self.above, *before[-1:], *spans)))
 
     @property
     def text(self) -> str:
@@ -191,6 +220,55 @@ class Evidence:
         """Sort spans by how many of the claim's words they hold, most first; ties keep their order."""
         words = set(self._tokenize(claim))
         return sorted(spans, key=lambda s: -len(words & set(self._tokenize(s.text))))
+
+    def narrowed(self, claim: str, windows: Sequence[Window]) -> list[Window]:
+        """Replace windows with rows of a table or list by windows of the rows that the claim speaks of.
+
+        Rows joined would hold the name of one and the value of another. Where the claim names one row, that row, and
+        the prose around with it, are all that bears on it; where it names none or several, the rows most like it are
+        put beside the window. If it has a value of another row than it names, the window tells.
+        """
+        words = frozenset(t.key for t in tokens_of(claim))
+        found = [narrow for w in windows for narrow in self._narrow(claim, words, w)]
+        return list(dict.fromkeys(found))[: 2 * len(windows)]
+
+    def _narrow(self, claim: str, words: frozenset[str], window: Window) -> list[Window]:
+        passage, first, last = window.passage, window.sentences[0].start, window.sentences[-1].end
+        blocks = blocks_of(passage.text)
+        inside = [(b, row) for b in blocks for row in b.rows if first <= row.start and row.end <= last]
+        if not inside:
+            return [window]
+        named = [(b, row) for b in blocks for row in b.named(words) if (b, row) in inside]
+        if any(of_other_row(sentence, window.text) for sentence in sentences_of(claim)):
+            return [window]
+        alone = len(named) == 1
+        spans = {(row.start, row.end): passage.span(row.start, row.end) for _, row in inside}
+        like = self.like(claim, list(spans.values()))
+        chosen = named or [(b, r) for s in like[:_ROWS] for b, r in inside if (r.start, r.end) == (s.start, s.end)]
+        rows = [_row_window(passage, blocks, block, row) for block, row in chosen[:_ROWS]]
+        if not alone:
+            return [window, *rows]
+        kept = [s for s in window.sentences if not any(s.start < b and a < s.end for a, b in spans)]
+        prose = Window(
+            passage, tuple(sorted([*kept, *rows[0].sentences], key=lambda s: s.start)), (), rows[0].rows_left_out
+        )
+        return [*rows, prose] if any(not is_heading(passage.text, s.start, s.end) for s in kept) else rows
+
+
+_ROWS = 2
+"""Rows of a window at most that are judged by themselves."""
+
+
+def _row_window(passage: Passage, blocks: Sequence[Block], block: Block, row: Row) -> Window:
+    """Make the window of one row: the heading above its table, the line with the names of the columns, the row."""
+    text, top = passage.text, min(block.rows[0].start, (block.head or (block.rows[0].start,))[0])
+    before = [passage.span(a, b) for a, b in split_sentences(text[:top])]
+    above = [s for s in before if is_heading(text, s.start, s.end)][-1:]
+    if before and before[-1].text.endswith(":") and before[-1] not in above:  # "How long to keep away:"
+        above.append(before[-1])
+    head = [passage.span(*block.head)] if block.head else []
+    left_out = [(r.start, r.end) for b in blocks for r in b.rows if r != row]
+    return Window(passage, (passage.span(row.start, row.end),), (*above, *head), tuple(left_out))
 
 
 _DEEP = 50
