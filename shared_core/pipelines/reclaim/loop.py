@@ -92,13 +92,13 @@ class _Draft:
 
     def __post_init__(self) -> None:
         self.index = CitationIndex(self.passages)
-
-    def add(self, text: str, citation: Citation) -> None:
-        """Add a claim."""
-        self.claims += without_unknown_links([Claim(text, None, (citation,))], self.question, self.passages)
         sentences = self.index.sentences
         # By text, as grammars exclude: a heading of several passages is left out of all.
         self.left_out.update({s.text for s in sentences} - {s.text for s in quotable(sentences)})
+
+    def add(self, text: str, citation: Citation) -> None:
+        """Add a claim, without links that no passage has."""
+        self.claims += without_unknown_links([Claim(text, None, (citation,))], self.question, self.passages)
 
     @property
     def options(self) -> ReclaimSettings:
