@@ -24,6 +24,7 @@ from shared_core.pipelines.decision.question_run import QuestionRun, leave_out
 from shared_core.pipelines.decision.reasons import DECLINED, IN_NO_PASSAGE, SAYS_NOTHING
 from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, demonstrations_for, step_prompt
 from shared_core.pipelines.seakr.answer import choose_citations, cite_answer, conclude, state_answer
+from shared_core.pipelines.structured import plain_text
 from shared_core.reading.questions import words
 from shared_core.runtime.flow import Flow, Generate, Report
 from shared_core.types import Claim, ClaimSealed, Passage, Signals
@@ -112,7 +113,7 @@ def _short_answer(question: str, passages: Sequence[Passage], run: QuestionRun) 
     """Ask for the short answer and cite the sentences that hold it; ``None`` if there is none, or no passage does."""
     read = list(passages)  # shrinks where not all of them fit the context
     written = yield from _ask(question, read, run)
-    text = " ".join(written.text.split())
+    text = " ".join(plain_text(written.text).split())
     if repeats_itself(text):  # what it says last is no conclusion, and it would not come to one
         yield run.note("read again", SAYS_NOTHING, f"the reply repeats itself: {text[:150]}")
         return None

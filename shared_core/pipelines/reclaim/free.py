@@ -26,6 +26,7 @@ from shared_core.pipelines.decision.reasons import DECLINED
 from shared_core.pipelines.evidence import complete_sentences
 from shared_core.pipelines.extractive import UnusableReplies
 from shared_core.pipelines.reclaim.prompts import isolated_prompt, numbered_prompt
+from shared_core.pipelines.structured import plain_reply
 from shared_core.reading.questions import is_titled
 from shared_core.runtime.flow import Flow, Generate
 from shared_core.types import Citation, Claim, MatchKind, Passage, Span
@@ -181,8 +182,9 @@ def write_freely(
             break
         # Framework models have their echo taken off; whatever else completes text may repeat the prompt as well.
         text = reply.text[find_own_words(reply.text, [prompt.text], prompt.text) :]
-        if reply.samples[0].finish_reason == "length":
-            text = _without_cut(text)
+        plain = plain_reply(text, len(sentences))
+        # Of JSON that was cut off only whole texts are left.
+        text = _without_cut(text) if plain == text and reply.samples[0].finish_reason == "length" else plain
         parsed = parse_reply(text, index, passages, options.fuzzy_threshold)[: options.max_pairs]
         if not parsed and (_NO_ANSWER.search(text) or is_refusal(text)):
             yield run.note("write", DECLINED, "the model says the passages do not answer", attempt=attempt + 1)
@@ -272,7 +274,7 @@ def parse_reply(text: str, index: CitationIndex, passages: Sequence[Passage], th
     titles = [p.title for p in passages]
     for match in _PAIR.finditer(text):
         claim = tidy(match["claim"], titles)
-        if claim and not is_placeholder(claim) and not _NO_ANSWER.fullmatch(claim.strip(" .")):
+        if claim and not _is_no_claim(claim) and not _NO_ANSWER.fullmatch(claim.strip(" .")):
             citation, problem = _resolve(match["reference"].strip(), claim, index, passages, threshold)
             found.append(Parsed(claim, citation, problem))
     return found
@@ -294,7 +296,7 @@ def salvage(text: str, sentences: Sequence[Span], limit: int, titles: Sequence[s
     for start, end in split_sentences(prose):
         claim = tidy(prose[start:end], titles)
         words = _content(claim)
-        unusable = len(words) < _FEWEST or claim.endswith(("?", ":")) or is_placeholder(claim)
+        unusable = len(words) < _FEWEST or claim.endswith(("?", ":")) or _is_no_claim(claim)
         if unusable or _NO_ANSWER.search(claim) or not held:
             continue
         # max takes the first of equals, which is of the better ranked passage.
@@ -302,6 +304,10 @@ def salvage(text: str, sentences: Sequence[Span], limit: int, titles: Sequence[s
         if common >= _SHARED * len(words):
             out.append(Parsed(claim, Citation((span,))))
     return out[:limit]
+
+
+def _is_no_claim(text: str) -> bool:
+    return text.startswith("{") or is_placeholder(text)  # JSON that could not be read
 
 
 def _content(text: str) -> frozenset[str]:

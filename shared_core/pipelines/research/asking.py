@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from shared_core.lm.base import Prompt
 from shared_core.lm.chat.thoughts import find_thoughts
 from shared_core.pipelines.evidence import ours, theirs, titled
+from shared_core.pipelines.structured import plain_text
 from shared_core.settings import ResearchSettings
 from shared_core.types import Passage
 
@@ -26,7 +27,7 @@ class Fact:
 def spoken(text: str) -> str:
     """A reply without the model's thoughts: backends of servers take them out, models in this process do not.
 
-    Nothing, where the thoughts have no end: the answer was never begun.
+    Nothing, where the thoughts have no end: the answer was never begun. Of JSON the answer in it.
     """
     thoughts = find_thoughts(text)
     if not thoughts.finished:
@@ -34,7 +35,7 @@ def spoken(text: str) -> str:
     # From the end, so that the offsets before it still hold.
     for start, end in reversed(thoughts.stretches):
         text = text[:start] + text[end:]
-    return text
+    return plain_text(text)
 
 
 def write_prompt(

@@ -40,6 +40,7 @@ from shared_core.pipelines.self_rag.segments import (
     score_of,
     weights_of,
 )
+from shared_core.pipelines.structured import plain_text
 from shared_core.pipelines.support import try_critic
 from shared_core.reflection import SUPPORT_TOKENS, critique_score
 from shared_core.reflection.tokens import NO_SUPPORT
@@ -123,7 +124,7 @@ class PromptedWriter:
 
     def _text(self, sample: Sample) -> str:
         """Read the text written: its first sentence in the long form; nothing if the passage does not help."""
-        text = re.sub(r"\s+", " ", sample.text).strip()
+        text = re.sub(r"\s+", " ", plain_text(sample.text)).strip()
         if not any(character.isalnum() for character in text):
             return ""
         if says_nothing(text):
