@@ -13,18 +13,17 @@ import re
 from collections.abc import Sequence
 
 from shared_core.citation.facts import compare_claim
+from shared_core.pipelines.agreement import same_answer
 from shared_core.pipelines.decision.decide import DecisionRequest, decide
 from shared_core.pipelines.decision.question_run import QuestionRun, retrieve, try_reader
 from shared_core.pipelines.decision.reasons import IN_NO_PASSAGE, SAYS_NOTHING
 from shared_core.pipelines.decision.trust import ModelTrust, Reply
 from shared_core.pipelines.evidence import (
+    around_quotes,
     cited_spans,
-    contains_words,
     quote_of,
-    quoted_places,
     titled,
     with_cited,
-    words_only,
 )
 from shared_core.pipelines.extractive import (
     ANSWERED_BY,
@@ -55,12 +54,14 @@ class Comparison:
         probability: of the first, as the reader alone sees it.
         reply: what the model's claims are, compared with it.
         together: P(the quote answers), given the reply and how much this model's replies have meant so far.
+        agree: for each of the model's claims, whether it says the same as the first.
     """
 
     own: list[Claim]
     probability: float
     reply: Reply
     together: float
+    agree: tuple[bool, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -164,12 +165,15 @@ def read_where_hopeless(question: str, passages: Sequence[Passage], run: Questio
 def is_settled(
     question: str, claims: Sequence[Claim], readings: Sequence[Reading], passages: Sequence[Passage], run: QuestionRun
 ) -> bool:
-    """Return whether the reader's quote will be shown, and what the model may still say itself is too seldom right."""
+    """Return whether the reader's quote will be shown whatever the model may still say.
+
+    It has said the same, or what it says otherwise is too seldom right.
+    """
     target = run.settings.target_accuracy
-    if not takes_part(run) or run.abilities.trust.own_right("differs", question) > target:
+    found = compare(question, claims, readings, passages, run) if takes_part(run) else None
+    if found is None or found.together <= target:
         return False
-    found = compare(question, claims, readings, passages, run)
-    return found is not None and found.together > target
+    return found.reply == "agrees" or run.abilities.trust.own_right("differs", question) <= target
 
 
 def takes_part(run: QuestionRun) -> bool:
@@ -210,16 +214,18 @@ def compare(
     if p is None:
         return None
     # A claim that its own quote refutes is no agreement, even where it repeats the reader's words.
-    borne_out = [c for c in claims if not compare_claim(c.text, quote_of(c)).refuted]
-    reply: Reply = "differs" if borne_out else "contradicts" if claims or _is_unfounded(run) else "declines"
-    if any(same_answer(c, own[0], question) for c in borne_out):
-        reply = "agrees"
+    borne_out = [not compare_claim(c.text, quote_of(c)).refuted for c in claims]
+    context = around_quotes(own[0], passages)
+    agree = tuple(b and same_answer(c, own[0], question, context) for b, c in zip(borne_out, claims, strict=True))
+    reply: Reply = "contradicts" if claims or _is_unfounded(run) else "declines"
+    if any(borne_out):
+        reply = "agrees" if any(agree) else "differs"
     trust = trust_in(run)
     together = trust.posterior(p, reply, question)
     share = named(question, own[0], passages)
     if share is not None and share < 1 and trust.competent(question) < _TRIED:
         together = min(together, p)  # of something with nearly the same name, model and reader are misled alike
-    return Comparison(own, p, reply, together)
+    return Comparison(own, p, reply, together, agree)
 
 
 def _is_unfounded(run: QuestionRun) -> bool:
@@ -240,30 +246,23 @@ def own_claims(readings: Sequence[Reading], passages: Sequence[Passage], run: Qu
     ]
 
 
-def same_answer(claim: Claim, own: Claim, question: str) -> bool:
-    """Return whether a model's claim holds the reader's short answer (or is held by it), or repeats its quote."""
-    said = words_only(claim.short_answer or claim.text)
-    short = words_only(own.short_answer or "")
-    # Words of the question are no answer: claim and quote may both repeat them.
-    asked = set(words_only(question).split())
-    if set(short.split()) - asked:
-        return contains_words(claim.text, short) or (bool(set(said.split()) - asked) and contains_words(short, said))
-    if not short and quoted_places(claim) & quoted_places(own):
-        return True  # the reader names no part of the sentence that both take for the answer
-    return contains_words(own.text, claim.text)
-
-
 _NAME = re.compile(r"(?<=\s)[^\W\d_]\w*|\d+(?:[.,]\d+)*")
 """Words, except for the question's first (its capital says nothing), and numbers such as 1871 or 6.1."""
 
 
 def named(question: str, claim: Claim, passages: Sequence[Passage]) -> float | None:
     """Return the share of the question's names and numbers that the passages cited hold; ``None`` if it has none."""
-    names = {n.casefold() for n in _NAME.findall(question) if n[0].isupper() or n[0].isdigit()}
+    # "I" is no name, and "DVDs" hold "DVD".
+    names = {_singular(n) for n in _NAME.findall(question) if (n[0].isupper() and n != "I") or n[0].isdigit()}
     cited = {s.passage_id for s in cited_spans(claim)}
     # Numbers first, so that "6.1" stays one word here as it does in the question.
-    held = set(re.findall(r"\d+(?:[.,]\d+)*|\w+", "\n".join(titled(p) for p in passages if p.id in cited).casefold()))
+    words = re.findall(r"\d+(?:[.,]\d+)*|\w+", "\n".join(titled(p) for p in passages if p.id in cited))
+    held = {_singular(word) for word in words}
     return sum(n in held for n in names) / len(names) if names and cited else None
+
+
+def _singular(name: str) -> str:
+    return name.casefold().removesuffix("s")
 
 
 def replace_by_steps(answer: Answer, found: Sequence[Passage], run: QuestionRun) -> Flow[Answer]:

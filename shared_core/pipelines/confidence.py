@@ -26,12 +26,13 @@ from importlib import resources
 
 from shared_core.calibration.stack import Stack
 from shared_core.citation.facts import Comparison, compare_claim
-from shared_core.pipelines.competing import compare, compete, has_rival, named, same_answer, trust_in
+from shared_core.pipelines.competing import compare, compete, has_rival, named, trust_in
 from shared_core.pipelines.contradictions import add_contradiction
 from shared_core.pipelines.decision.decide import DecisionRequest, decide, merge_duplicates
 from shared_core.pipelines.decision.links import without_unknown_links
 from shared_core.pipelines.decision.question_run import QuestionRun, try_reader
 from shared_core.pipelines.evidence import (
+    around_quotes,
     cited_spans,
     contains_words,
     known_probability,
@@ -132,11 +133,10 @@ def _hold_to_facts(
     The passages cited and the question count as context: a name may come from there, a figure that the quote
     contradicts may not.
     """
-    by_id = {p.id: p for p in passages}
     out: list[Claim] = []
     found: list[str] = []
     for claim in claims:
-        context = "\n".join([question, *_passages_cited(claim, by_id)])
+        context = f"{question}\n{around_quotes(claim, passages)}"
         facts = compare_claim(claim.text, quote_of(claim), context) if claim.citations else Comparison()
         found += [str(m) for m in facts.mismatches]
         capped = None if claim.support is None else facts.cap(claim.support)
@@ -166,13 +166,15 @@ def _gather(
     judged: bool,
 ) -> Flow[list[Signals]]:
     """Ask judge, critic and (where both are missing) the model about each claim; one batch for each of them."""
-    entailed = [None] * len(cited) if judged else (yield from _ask_judge(cited, run))  # each brings its own
+    beside = compare(question, cited, read.readings, passages, run) if has_rival(run) else None
+    agrees = beside.agree if beside else (False,) * len(cited)
+    entailed: list[float | None] = [None] * len(cited)
+    if not judged:  # else each brings its own
+        entailed = yield from _ask_judge(cited, run)
     answers = yield from _ask_critic(question, cited, passages, run)
     quoted = _best_of_quotes(cited, read)
     best = read.readings[0] if read.readings else None
     own = best.short_answer if best is not None and (best.probability or 0.0) > _READER_BELIEVES else None
-    beside = compare(question, cited, read.readings, passages, run) if has_rival(run) else None
-    agrees = [beside is not None and same_answer(c, beside.own[0], question) for c in cited]
     together = beside.together if beside else None
     found = [
         dataclasses.replace(

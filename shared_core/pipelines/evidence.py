@@ -160,6 +160,29 @@ def titled(passage: Passage, text: str | None = None) -> str:
     return f"{above}\n{text}" if above else text
 
 
+def around_quotes(claim: Claim, passages: Iterable[Passage]) -> str:
+    """Return the passages that a claim cites, titles first, without its quotes.
+
+    Beside a quote this is its context. With the quote in both, a number of it would be there twice, and "48 hours" the
+    sum of "24 hours" and "24 hours".
+
+    Example:
+        >>> from shared_core.types import Citation
+        >>> passage = Passage("p", "It is a pump. Krall built it.", "Pumps")
+        >>> around_quotes(Claim("Krall built it.", None, (Citation((passage.span(14, 29),)),)), [passage])
+        'Pumps\\nIt is a pump. '
+    """
+    spans = cited_spans(claim)
+    found = []
+    for passage in passages:
+        places = sorted({(s.start, s.end) for s in spans if s.passage_id == passage.id})
+        if places:
+            edges = [0, *itertools.chain.from_iterable(places), len(passage.text)]
+            left = [passage.text[a:b] for a, b in zip(edges[::2], edges[1::2], strict=True)]
+            found.append(titled(passage, "".join(left)))
+    return "\n".join(found)
+
+
 class Evidence:
     """The passages that claims are checked against, cut into windows and indexed by words.
 
