@@ -35,6 +35,7 @@ from shared_core.pipelines.evidence import (
     around_quotes,
     cited_spans,
     contains_words,
+    evidence_for,
     known_probability,
     lowest,
     quote_of,
@@ -170,7 +171,7 @@ def _gather(
     agrees = beside.agree if beside else (False,) * len(cited)
     entailed: list[float | None] = [None] * len(cited)
     if not judged:  # else each brings its own
-        entailed = yield from _ask_judge(cited, run)
+        entailed = yield from _ask_judge(question, cited, agrees, passages, run)
     answers = yield from _ask_critic(question, cited, passages, run)
     quoted = _best_of_quotes(cited, read)
     best = read.readings[0] if read.readings else None
@@ -302,14 +303,24 @@ def most_doubtful(signals: Signals) -> float | None:
     return min(signals.entailed, *of_answer)
 
 
-def _ask_judge(cited: Sequence[Claim], run: QuestionRun) -> Flow[list[float | None]]:
+def _ask_judge(
+    question: str, cited: Sequence[Claim], agrees: Sequence[bool], passages: Sequence[Passage], run: QuestionRun
+) -> Flow[list[float | None]]:
     """Ask the engine's judge, else the critic, whether each claim follows from its quotes; unknown without either."""
     by, alone = judge_at_hand(run.abilities), _judge_alone(run)
     # As published (``alone``), the verdict that the writer brings along is the only one, unless a judge was given.
     brought = run.abilities.scorer is None and all(c.signals.entailed is not None for c in cited)
     if by is None and (not alone or brought):
         return [None] * len(cited)  # the model is asked later, and only about claims that nobody else can judge
-    entailed = yield from support([(quote_of(c), c.text) for c in cited], run)
+    by_id = {p.id: p for p in passages}
+    if alone:
+        evidence = [quote_of(c) for c in cited]
+    else:
+        # A claim that gives the reader's answer may take up words of the question. Beside any other, the question would
+        # only seem to confirm what it supposes.
+        with_question = [question if a and by == "critic" else "" for a in agrees]
+        evidence = [evidence_for(c, by_id, q) for c, q in zip(cited, with_question, strict=True)]
+    entailed = yield from support([(e, c.text) for e, c in zip(evidence, cited, strict=True)], run)
     if by == "critic" and not alone:
         # A claim that repeats words of its quote follows from it, whatever a trained critic makes of the style: also
         # where it says no more than that they are the answer.

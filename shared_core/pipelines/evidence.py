@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from shared_core.abstention.statements import LEANING
 from shared_core.citation.facts.rows import Block, Row, blocks_of, of_other_row
-from shared_core.citation.facts.tokens import sentences_of, tokens_of
+from shared_core.citation.facts.tokens import all_tokens, sentences_of, telling_keys, tokens_of
 from shared_core.citation.headings import is_heading
 from shared_core.citation.sentences import split_sentences
 from shared_core.lm.base import Prompt
@@ -181,6 +182,54 @@ def around_quotes(claim: Claim, passages: Iterable[Passage]) -> str:
             left = [passage.text[a:b] for a, b in zip(edges[::2], edges[1::2], strict=True)]
             found.append(titled(passage, "".join(left)))
     return "\n".join(found)
+
+
+def evidence_for(claim: Claim, by_id: Mapping[str, Passage], question: str = "") -> str:
+    """Return the text that shows whether a claim holds: its quotes, and before them what they need to be understood.
+
+    That is the title of their passage, the headings of its section, and the sentence that a pronoun at the beginning of
+    a quote refers to; each only if it holds words of the claim that the quotes lack.
+
+    Args:
+        claim: with its quotes.
+        by_id: the passages by their ids.
+        question: counts as well, where it is known that the claim gives its answer.
+
+    Example:
+        >>> from shared_core.types import Citation
+        >>> passage = Passage("p", "The AquaLift is a pump. It was built by Krall.", "Pumps")
+        >>> claim = Claim("Krall built the AquaLift.", None, (Citation((passage.span(24, 46),)),))
+        >>> evidence_for(claim, {"p": passage})
+        'The AquaLift is a pump.\\nIt was built by Krall.'
+    """
+    quoted = quote_of(claim)
+    missing = _telling(claim.text) - _telling(quoted)
+    before: dict[str, None] = {}
+    for span in cited_spans(claim):
+        passage = by_id.get(span.passage_id)
+        if passage is not None:
+            above = [passage.title, str(passage.metadata.get("section") or "")]
+            before.update(dict.fromkeys([*above, _said_before(span, passage)]))
+    needed = [text for text in (*before, question) if missing & _telling(text)]
+    return "\n".join([*needed, quoted])
+
+
+def _telling(text: str) -> set[str]:
+    return telling_keys(all_tokens(sentences_of(text)))
+
+
+_BACK = 3  # sentences at most, each of which begins with a pronoun
+
+
+def _said_before(span: Span, passage: Passage) -> str:
+    """Return the sentences before a quote that begins with a pronoun, back to one that does not; else nothing."""
+    text, first = span.text, span.start
+    earlier = [(a, b) for a, b in split_sentences(passage.text) if b <= span.start]
+    for start, end in reversed(earlier[-_BACK:]):
+        if not LEANING.match(text):
+            break
+        text, first = passage.text[start:end], start
+    return passage.text[first : span.start].strip()
 
 
 class Evidence:

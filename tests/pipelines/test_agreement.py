@@ -11,10 +11,10 @@ from shared_core.citation import CitationIndex
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.agreement import same_answer
 from shared_core.pipelines.competing import named
-from shared_core.pipelines.evidence import around_quotes
+from shared_core.pipelines.evidence import around_quotes, evidence_for
 from shared_core.reading import CriticSupportScorer, ExtractiveReader
 from shared_core.types import Answer, Citation, Claim, Passage
-from tests.fakes import Fixed
+from tests.fakes import Critic, FirstSentenceReader, Fixed, Shelf
 
 LOANS = "Books may be borrowed for four weeks, DVDs for one week."
 RECEIPTS = "Receipts must be submitted within 14 days after the trip."
@@ -126,6 +126,56 @@ def test_of_two_sentences_quoted_the_one_that_is_asked_about_counts(cited: int, 
     assert same_answer(made, own, "What should I do with the pump in winter?") is same
 
 
+# --- what a claim is judged by -------------------------------------------------------------------------------------
+
+PUMPS = Passage(
+    "p", "The AquaLift 300 is a pump. It was developed by Benno Krall in 2011.", "Pumps", {"section": "History"}
+)
+
+
+@pytest.mark.parametrize(
+    ("claim", "evidence"),
+    [
+        ("It was developed by Benno Krall.", "It was developed by Benno Krall in 2011."),
+        (
+            "Krall developed the AquaLift 300.",
+            "The AquaLift 300 is a pump.\nIt was developed by Benno Krall in 2011.",
+        ),
+        ("In the history of pumps, Krall counts.", "Pumps\nHistory\nThe AquaLift 300 is a pump.\n{}"),
+    ],
+)
+def test_evidence_has_title_section_and_the_sentence_before_a_pronoun_where_the_claim_takes_words_of_them(
+    claim: str, evidence: str
+) -> None:
+    sentence = CitationIndex([PUMPS]).sentences[1]
+    found = evidence_for(Claim(claim, None, (Citation((sentence,)),)), {"p": PUMPS})
+    assert found == evidence.format(sentence.text)
+
+
+def test_the_sentence_before_is_no_evidence_for_a_quote_that_needs_none() -> None:
+    passage = Passage("p", "The AquaLift 300 is a pump. Benno Krall built boilers.")
+    claim = Claim("Krall built the AquaLift 300.", None, (Citation((CitationIndex([passage]).sentences[1],)),))
+    assert evidence_for(claim, {"p": passage}) == "Benno Krall built boilers."
+
+
+def test_the_question_is_evidence_only_for_a_claim_that_gives_the_readers_answer() -> None:
+    """Beside "Are dogs allowed?" the critic took "Dogs are allowed." to follow from any sentence on dogs."""
+    seen: list[str] = []
+
+    def judge(evidence: str, claim: str) -> float:
+        seen.append(evidence)
+        return 0.9
+
+    for claim in ("The lamp of Vell was lit in 1871.", "The lamp of Vell is red."):
+        reply = f"<reference>S1</reference><claim>{claim}</claim>"
+        shelf = Shelf([Passage("a", "It was lit in 1871.")])
+        lm = ScriptedLM(lambda request, reply=reply: reply)  # type: ignore[misc]
+        reader = FirstSentenceReader(0.9, answerable=0.9)
+        SelfReflectEngine(shelf, lm, reader=reader, critic=Critic(judge)).answer("When was the lamp of Vell lit?")
+    assert any(e == "When was the lamp of Vell lit?\nIt was lit in 1871." for e in seen)
+    assert "It was lit in 1871." in seen
+
+
 # --- with the shipped reader and critic ----------------------------------------------------------------------------
 
 READER, CRITIC = ExtractiveReader(), CriticSupportScorer()
@@ -160,6 +210,23 @@ def test_a_right_paraphrase_costs_one_call_and_makes_the_answer_surer(
     assert compared(answer) == ["the model agrees"]
     assert not answer.abstained
     assert (answer.confidence or 0.0) > alone
+    assert answer.usage.calls == 1
+
+
+def test_a_claim_that_says_what_a_pronoun_means_keeps_its_words() -> None:
+    text = "The AquaLift 300 is a pump. It was developed by Benno Krall in 2011."
+    answer, _ = ask(text, WHO, "Benno Krall developed the AquaLift 300 in 2011.", number=2)
+    assert answer.text.startswith("Benno Krall developed the AquaLift 300 in 2011.")
+    assert answer.usage.calls == 1
+    wrong, _ = ask(text, WHO, "Tom Beck developed the AquaLift 300 in 2011.", number=2)
+    assert "Beck" not in wrong.text
+
+
+def test_a_claim_that_takes_words_of_the_title_keeps_them() -> None:
+    answer, _ = ask(
+        "The fee was £12.", "What was the entrance fee in 2023?", "The entrance fee in 2023 was £12.", title="Fair 2023"
+    )
+    assert answer.text.startswith("The entrance fee in 2023 was £12.")
     assert answer.usage.calls == 1
 
 
