@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 
 from shared_core.citation.facts import compare_claim
-from shared_core.citation.facts.arithmetic import same_quantity
+from shared_core.citation.facts.arithmetic import equal_quantity, same_quantity
 from shared_core.citation.facts.quantities import Quantity, measured, quantities_of
 from shared_core.citation.facts.tokens import Token, sentences_of
 from shared_core.pipelines.evidence import cited_spans, contains_words, quoted_places, words_only
@@ -49,7 +49,7 @@ def same_answer(claim: Claim, own: Claim, question: str, context: str = "") -> b
         return True  # the reader names no part of the sentence that both take for the answer
     if contains_words(own.text, claim.text):
         return True
-    return not short and _tells_of_same_sentence(claim, own, question, context)
+    return _tells_of_same_sentence(claim, own, question, context)
 
 
 def _says_otherwise_worded(claim: Claim, own: Claim, question: str, context: str) -> bool:
@@ -73,7 +73,10 @@ def _says_otherwise_worded(claim: Claim, own: Claim, question: str, context: str
 
 
 def _tells_of_same_sentence(claim: Claim, own: Claim, question: str, context: str) -> bool:
-    """Return whether a claim retells the sentence, of several in the reader's quote, that speaks of the question."""
+    """Return whether a claim retells the sentence of the reader's quote that speaks of the question.
+
+    For where the reader names no part of it as the answer, or only words of the question.
+    """
     asked, said = _Said(question), _Said(claim.text)
     sentences = [s for s in sentences_of(own.text) if s.tokens]
     if not (_shared(claim, own) and sentences and _fits(claim, own, question, context)):
@@ -81,8 +84,13 @@ def _tells_of_same_sentence(claim: Claim, own: Claim, question: str, context: st
     nearest = max((_Said(s.text) for s in sentences), key=lambda s: sum(s.holds(p) for p in asked.parts))
     cited = _Said(" ".join(s.text for s in cited_spans(claim)))
     told = [part for part in said.parts if not asked.holds(part)]
-    kept = [part for part in told if nearest.holds(part)]
-    return all(cited.holds(p) for p in nearest.parts) and bool(kept) and len(kept) >= _MOST * len(told)
+    wanted = [part for part in nearest.parts if not asked.holds(part)]
+    # Left out, a number may be a condition: "on flights longer than eight hours".
+    if not (wanted and all(cited.holds(p) for p in nearest.parts) and all(said.holds(n) for n in nearest.numbers)):
+        return False
+    kept = sum(nearest.holds(part) for part in told)
+    held = sum(said.holds(part) for part in wanted)
+    return kept >= _MOST * len(told) and held >= _MOST * len(wanted)
 
 
 def _shared(claim: Claim, own: Claim) -> bool:
@@ -127,7 +135,7 @@ class _Said:
         same: Callable[[_Part], bool] = (
             (lambda p: p == part)
             if isinstance(part, str)
-            else (lambda p: isinstance(p, Quantity) and same_quantity(p, part))
+            else (lambda p: isinstance(p, Quantity) and _is_same_number(p, part))
         )
         return next((i for i, p in enumerate(self.parts) if same(p)), None)
 
@@ -146,3 +154,8 @@ class _Said:
             at = bisect_left(rising, place)
             rising[at : at + 1] = [place]
         return len(rising) >= len(places) - 1
+
+
+def _is_same_number(one: Quantity, other: Quantity) -> bool:
+    """Return whether two numbers are equal, be it in other units; "more than six" is not "more than eight"."""
+    return equal_quantity(one, other) or (not one.hedge and same_quantity(one, other))

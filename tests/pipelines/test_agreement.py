@@ -126,6 +126,21 @@ def test_of_two_sentences_quoted_the_one_that_is_asked_about_counts(cited: int, 
     assert same_answer(made, own, "What should I do with the pump in winter?") is same
 
 
+@pytest.mark.parametrize(
+    ("claim", "same"),
+    [
+        ("Yes, but only on flights longer than 8 hours.", True),
+        ("Employees may fly business class on flights longer than eight hours.", True),
+        ("Employees may fly business class on flights.", False),
+        ("Employees may not fly business class on flights longer than eight hours.", False),
+        ("Employees may fly business class on flights longer than six hours.", False),
+    ],
+)
+def test_where_the_reader_names_only_words_of_the_question_its_sentence_counts(claim: str, same: bool) -> None:
+    text = "Employees may fly business class only on flights longer than eight hours."
+    assert agrees(text, "May employees fly business class?", "may fly business class", claim) is same
+
+
 # --- what a claim is judged by -------------------------------------------------------------------------------------
 
 PUMPS = Passage(
