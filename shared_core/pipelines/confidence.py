@@ -223,7 +223,7 @@ def decide_weighed(
     everywhere = {p.id: p for p in (*passages, *found)}
     # Of all readings: a quote need not have won to contradict the one that is shown.
     quotes = claims_from(rivals.readings, everywhere, run.abilities.calibrations.get("confidence"))
-    shown, contradiction = add_contradiction(
+    shown, contradiction, undisputed = add_contradiction(
         [claims[i] for i in sorted(surest[: run.settings.max_claims])], quotes, list(everywhere.values()), question
     )
     # The reader's quotes may stand in a passage that the model was not shown.
@@ -237,6 +237,7 @@ def decide_weighed(
         unknown=weighed.unknown,
         reason=reason,
         contradiction=contradiction,
+        undisputed=undisputed,
     )
     answer = yield from decide(request, run)
     if rivals.own and not answer.abstained:

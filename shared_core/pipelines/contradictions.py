@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from shared_core.citation.facts import compare_claim
 from shared_core.citation.facts.tokens import stem
@@ -15,21 +16,26 @@ from shared_core.reading.disagreements import (
     answer_otherwise,
     is_newer_edition,
     kinds_apart,
+    names_subject,
     narrowed_apart,
     only_one_holds,
+    speak_of_same,
     tells_another,
     tells_change,
     tells_of_two_times,
 )
 from shared_core.reading.features import STOP_WORDS
+from shared_core.reading.rows import above, innermost, source_of
 from shared_core.types import Claim, Passage
 
 _SHARE, _LEAST = 0.1, 0.1
 """Probability that the less probable quote must have: of the other's, and in any case. What hardly answers at all may
 differ in anything."""
-_LIKELY = 0.2  # of the surer one's probability: what a quote in other words needs to contradict it
+_LIKELY = 0.2
+"""Share of the surer one's probability that a quote needs, too, if it does not say the same of the same thing."""
 
 _WORD = re.compile(rf"\b(?!(?:many|much|{'|'.join(sorted(STOP_WORDS))})\b)\w{{3,}}")
+_COMPOUND = re.compile(r"\b\w{3,}-(?:in|out|up|off|on|down|over)\b")  # "check-in" is not "check-out"
 _NAMES = re.compile(r"(?<=\s)\w{3,}")  # where they have a capital; a question's first word has one anyway
 _OLDER_MAIL = re.compile(
     r"On\b.*\bwrote:|-{3,} ?(?:Original|Forwarded) message ?-{3,}|From:.*\b(?:Sent|Date):.*", re.IGNORECASE
@@ -37,23 +43,36 @@ _OLDER_MAIL = re.compile(
 """The heading of a section that holds an older mail within a newer one."""
 
 
+class Disputed(NamedTuple):
+    """Claims of which two contradict each other, or none do.
+
+    Attributes:
+        claims: with their supports.
+        pair: numbers of the two that contradict each other, neighbours, the surer first; ``None`` if none do.
+        undisputed: the support of the surer one without the other; ``None`` if there is no pair.
+    """
+
+    claims: list[Claim]
+    pair: tuple[int, int] | None = None
+    undisputed: float | None = None
+
+
 def add_contradiction(
     claims: Sequence[Claim], quotes: Sequence[Claim], passages: Sequence[Passage], question: str
-) -> tuple[list[Claim], tuple[int, int] | None]:
+) -> Disputed:
     """Add to the claims the quote that contradicts one of them.
 
     Args:
         quotes: the reader's best quotes as claims, with support and short answer.
 
     Returns:
-        The claims, with one or two quotes more where documents contradict each other, and the numbers of the two that
-        do, neighbours, the surer first; ``None`` if none do. At most one of the two can be right, which lowers both;
-        but what a mail says comes before what the older mail below it said, and what was changed before what it was,
-        and is as sure as that was.
+        The claims, with one or two quotes more where documents contradict each other. At most one of the two can be
+        right, which lowers both; but what a mail says comes before what the older mail below it said, and what was
+        changed before what it was, and is as sure as that was.
     """
     pair = find_contradiction(quotes, passages, question)
     if pair is None:
-        return list(claims), None
+        return Disputed(list(claims))
     out = list(claims)
     numbers = []
     for quote in pair:
@@ -64,12 +83,13 @@ def add_contradiction(
         numbers.append(max(same, key=lambda i: out[i].support or 0.0) if same else len(out) - 1)
     first, second = sorted(numbers, key=lambda i: -(out[i].support or 0.0))
     if first == second:  # one claim that cites both
-        return list(claims), None
+        return Disputed(list(claims))
+    undisputed = out[first].support
     one, other = _weighed(out[first], out[second], {p.id: p for p in passages}, question)
     out[first] = one
     del out[second]
     first -= second < first  # the deletion before it moves it up by one
-    return [*out[: first + 1], other, *out[first + 1 :]], (first, first + 1)
+    return Disputed([*out[: first + 1], other, *out[first + 1 :]], (first, first + 1), undisputed)
 
 
 def _weighed(one: Claim, other: Claim, passages: Mapping[str, Passage], question: str) -> tuple[Claim, Claim]:
@@ -182,15 +202,29 @@ def _about_another(one: Passage, other: Passage, question: str) -> bool:
     The oven of another recipe may be hotter. Of two sections beside each other, such as records of two people, what
     the text of either names counts, too.
     """
-    asked = {stem(w) for w in _WORD.findall(question.casefold())}
+    asked = _words(question)
     headings = [f"{p.title} {p.metadata.get('section', '')}".casefold() for p in (one, other)]
-    named = [{stem(w) for w in _WORD.findall(heading)} & asked for heading in headings]
-    spoken = [
-        {stem(w) for w in _WORD.findall(f"{heading} {p.text.casefold()}")} for heading, p in zip(headings, (one, other))
-    ]
+    named = [_words(heading) & asked for heading in headings]
+    spoken = [_words(f"{heading} {p.text}") for heading, p in zip(headings, (one, other))]
     if _are_siblings(one, other):
         named = [words & asked for words in spoken]
     return bool(named[0] - spoken[1] or named[1] - spoken[0]) or kinds_apart(question, *headings)
+
+
+def _words(text: str) -> set[str]:
+    folded = text.casefold()
+    return {stem(w) for w in _WORD.findall(folded)} | set(_COMPOUND.findall(folded))
+
+
+def _are_fragments_apart(one: Claim, other: Claim, passages: Mapping[str, Passage]) -> bool:
+    """Return whether a quote has no subject but the heading above it, and the other one's of that document is another.
+
+    "Between 14:00 and 20:00." is of check-in, "Before 11:00." of check-out.
+    """
+    if names_subject(_said(one)) and names_subject(_said(other)):
+        return False
+    places = [(p, q) for p in _quoted(one, passages) for q in _quoted(other, passages)]
+    return any(source_of(p) == source_of(q) and innermost(p) != innermost(q) for p, q in places)
 
 
 def _are_siblings(one: Passage, other: Passage) -> bool:
@@ -205,19 +239,20 @@ def _disagree(one: Claim, other: Claim, question: str, passages: Mapping[str, Pa
     sides = [_said(one, passages), _said(other, passages)]
     if agree_where_asked(question, *sides) or only_one_holds(question, *sides):
         return False
-    narrowed = narrowed_apart(question, *sides)
-    if any(_refutes(a, b, question, passages, narrowed) for a, b in ((one, other), (other, one))):
-        return True
+    if _are_fragments_apart(one, other, passages):
+        return False
     likely = (other.support or 0.0) >= _LIKELY * (one.support or 0.0)
+    if any(_refutes(a, b, question, passages, likely) for a, b in ((one, other), (other, one))):
+        return True
     changed = tells_change(question, *sides) or tells_change(question, *reversed(sides))
     return likely and (changed or answer_otherwise(question, *sides))
 
 
-def _refutes(one: Claim, other: Claim, question: str, passages: Mapping[str, Passage], narrowed: bool) -> bool:
+def _refutes(one: Claim, other: Claim, question: str, passages: Mapping[str, Passage], likely: bool) -> bool:
     """Return whether ``one`` refutes ``other``, and no longer does once one fact or the answers are exchanged.
 
     Args:
-        narrowed: one of them speaks of a part or a case only, and so says nothing of the whole but by a negation.
+        likely: both are nearly as probable; else they have to say the same, but for one fact, of the same thing.
     """
     if tells_another(one.text, other.text):
         return False
@@ -225,9 +260,15 @@ def _refutes(one: Claim, other: Claim, question: str, passages: Mapping[str, Pas
     found = compare_claim(other.text, one.text, context)
     if not found.refuted:
         return False
+    sides = [_said(one, passages), _said(other, passages)]
+    # Two numbers may differ as well because each counts something else: of notice, and of the deposit.
+    if not found.same_subject and not (likely and speak_of_same(*sides)):
+        return False
     # of two quotes each has names of its own for code and files
     (fact, *more) = [m for m in found.mismatches if m.kind != "literal"]
-    if narrowed and fact.kind != "negation":
+    # What speaks of a part or a case only says nothing of the whole but by a negation.
+    narrowed = narrowed_apart(question, *sides)
+    if narrowed and (fact.kind != "negation" or _one_is_asked_about(question, one, other, passages)):
         return False
     # A fact that the question names says which thing is meant ("the 1911 dam"); it is not what was asked.
     if not more and fact.kind != "addition" and not _holds(question, fact.claimed):
@@ -237,6 +278,19 @@ def _refutes(one: Claim, other: Claim, question: str, passages: Mapping[str, Pas
         return False
     exchanged = compare_claim(other.text.replace(theirs, mine), one.text, context)
     return all(m.kind == "literal" for m in exchanged.mismatches)
+
+
+def _one_is_asked_about(question: str, one: Claim, other: Claim, passages: Mapping[str, Passage]) -> bool:
+    """Return whether only one of two documents, as far as it was found, has a word that is asked about.
+
+    What is not allowed "on the grounds" says nothing of the flat, of which the other document is.
+    """
+    texts: dict[str, str] = {}
+    for p in passages.values():
+        texts[source_of(p)] = f"{texts.get(source_of(p), '')}\n{above(p)}\n{p.text}"
+    sides = [{source_of(p) for p in _quoted(c, passages)} for c in (one, other)]
+    mine, theirs = ({w for source in side for w in _words(texts[source])} for side in sides)
+    return bool(_words(question) & (mine ^ theirs))
 
 
 def _holds(text: str, part: str) -> bool:

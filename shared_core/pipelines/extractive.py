@@ -89,7 +89,7 @@ def quote_best(question: str, found: Sequence[Passage], result: ReadResult, run:
     last = result.steps[-1].question if result.steps else question
     most = run.settings.max_claims - len(before)
     rivals = [*quotes[:1], *quotes[result.parts :]]  # parts of one list or table do not contradict each other
-    claims, contradiction = add_contradiction(quotes[:most], rivals, found, last)
+    claims, contradiction, undisputed = add_contradiction(quotes[:most], rivals, found, last)
     first = claims[0].support if claims else None
     if result.answer and claims:
         claims[0] = dataclasses.replace(claims[0], short_answer=result.answer)
@@ -117,6 +117,7 @@ def quote_best(question: str, found: Sequence[Passage], result: ReadResult, run:
         unknown=result.unknown,
         scores=standing(claims, nearly),
         contradiction=contradiction,
+        undisputed=undisputed,
     )
     answer = yield from decide(request, run)
     read = {"read_as": result.read_as} if result.read_as else {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from shared_core.citation.facts.arithmetic import same_quantity
@@ -67,10 +67,12 @@ _OF_A_WORK = re.compile(r"\((?:19|20)\d\d [^\W\d_]|[^\W\d_],? (?:19|20)\d\d\)")
 """The year that tells works of one name apart: "(1950 film)"."""
 _TIME_ASKED = re.compile(r"\b(?:earlier|former|old|older|before|ago|last|used to)\b", re.IGNORECASE)
 _ALIKE = 0.6  # of the words of two sentences that say the same of two times, but for their answers
+_SAME_MATTER = 0.75  # of the words beside the answer of the shorter of two sentences: they speak of one matter
 _SAYS_KIND = frozenset(map(stem, word_list("says_kind")))
 """Words that tell no more of a thing than what kind of value is asked, or that it is opened to all."""
 _NARROWS, _WHOLE_CLAUSE, _RELATES = map(word_list, ("narrows", "whole_clause", "relates"))
 _ARTICLES, _VERBS = map(word_list, ("articles", "verbs"))
+_TIMES = frozenset(map(stem, word_list("dates") | word_list("recurring")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,11 @@ class Said:
         return range(begin, begin + len(self.answer)) if begin >= 0 else range(0)
 
     @property
+    def is_answer(self) -> bool:
+        """Whether the short answer is the whole sentence."""
+        return len(self.place) >= len(self.text.rstrip(" .!?"))
+
+    @property
     def amounts(self) -> list[Quantity]:
         """The numbers of the short answer; what is free costs 0."""
         found = [q for q in quantities_of(self.text) if q.start in self.place]
@@ -116,6 +123,31 @@ class Said:
 def tells_another(one: str, other: str) -> bool:
     """Return whether one text tells its thing or time from another of the kind, and the other does not so."""
     return bool({w.casefold() for w in _ANOTHER.findall(one)} ^ {w.casefold() for w in _ANOTHER.findall(other)})
+
+
+def names_subject(said: Said) -> bool:
+    """Return whether a sentence says of what it speaks; what has nothing but an answer leaves that to its heading.
+
+    >>> names_subject(Said("Between 14:00 and 20:00.", "")), names_subject(Said("The fee is €9.", "€9"))
+    (False, True)
+    """
+    return bool(_matter(said))
+
+
+def speak_of_same(one: Said, other: Said) -> bool:
+    """Return whether two sentences are of one matter: what the shorter one says beside its answer, the other says too.
+
+    >>> ends = "may end the tenancy with six months' notice."
+    >>> speak_of_same(Said(f"The tenant {ends}", ""), Said(f"The landlord {ends}", ""))
+    False
+    >>> speak_of_same(Said("The rent is €9.", "€9"), Said("The rent is €8 and is due in May.", "€8"))
+    True
+    """
+    short, long = sorted((_matter(one), _matter(other)), key=len)
+    if not short or len(short & long) < _SAME_MATTER * len(short):
+        return False
+    pairs = ((_subject(a.sentence), b.sentence.keys) for a, b in ((one, other), (other, one)))
+    return any(subject and held.issuperset(t.key for t in subject) for subject, held in pairs)
 
 
 def kinds_apart(question: str, one: str, other: str) -> bool:
@@ -249,9 +281,12 @@ def tells_of_two_times(question: str, one: Said, other: Said) -> bool:
 def narrowed_apart(question: str, one: Said, other: Said) -> bool:
     """Return whether one sentence speaks of a part or a case of which neither the other nor the question speaks.
 
+    Where a whole sentence is the answer, all of it counts: "Dogs are not allowed on the grounds."
+
     >>> narrowed_apart("What is the fee?", Said("The fee is €9.", "€9"), Said("The fee for students is €5.", "€5"))
     True
     """
+    one, other = (replace(s, answer="") if s.is_answer else s for s in (one, other))
     rates = [set(_RATE.findall(s.text.casefold())) for s in (one, other)]
     if all(rates) and not rates[0] & rates[1]:
         return True
@@ -271,6 +306,17 @@ def narrowed_apart(question: str, one: Said, other: Said) -> bool:
             for row, (s, _) in zip(cases, pairs, strict=True)
         ]
     return any(cases) or all(_owners(s.sentence, words) for s, words in pairs)
+
+
+def _matter(said: Said) -> set[str]:
+    """The content words beside the answer, but for amounts and times; of all of it, where all of it is the answer."""
+    inside = range(0) if said.is_answer else said.place
+    amounts = quantities_of(said.text)
+    return {
+        t.key
+        for t in said.sentence.tokens
+        if t.is_content and t.start not in inside and not any(q.start <= t.start < q.end for q in amounts)
+    } - _TIMES
 
 
 def _denies(text: str, answer: str) -> bool:

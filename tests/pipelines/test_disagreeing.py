@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -57,6 +58,82 @@ def test_rows_of_records_beside_each_other_do_not_contradict_each_other() -> Non
     assert find_contradiction(hours, [gym, pool], "When does the gym open on Monday?") is None
 
 
+def under(heading: str, text: str, source: str = "camp.md", title: str = "Camp") -> Passage:
+    return Passage(f"{source} {heading}", text, title, {"source": source, "section": f"{title} > {heading}"})
+
+
+@pytest.mark.parametrize(
+    ("question", "one", "other"),
+    [
+        (
+            "When is check-in?",
+            under("Check-in", "Between 14:00 and 20:00."),
+            under("Check-out", "Before 11:00."),
+        ),
+        (
+            "When is it open?",
+            under("Summer", "Daily from 9:00 to 20:00."),
+            under("Winter", "Daily from 11:00 to 17:00."),
+        ),
+        (
+            "Who is the landlord's lawyer?",
+            under("Notice", "The landlord may end the tenancy with six months' written notice."),
+            under("Deposit", "The landlord returns the deposit within 30 days after the end of the tenancy."),
+        ),
+        (
+            "How is notice given?",
+            under("Tenant", "The tenant may end the tenancy with three months' written notice."),
+            under("Landlord", "The landlord may end the tenancy with six months' written notice."),
+        ),
+    ],
+)
+@pytest.mark.parametrize("short", [True, False])
+def test_sections_of_one_document_speak_each_of_its_own(
+    question: str, one: Passage, other: Passage, short: bool
+) -> None:
+    answers = [
+        re.findall(r"\d.*\d|(?:three|six) months", p.text)[0] if short else p.text.rstrip(".") for p in (one, other)
+    ]
+    for sure, less in ((0.8, 0.2), (0.6, 0.5), (0.15, 0.14)):
+        quotes = [quote(one, sure, answers[0]), quote(other, less, answers[1])]
+        assert find_contradiction(quotes, [one, other], question) is None
+
+
+def test_two_sections_of_one_document_may_contradict_each_other() -> None:
+    for text in ("The monthly rent is €1,280.", "The monthly rent is €1,280 and is due on the third of each month."):
+        rent, annex = under("Rent", "The monthly rent is €1,180."), under("Annex", text)
+        quotes = [quote(rent, 0.7, "€1,180"), quote(annex, 0.4, "€1,280")]
+        assert find_contradiction(quotes, [rent, annex], "What is the monthly rent?")
+
+
+def test_check_out_of_another_document_is_not_check_in() -> None:
+    one, other = under("Check-in", "Between 14:00 and 20:00."), under("Check-out", "Before 11:00.", "hotel.md")
+    quotes = [quote(one, 0.8, "14:00"), quote(other, 0.3, "11:00")]
+    assert find_contradiction(quotes, [one, other], "When is check-in?") is None
+    again = under("Check-in", "Before 11:00.", "hotel.md")
+    assert find_contradiction([quotes[0], quote(again, 0.3, "11:00")], [one, again], "When is check-in?")
+
+
+def test_what_is_denied_for_another_place_denies_nothing() -> None:
+    parties = Passage("p", "# Rental Contract, Flat 12", metadata={"source": "contract.md"})
+    pets = Passage("c", "Dogs are allowed.", metadata={"source": "contract.md"})
+    asked = "Are dogs allowed in the flat?"
+    for place, found in (("on the grounds", False), ("in the bedroom of the flat", True)):
+        rule = Passage("f", f"Dogs are not allowed {place}.", metadata={"source": "rules.md"})
+        quotes = [quote(pets, 0.6, pets.text), quote(rule, 0.3, rule.text)]
+        assert (find_contradiction(quotes, [pets, rule, parties], asked) is not None) is found
+
+
+def test_what_hardly_answers_contradicts_only_what_is_said_of_the_same_thing() -> None:
+    one, other = (
+        Passage("a", "The museum was founded by Rufus Hathe."),
+        Passage("b", "The museum was founded by Ina Borg."),
+    )
+    for less, found in ((0.15, False), (0.25, True)):
+        quotes = [quote(one, 0.9, "Rufus Hathe"), quote(other, less, "Ina Borg")]
+        assert (find_contradiction(quotes, [one, other], "Who founded the museum?") is not None) is found
+
+
 class Said:
     """A reader with given probabilities for each passage."""
 
@@ -101,6 +178,13 @@ def test_two_as_sure_as_each_other_are_the_reason_to_abstain_and_both_are_shown(
     assert answer.reason == "documents contradict each other"
     assert OLD.text in answer.text
     assert NEW.text in answer.text
+
+
+def test_what_is_not_sure_enough_by_itself_is_not_lost_to_a_contradiction() -> None:
+    for rho, reason in ((0.5, "support below target"), (0.4, "documents contradict each other")):
+        answer = ask(rho, old=0.45, new=0.44)
+        assert answer.reason == reason
+        assert ("contradict" in answer.text) is (rho == 0.4)
 
 
 def test_the_surer_one_is_shown_with_the_other_marked() -> None:
@@ -149,7 +233,7 @@ def test_no_text_makes_the_comparison_fail(one: str, other: str, short: str) -> 
 
 @given(st.floats(0, 1), st.floats(0, 1))
 def test_at_most_one_of_two_contradicting_claims_is_right(a: float, b: float) -> None:
-    claims, pair = add_contradiction(
+    claims, pair, _ = add_contradiction(
         [quote(OLD, a), quote(NEW, b)], [quote(OLD, a), quote(NEW, b)], [OLD, NEW], QUESTION
     )
     supports = [c.support or 0.0 for c in claims]
@@ -165,12 +249,12 @@ def test_what_a_mail_says_comes_before_the_older_mail_that_it_repeats(heading: s
     old = Passage("old", "The pumps will be delivered on 27 May.", metadata={"source": "a.eml", "section": heading})
     asked = "When will the pumps be delivered?"
     quotes = [quote(old, 0.8, "27 May"), quote(new, 0.3, "3 June")]
-    claims, pair = add_contradiction(quotes, quotes, [old, new], asked)
+    claims, pair, _ = add_contradiction(quotes, quotes, [old, new], asked)
     assert [c.text for c in claims] == [new.text, old.text]
     assert pair == (0, 1)
     assert claims[0].support == 0.8  # the newer one takes the place of the older one
     elsewhere = Passage("new", new.text, metadata={"source": "b.eml"})  # no mail that repeats it
-    claims, _ = add_contradiction(quotes, quotes, [old, elsewhere], asked)
+    claims, *_ = add_contradiction(quotes, quotes, [old, elsewhere], asked)
     assert [c.text for c in claims] == [old.text, new.text]
 
 
@@ -179,7 +263,7 @@ def test_what_was_changed_comes_before_what_it_was() -> None:
     new = Passage("new", "Because of a review we have to move the launch of the portal to 13 May 2024.")
     asked = "When is the launch of the portal?"
     quotes = [quote(old, 0.8, "15 April 2024"), quote(new, 0.3, "13 May 2024")]
-    claims, pair = add_contradiction(quotes[:1], quotes, [old, new], asked)
+    claims, pair, _ = add_contradiction(quotes[:1], quotes, [old, new], asked)
     assert [c.text for c in claims] == [new.text, old.text]
     assert (pair, claims[0].support) == ((0, 1), 0.8)
 
@@ -202,7 +286,7 @@ def test_what_a_newer_edition_says_comes_before_an_older_one(
     old = Passage("old", "A key to the walk costs nine crowns.", before[0], {"source": before[1]})
     new = Passage("new", "A key to the walk costs twelve crowns.", after[0], {"source": after[1]})
     quotes = [quote(old, supports[0], "nine crowns"), quote(new, supports[1], "twelve crowns")]
-    claims, pair = add_contradiction(quotes[:1], quotes, [old, new], "What does a key to the walk cost?")
+    claims, pair, _ = add_contradiction(quotes[:1], quotes, [old, new], "What does a key to the walk cost?")
     assert ([c.text for c in claims], pair) == ([new.text, old.text], (0, 1))
     assert 0.6 <= (claims[0].support or 0.0) < 0.9  # that one of the two is right
     for asked in ("What did a key to the walk cost?", "What does a key to the walk cost in 2023?"):
@@ -216,7 +300,7 @@ def test_the_newest_of_several_editions_counts() -> None:
         for year, cost in ((2023, "nine"), (2025, "twelve"), (2024, "ten"))
     ]
     quotes = [quote(p, sure, f"{p.text.split()[-2]} crowns") for p, sure in zip(passages, (0.5, 0.2, 0.3), strict=True)]
-    claims, _ = add_contradiction(quotes[:1], quotes, passages, "What does a key to the walk cost?")
+    claims, *_ = add_contradiction(quotes[:1], quotes, passages, "What does a key to the walk cost?")
     assert claims[0].text == passages[1].text
 
 
@@ -226,7 +310,7 @@ def test_other_documents_are_no_editions() -> None:
         old = Passage("old", "A key to the walk costs nine crowns.", names[0])
         new = Passage("new", "A key to the walk costs twelve crowns.", names[1])
         quotes = [quote(old, 0.6, "nine crowns"), quote(new, 0.3, "twelve crowns")]
-        claims, _ = add_contradiction(quotes, quotes, [old, new], "What does a key to the walk cost?")
+        claims, *_ = add_contradiction(quotes, quotes, [old, new], "What does a key to the walk cost?")
         assert claims[0].text == old.text
 
 
@@ -241,7 +325,7 @@ def test_what_was_asked_about_is_not_changed(before: str, after: str, asked: str
     old = Passage("old", f"The fee of the course {before} euros.")
     new = Passage("new", f"The fee of the course {after}.")
     quotes = [quote(old, 0.8, "30 euros"), quote(new, 0.3, "40 euros")]
-    claims, pair = add_contradiction(quotes[:1], quotes, [old, new], f"What {asked} the fee of the course?")
+    claims, pair, _ = add_contradiction(quotes[:1], quotes, [old, new], f"What {asked} the fee of the course?")
     assert (claims[0].text, len(claims), pair is None) == (old.text, shown, shown == 1)
 
 

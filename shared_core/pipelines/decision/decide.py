@@ -189,7 +189,8 @@ class DecisionRequest:
         reason: for abstaining, if the pipeline knows more than claims and passages tell. A limit that was reached and
             a guarantee come before it.
         contradiction: numbers of two claims from documents that contradict each other, the surer one first. The other
-            is shown beside it, marked; where neither is kept, that is the reason.
+            is shown beside it, marked; where neither is kept, that is the reason, if it cost the answer.
+        undisputed: support that the surer one of the two has without the other; ``None`` if it is unknown.
 
     Example:
         >>> from shared_core.pipelines.decision.decide import DecisionRequest, decide
@@ -215,6 +216,7 @@ class DecisionRequest:
     layout: Layout = assemble
     reason: str = ""
     contradiction: tuple[int, int] | None = None
+    undisputed: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,7 +374,8 @@ def _reason(request: DecisionRequest, choice: _Choice, run: QuestionRun) -> str:
         return BELOW_GUARANTEE
     if request.reason:
         return request.reason
-    if request.contradiction is not None:
+    # What is not sure enough by itself was not lost to what contradicts it.
+    if request.contradiction is not None and (request.undisputed is None or request.undisputed > run.bar):
         return DOCUMENTS_DISAGREE
     if not request.passages:
         return NOTHING_RETRIEVED
