@@ -19,7 +19,7 @@ from shared_core.reading.base import Rate, Verdict, check_pairs
 from shared_core.reading.candidates import log_sum
 from shared_core.reading.confidence import sigmoid
 from shared_core.reading.features import NUMBER, NUMBER_WORD, RARITY, Words, is_among
-from shared_core.reading.language import is_english
+from shared_core.reading.language import is_english, is_english_beside_names
 from shared_core.reading.network import REFUTED, log_odds
 from shared_core.reading.prepared import Beside
 from shared_core.reading.weights import WEIGHTS, Weights, load_weights, version_of
@@ -81,6 +81,9 @@ class CriticSupportScorer(Remade):
     def _loaded(self) -> Weights:
         return load_weights(self._path)
 
+    def _reads(self, text: str) -> bool:
+        return is_english_beside_names(text, self._loaded().network.tokenizer.number)
+
     def figures(self, pairs: Sequence[tuple[str, str]]) -> list[NDArray[np.float64] | None]:
         """Return the figures behind the verdict on each pair (``EVIDENCE_FIGURES``), for fitting.
 
@@ -90,7 +93,7 @@ class CriticSupportScorer(Remade):
 
     def _figures(self, pair: tuple[str, str]) -> NDArray[np.float64] | None:
         evidence, claim = pair
-        if not (evidence.strip() and claim.strip() and is_english(evidence) and is_english(claim, beside=evidence)):
+        if not (evidence.strip() and claim.strip() and self._reads(evidence) and is_english(claim, beside=evidence)):
             return None
         return evidence_figures(Beside(self._loaded(), claim, claim=True), claim, evidence)
 
@@ -111,7 +114,7 @@ class CriticSupportScorer(Remade):
 
     def _rate(self, pair: tuple[str, Passage]) -> float | None:
         question, passage = pair
-        if not (question.strip() and passage.text.strip() and is_english(question) and is_english(passage.text)):
+        if not (question.strip() and passage.text.strip() and is_english(question) and self._reads(passage.text)):
             return None
         weights = self._loaded()
         slope, intercept = weights.relevance

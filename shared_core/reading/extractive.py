@@ -36,7 +36,7 @@ from shared_core.reading.features import (
     words_of,
 )
 from shared_core.reading.flags import flag_candidates
-from shared_core.reading.language import has_english_labels, is_english, is_named_in_english
+from shared_core.reading.language import has_english_labels, is_english, is_english_beside_names, is_named_in_english
 from shared_core.reading.lists import count_parts, find_lists_asked, join_lists, place_parts, query_for_rest
 from shared_core.reading.lookups import from_name
 from shared_core.reading.names import absent_names
@@ -446,7 +446,7 @@ def _reading(passages: Sequence[Passage], candidate: Candidate, probability: flo
     # names and numbers are of no language, but a setting has the very names that the question asks for
     around = _around(passage.text, candidate.start, candidate.end)
     is_word = weights.network.tokenizer.number
-    sure = candidate.defines > 0 or has_english_labels(quote.text, is_word) or is_english(around)
+    sure = candidate.defines > 0 or has_english_labels(quote.text, is_word) or is_english_beside_names(around, is_word)
     return Reading(quote, probability if sure else None, candidate.score, short)
 
 

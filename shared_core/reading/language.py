@@ -42,6 +42,8 @@ _LATIN = 0.3
 Aluminium; Finish: matt"), but "Cogito ergo sum" .37 and longer sentences over .6."""
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _LABEL = re.compile(r"(?:\A|;[ \t\n]|\n)([^:;\n]{1,40}):(?=[ \t])")
+_NAMED = re.compile(r"(?:\A[-*•]?[ \t]*|(?<=[.;,|][ \t]))([^\W\d_][\w'’/ -]{0,39}):[ \t]+")
+"""The label of a name that begins a line, or stands behind another one: "Landlord: Harrow Estates Ltd. Tenant: …"."""
 _SHORT = 8
 """Words up to which a few function words are better evidence than the classifier, which takes "It was 1911." for
 Afrikaans (.25) and "Yes, it is." for Frisian (.29)."""
@@ -52,6 +54,8 @@ _COMMON_SHARE = 0.18
 _OTHER_WORDS = word_list("other_languages")
 """Of stretches of 220 characters 0 of 1,190 in German and in Spanish have such a share and at most one of these words,
 of English ones 93 to 99 %. The classifier, which takes a third of a second to load, is not needed for those."""
+_OTHER_LABELS = word_list("other_labels")
+_RARE_LABELS, _PARTICLES = word_list("rare_labels"), word_list("particles")
 _lock = threading.Lock()  # the classifier keeps state between calls
 
 
@@ -99,6 +103,52 @@ def has_english_labels(text: str, is_word: Callable[[str], object]) -> bool:
     labels = [word.lower() for label in _LABEL.findall(text) for word in _WORD.findall(label)]
     unknown = sum(is_word(word) is None for word in labels)
     return len(_LABEL.findall(text)) >= 2 and unknown <= min(1, len(labels) // 3)
+
+
+def is_english_beside_names(text: str, is_word: Callable[[str], object]) -> bool:
+    """Decide whether a text may be English, its names behind English labels left out.
+
+    Those would deceive the classifier: a contract's header is of the language of its labels, not of the tenant's name.
+
+    Args:
+        text: to judge.
+        is_word: whether a word in small letters is an English one: not ``None``.
+
+    >>> english = {"tenant": 1}.get
+    >>> is_english_beside_names("Tenant: Carlos Mendoza Ruiz.", english), is_english("Tenant: Carlos Mendoza Ruiz.")
+    (True, False)
+    >>> is_english_beside_names("Vermieter: Harrow Estates Ltd.", english)
+    False
+    """
+    lines = text.splitlines()
+    labels = (label.strip().lower() for line in lines for label in _NAMED.findall(line))
+    if any(label in _OTHER_LABELS for label in labels) and not _has_english_words(text[:1000]):
+        return False  # so little text that the classifier takes German for Latin
+    if is_english(text):
+        return True
+    others = [line for line in lines if not _holds_names(line, is_word)]
+    return len(others) < len(lines) and is_english("\n".join(others))
+
+
+def _holds_names(line: str, is_word: Callable[[str], object]) -> bool:
+    """Whether a line is nothing but English labels with names and numbers behind them, one with more than a word."""
+    cells = list(_NAMED.finditer(line))
+    if not cells or cells[0].start() > 0:
+        return False
+    words = {word.lower() for cell in cells for word in _WORD.findall(cell[1])}
+    ends = [*(cell.start() for cell in cells[1:]), len(line)]
+    values = [line[cell.end() : end].split() for cell, end in zip(cells, ends, strict=True)]
+    return (
+        words.isdisjoint(_OTHER_LABELS)
+        and all(word in _RARE_LABELS or is_word(word) is not None for word in words)
+        and all(v and all(_may_be_of_name(word) for word in v) for v in values)
+        and max(map(len, values)) > 1
+    )
+
+
+def _may_be_of_name(word: str) -> bool:
+    bare = word.strip("().,;|&-–\"'“”‘’")
+    return not bare[:1].isalpha() or bare[0].isupper() or bare in _PARTICLES
 
 
 def is_named_in_english(question: str, text: str) -> bool:

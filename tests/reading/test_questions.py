@@ -224,6 +224,32 @@ def test_why_it_cannot_tell_is_true() -> None:
     assert not opens_in_english("Was kostet das?")
 
 
+CONTRACT = "# Rental Contract, Flat 12, Mill Lane 4\n\n## 1 Parties\n{}: Harrow Estates Ltd. {}: Maria Dolan."
+
+
+@pytest.mark.parametrize("question", ["Who is the tenant?", "Name the tenant.", "Who is the landlord?"])
+def test_the_names_in_a_header_make_it_no_other_language(question: str) -> None:
+    answer = SelfReflectEngine(Shelf((Passage("a", CONTRACT.format("Landlord", "Tenant")),))).answer(question)
+    assert not answer.abstained
+    assert "Maria Dolan" in answer.text or "Harrow" in answer.text
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [("Vermieter", "Mieter"), ("Bailleur", "Locataire"), ("Locatore", "Inquilino"), ("Arrendador", "Arrendatario"),
+     ("Verhuurder", "Huurder")],
+)  # fmt: skip
+def test_that_a_header_is_in_another_language_is_the_reason(labels: tuple[str, str]) -> None:
+    rules = Passage("b", "Small repairs up to €100 are paid by the tenant. The landlord pays all others.")
+    header = Passage("a", CONTRACT.format(*labels).partition("\n\n")[2])
+    shelf = Shelf((header, rules))
+    assert read("Who is Maria Dolan?", header.text).unknown == OTHER_TEXT
+    answer = SelfReflectEngine(shelf).answer("Who is Maria Dolan?")
+    assert (answer.abstained, answer.reason, answer.confidence) == (True, "cannot be judged", None)
+    assert OTHER_TEXT in answer.text
+    assert "Maria Dolan" in answer.text.partition("Nearest, unjudged:")[2]
+
+
 def test_a_row_is_english_if_its_labels_are_whatever_names_it_holds() -> None:
     english = "Supplier: Elevantis; Contract ends: 31 March 2027; Contact: Olaf Brandt; Hotline: 0800 555 019"
     german = "Lieferant: Elevantis; Vertrag endet: 31. März 2027; Kontakt: Olaf Brandt; Hotline: 0800 555 019"

@@ -31,8 +31,9 @@ from shared_core.reading.features import (
     surface,
     words_of,
 )
-from shared_core.reading.language import is_english
+from shared_core.reading.language import is_english, is_english_beside_names
 from shared_core.reading.network import MAX_TOKENS, ranges
+from shared_core.reading.weights import WEIGHTS, load_weights
 
 RARITY = np.full(RARITY_BUCKETS, 0.5, dtype=np.float32)
 NO_TITLE = np.zeros(0, dtype=np.int64)
@@ -192,6 +193,22 @@ def test_a_number_that_belongs_to_a_name_tells_no_date(text: str, answer: str, t
 ])  # fmt: skip
 def test_english_or_not(text: str, english: bool) -> None:
     assert is_english(text) is english
+
+
+@pytest.mark.parametrize(("text", "english"), [
+    ("Author: Paul Marchetti. Publisher: Edizioni Nord.", True), ("Tenant: Carlos Mendoza Ruiz.", True),
+    ("Chair: Olaf Brandt, Secretary: Ingrid Moe.", True), ("Address: Rue de la Gare 12, 1003 Lausanne.", True),
+    ("Lessee: Carlos Mendoza Ruiz.", True), ("Contact: Dr. Anna Kowalska, Gdańsk.", True),
+    ("# Parties\nLandlord: Edizioni Nord. Tenant: Carlos Mendoza Ruiz.\n\nThe rent is €900.", True),
+    ("Signature: Giovanni Bianchi, Date: 3 May 2024", True), ("- Project manager: Anna Kowalska", True),
+    ("Vermieter: Harrow Estates Ltd. Mieter: Maria Dolan.", False), ("Inquilino: Carlos Mendoza Ruiz.", False),
+    ("Prix: 12 euros.", False), ("Locataire: Jean Dupont.", False), ("Prijs: 12 euro. Huurder: Jan de Vries.", False),
+    ("Director: Juan Pérez. Productor: María López.", False), ("Information: Der Laden ist montags zu.", False),
+    ("Restaurant: Nur abends geöffnet.", False), ("Menu: soupe à l'oignon. Dessert: tarte aux pommes.", False),
+    ("Parking: Gratis para clientes.", False), ("Servizio: Gratuito. Hotel: Chiuso in inverno.", False),
+])  # fmt: skip
+def test_names_behind_english_labels_are_of_no_language(text: str, english: bool) -> None:
+    assert is_english_beside_names(text, load_weights(WEIGHTS).network.tokenizer.number) is english
 
 
 @given(st.floats(0.01, 0.99), st.floats(0.05, 0.95), st.floats(0.05, 0.95))

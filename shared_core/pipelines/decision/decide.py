@@ -345,7 +345,10 @@ def _abstain(request: DecisionRequest, choice: _Choice, metadata: dict[str, obje
     # From the request, not the choice: an abstention shows no claim, not even a flagged one.
     dropped = tuple(dataclasses.replace(c, status="dropped", start=None, end=None) for c in request.claims)
     pair = request.contradiction if reason == DOCUMENTS_DISAGREE else None  # else the surest claim's quote
-    nearest = dropped if pair is None else [dropped[i] for i in pair]
+    nearest: Sequence[Claim] = dropped if pair is None else [dropped[i] for i in pair]
+    confidence = choice.best if request.confidence is None else request.confidence
+    if reason == CANNOT_JUDGE:
+        nearest, confidence = [c for c in dropped if c.support is None], None
     return Answer(
         request.question,
         abstention_text(request.question, reason, sentence, nearest, request.passages, settings),
@@ -353,7 +356,7 @@ def _abstain(request: DecisionRequest, choice: _Choice, metadata: dict[str, obje
         tuple(request.passages),
         abstained=True,
         reason=reason,
-        confidence=choice.best if request.confidence is None else request.confidence,
+        confidence=confidence,
         trace=tuple(run.trace.decisions),
         calibrated=request.calibrated,
         metadata=metadata,
@@ -379,9 +382,10 @@ def _reason(request: DecisionRequest, choice: _Choice, run: QuestionRun) -> str:
         return DOCUMENTS_DISAGREE
     if not request.passages:
         return NOTHING_RETRIEVED
+    # The claim that ranks first could not be judged, whatever others are worth.
+    if request.unknown and (choice.best is None or request.claims[0].support is None):
+        return CANNOT_JUDGE
     if choice.best is None:  # no claim could be judged
-        if request.unknown:
-            return CANNOT_JUDGE
         return SUPPORT_UNKNOWN if request.claims else PASSAGES_DO_NOT_ANSWER  # no claims: nothing was found to claim
     # Whether passages suffice names the reason only; it does not decide: a third of the questions with insufficient
     # context are answered rightly (Joren et al. 2024, "Sufficient context", section 4).
