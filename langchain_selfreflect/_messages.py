@@ -16,6 +16,7 @@ from langchain_core.messages.ai import UsageMetadata
 from langchain_core.messages.block_translators import register_translator
 
 from shared_core.citation import find_place
+from shared_core.citation.align import is_offset, range_in_file
 from shared_core.conversation.answering import CONDENSED
 from shared_core.types import Answer, Citation, Claim, Passage, Span
 
@@ -127,7 +128,7 @@ def _citation(
 ) -> blocks.Citation:
     metadata = passage.metadata if passage is not None else {}
     source = metadata.get("source")
-    first = next((v for v in (metadata.get("start"), metadata.get("start_index")) if _is_offset(v)), None)
+    first = _start_in_file(passage) if passage is not None else None
     place = find_place(passage, span, pages_from_zero=True) if passage is not None else None
     extras: dict[str, Any] = {
         "passage_id": span.passage_id,
@@ -136,8 +137,8 @@ def _citation(
         "section": place.section or None if place is not None else None,
         "start": span.start,
         "end": span.end,
-        "source_start": first + span.start if isinstance(first, int) else None,
-        "source_end": first + span.end if isinstance(first, int) else None,
+        "source_start": first + span.start if first is not None else None,
+        "source_end": first + span.end if first is not None else None,
         "match": citation.match,
         "ambiguous": citation.ambiguous or None,
         "quote": citation.quote if citation.match != "verbatim" else None,
@@ -155,8 +156,16 @@ def _citation(
     )
 
 
-def _is_offset(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+def _start_in_file(passage: Passage) -> int | None:
+    """Return the start of a passage in its file; ``None`` if its metadata do not tell."""
+    metadata = passage.metadata
+    start, index = metadata.get("start"), metadata.get("start_index")
+    place = range_in_file(metadata, len(passage.text), index if is_offset(index) else None)
+    if place is not None:
+        return place[0]
+    if is_offset(start) and not (metadata.get("source") and is_offset(metadata.get("end"))):
+        return start  # with its ``end`` it would be a piece of it, nobody knows which
+    return index if is_offset(index) and not is_offset(start) else None
 
 
 def _url(*candidates: object) -> str | None:

@@ -22,7 +22,8 @@ class SelfReflectLoader(BaseLoader):
         DirectoryLoader("manuals", glob="**/*.pdf", loader_cls=SelfReflectLoader).load()
 
     A ``Document`` is a passage: do not split it again. Its metadata has ``source``, ``title``, ``section``, ``page``,
-    and ``start`` and ``end``, offsets in the file's text.
+    and ``start`` and ``end``: offsets in ``load_document(file).text``, which is the file's own text where that is plain
+    or Markdown without tables.
 
     Args:
         paths: a file, a folder, or several.

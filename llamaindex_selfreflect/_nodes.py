@@ -8,6 +8,7 @@ from typing import Any
 
 from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, TextNode
 
+from shared_core.citation.align import range_in_file
 from shared_core.errors import InputError
 from shared_core.pipelines.decision.wording import is_abstention
 from shared_core.types import MetadataValue, Passage
@@ -52,7 +53,8 @@ def passage_of(node: NodeWithScore, passage_id: str | None = None, text: str | N
     """Convert a node to a passage.
 
     Flat metadata is kept, other values stay on the node. ``source`` (shown to people, never to models) is filled in
-    from the file's name, ``start`` and ``end`` from the node's character indices where these fit its text.
+    from the file's name, ``start`` and ``end`` from the node's character indices where these fit its text; a piece of a
+    passage that our reader read has its own.
     """
     inner = node.node
     content = own_text(inner) if text is None else text
@@ -69,13 +71,27 @@ def _metadata(node: BaseNode, text: str) -> dict[str, MetadataValue]:
         if source is not None:
             found["source"] = source
     place = document_place(node)
-    if place is not None and "start" not in found and "end" not in found and place[1] - place[0] == len(text):
+    known = "start" in found or "end" in found
+    if place is not None and place[1] - place[0] == len(text) and (not known or place == file_place(node)):
         found["start"], found["end"] = place
     return found
 
 
 def document_place(node: BaseNode) -> tuple[int, int] | None:
-    """Return the node's range in its document, if it is known and fits the text."""
+    """Return the node's range in its document, if it is known and fits the text.
+
+    Of what our reader or retrievers read, the document is the file's text, of which a LlamaIndex document is a part.
+    """
+    return file_place(node) or _parent_place(node)
+
+
+def file_place(node: BaseNode) -> tuple[int, int] | None:
+    """Return the node's range in its file's text, if our reader or retrievers read it."""
+    within = _parent_place(node)
+    return range_in_file(node.metadata, len(own_text(node)), within[0] if within is not None else None)
+
+
+def _parent_place(node: BaseNode) -> tuple[int, int] | None:
     start, end = getattr(node, "start_char_idx", None), getattr(node, "end_char_idx", None)
     if not isinstance(start, int) or not isinstance(end, int) or end - start != len(own_text(node)):
         return None

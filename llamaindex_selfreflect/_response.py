@@ -183,7 +183,8 @@ def citation_blocks(answer: Answer, book: NodeBook) -> list[CitationBlock]:
 
     ``source`` is the node's id. ``additional_location_info`` holds ``number``; ``start`` and ``end`` of the quote in
     the node's own text; ``answer_start`` and ``answer_end`` of the first claim that cites it in the answer's text;
-    ``document_start`` and ``document_end`` where the node knows its place in its document, all in code points; ``page``
+    ``document_start`` and ``document_end`` where the node knows its place in its document (of our reader: in the file's
+    text), all in code points; ``page``
     where its metadata tell one that is a number. (The block takes numbers only: ``response.metadata["selfreflect"]``
     has ``page``, such as ``iv``, and ``section`` beside each citation.)
     """

@@ -14,7 +14,7 @@ from llama_index.core.response_synthesizers import ResponseMode
 from llama_index.core.schema import MetadataMode, NodeRelationship, NodeWithScore, TextNode
 
 from llamaindex_selfreflect._base import ReflectiveQueryEngine, refuse_template
-from llamaindex_selfreflect._nodes import document_place, own_text
+from llamaindex_selfreflect._nodes import document_place, file_place, own_text
 from llamaindex_selfreflect._options import CitationOptions, EngineOptions, KeywordOptions, require_known, spells_out
 from llamaindex_selfreflect._sources import Cut, Split
 from llamaindex_selfreflect.query_engine import other_mode
@@ -188,10 +188,12 @@ def _splitter(given: object, size: int, overlap: int) -> TextSplitter:
 def _chunk(node: NodeWithScore, text: str, start: int, end: int) -> NodeWithScore:
     inner = node.node
     place = document_place(inner)
+    in_file = file_place(inner)
+    own = {} if in_file is None else {"start": in_file[0] + start, "end": in_file[0] + end}
     chunk = TextNode(
         id_=f"{inner.node_id}:{start}-{end}",
         text=text[start:end],
-        metadata=dict(inner.metadata),
+        metadata={**inner.metadata, **own},
         excluded_llm_metadata_keys=list(inner.excluded_llm_metadata_keys),
         excluded_embed_metadata_keys=list(inner.excluded_embed_metadata_keys),
         relationships={**inner.relationships, NodeRelationship.PARENT: inner.as_related_node_info()},

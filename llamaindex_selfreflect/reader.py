@@ -27,7 +27,8 @@ class SelfReflectReader(BaseReader):
         index = VectorStoreIndex.from_documents(documents, embed_model=MiniLMEmbedding())
 
     A ``Document`` is a passage, short enough that LlamaIndex's splitters leave it whole. Its ``title`` and ``section``
-    are shown to models and embedded; ``source``, ``page``, ``start`` and ``end`` (offsets in the file's text) are not.
+    are shown to models and embedded; ``source``, ``page``, ``start`` and ``end`` are not. These are offsets in
+    ``load_document(file).text``, which is the file's own text where that is plain or Markdown without tables.
 
     Args:
         max_chars: code points of the longest passage, at least 16.

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -374,6 +375,37 @@ def find_place(passage: Passage, span: Span | None = None, *, pages_from_zero: b
         start=None if offset is None else offset + start,
         end=None if offset is None else offset + end,
     )
+
+
+def range_in_file(metadata: Mapping[str, object], length: int, offset: int | None = None) -> tuple[int, int] | None:
+    """Return the place of a text in the text of its file, by the ``start`` and ``end`` that our loaders write.
+
+    Args:
+        metadata: of a passage, or of a piece into which it was cut.
+        length: of the text, in code points.
+        offset: of the piece in the passage, if it is known.
+
+    Returns:
+        Start and end; ``None`` if they are not known.
+
+    >>> passage = {"source": "a.md", "start": 100, "end": 140}
+    >>> range_in_file(passage, 40), range_in_file(passage, 10, 5), range_in_file(passage, 10)
+    ((100, 140), (105, 115), None)
+    """
+    first, last = metadata.get("start"), metadata.get("end")
+    if not is_offset(first) or not is_offset(last):
+        return None
+    if last - first == length:
+        return first, last
+    # Others have a ``start`` of their own (of a video, say); ours stands beside the file.
+    if metadata.get("source") and offset is not None and 0 <= offset <= last - first - length:
+        return first + offset, first + offset + length
+    return None
+
+
+def is_offset(value: object) -> TypeGuard[int]:
+    """Return whether a value of the metadata may be an offset: a whole number from 0 on."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _page(metadata: Mapping[str, MetadataValue], name: str, from_zero: bool) -> str:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.documents import Document
 from langchain_core.messages import convert_to_openai_messages, messages_from_dict, messages_to_dict
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableLambda
 
+from langchain_selfreflect import SelfReflectLoader
 from shared_core import Answer
 from shared_core.errors import QuestionError
 from tests.fakes import Shelf
-from tests.langchain.lc_fakes import QUESTION, TalkingModel, block, chain, documents, merged, ours
+from tests.langchain.lc_fakes import QUESTION, ShelfRetriever, TalkingModel, block, chain, documents, merged, ours
 
 # --- questions -----------------------------------------------------------------------------------------------------
 
@@ -63,6 +66,20 @@ def test_the_message_holds_the_text_with_citations_whose_offsets_hold() -> None:
     assert (first["extras"]["source_start"], first["extras"]["source_end"]) == (100, 125)
     assert second["extras"]["passage_id"] == "lamp-2"
     assert "source_start" not in second["extras"]
+
+
+@pytest.mark.parametrize("split", ["not", "with its place", "without"])
+def test_quotes_of_files_are_where_the_citation_says_or_nowhere(tmp_path: Path, split: str) -> None:
+    rules = "# Rules\n\n## Bikes\nBikes stay outside.\n\n## Lamp\nThe lamp was lit in 1871. It burns oil all night.\n"
+    (tmp_path / "rules.md").write_text(rules, "utf-8")
+    (found,) = [d for d in SelfReflectLoader(tmp_path / "rules.md").load() if "lit in" in d.page_content]
+    begin = 0 if split == "not" else found.page_content.index("The lamp")
+    place = {"start_index": begin} if split == "with its place" else {}
+    piece = Document(found.page_content[begin:], metadata={**found.metadata, **place})  # as a text splitter makes it
+    message = chain(0.9, retriever=ShelfRetriever(docs=[piece])).invoke(QUESTION)
+    (citation,) = block(message)["annotations"]
+    where = slice(citation["extras"].get("source_start"), citation["extras"].get("source_end"))
+    assert where == slice(None) if split == "without" else rules[where] == citation["cited_text"]
 
 
 def test_the_content_is_plain_text_as_of_any_chat_model() -> None:
