@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import gzip
 import io
 import json
@@ -65,6 +66,9 @@ def read_questions(path: str | Path) -> list[Question]:
     ``questions`` or ``data``; SQuAD's files (articles, paragraphs, questions) are read as published. CSV may be
     separated by semicolons.
 
+    In JSON a question is unanswerable, too, if its answers are ``[]`` or ``null``, others of the file have answers, and
+    none is marked as unanswerable. An empty cell of CSV says nothing.
+
     Raises:
         DocumentError: (an InputError) the file cannot be read, or has an unknown format.
         InputError: a row cannot be used; the message names the line (the entry, for json).
@@ -77,6 +81,7 @@ def read_questions(path: str | Path) -> list[Question]:
     text = read_text(path)
     rows = _json_rows(path, text) if kind == "json" else line_rows(path, text, kind)
     questions: list[Question] = []
+    empty: set[int] = set()
     seen: dict[str, str] = {}
     for where, row in rows:
         question = _question(f"{path}, {where}", row, len(questions) + 1)
@@ -85,10 +90,14 @@ def read_questions(path: str | Path) -> list[Question]:
                 f"{path}, {where}: the id {question.id!r} is that of {seen[question.id]}.", hint="Ids must be unique."
             )
         seen[question.id] = where
+        if _gives_no_answer(row):
+            empty.add(len(questions))
         questions.append(question)
     if not questions:
         raise InputError(f"{path} holds no questions.", hint=_SHAPE)
-    return questions
+    if not any(q.answers for q in questions) or any(q.answerable is False for q in questions):
+        return questions  # no row has answers, or the file says otherwise which have none
+    return [dataclasses.replace(q, answerable=False) if i in empty else q for i, q in enumerate(questions)]
 
 
 def read_text(path: Path, hint: str = "Give a file of questions.") -> str:
@@ -183,6 +192,16 @@ def _question(where: str, row: Any, number: int) -> Question:
         answerable = True
     metadata = {k: v for k, v in row.items() if k not in used.values()}
     return Question(str(values.get("id", number)), text.strip(), answers, answerable, metadata)
+
+
+def _gives_no_answer(row: Mapping[str, Any]) -> bool:
+    """Whether the row's answers are null or an empty list, not merely left out, and no other field labels it."""
+    fields = {str(key).strip().casefold(): value for key, value in row.items()}
+    said = [fields[n] for name in ("answerable", "impossible") for n in _NAMES[name] if n in fields]
+    said += [fields[n] for n in ("claims", "passage_id", "passage_ids") if n in fields]
+    given = [fields[n] for n in _NAMES["answers"] if n in fields]
+    texts = [v.get("text") if isinstance(v, Mapping) else v for v in given]
+    return not any(_is_given(v) for v in said) and bool(texts) and all(v is None or v == [] for v in texts)
 
 
 def _is_given(value: Any) -> bool:

@@ -105,6 +105,30 @@ def test_squad_as_it_is_published(tmp_path: Path) -> None:
     assert (second.answers, second.answerable) == ((), False)
 
 
+@pytest.mark.parametrize("empty", ['"answers": []', '"answer": null', '"answers": {"text": [], "answer_start": []}'])
+def test_a_question_with_answers_that_are_none_is_unanswerable(tmp_path: Path, empty: str) -> None:
+    who, when = '{"question": "Who?", "answers": ["Mira"]}', f'{{"question": "When?", {empty}}}'
+    for name, text in (("q.jsonl", f"{who}\n{when}"), ("q.json", f"[{who}, {when}]")):
+        assert [q.answerable for q in read_questions(write(tmp_path, name, text))] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("others", "row"),
+    [
+        ('{"question": "Who?"}', '"answers": []'),  # no row has answers
+        ('{"question": "Who?", "answers": []}', '"answers": null'),
+        ('{"question": "Who?", "answer": "Mira"}', '"topic": "lamps"'),  # not said
+        ('{"question": "Who?", "answer": "Mira"}\n{"question": "Why?", "answerable": false}', '"answer": null'),
+        ('{"question": "Who?", "answer": "Mira"}', '"answer": null, "passage_id": "a"'),
+    ],
+)
+def test_where_answers_may_be_unknown_nothing_is_said(tmp_path: Path, others: str, row: str) -> None:
+    *_, last = read_questions(write(tmp_path, "q.jsonl", f'{others}\n{{"question": "When?", {row}}}'))
+    assert last.answerable is None
+    (_, cell) = read_questions(write(tmp_path, "q.csv", "question,answer\nWho?,Mira\nWhen?,\n"))
+    assert cell.answerable is None
+
+
 def test_the_fields_seen_are_named_where_none_is_a_question(tmp_path: Path) -> None:
     for name, text in (("q.jsonl", '{"prompt": "Who?", "gold": "x"}'), ("q.csv", "prompt,gold\na,b\n")):
         with pytest.raises(InputError, match="'prompt', 'gold'"):
