@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, Literal
 
 from shared_core.errors import InputError, PassageError
+from shared_core.support.read_only import ReadOnlyDict
 
 MetadataValue = str | int | float | bool | None
 MatchKind = Literal["verbatim", "normalised", "fuzzy"]
@@ -49,12 +49,12 @@ class Passage:
         if not isinstance(self.text, str) or not isinstance(self.title, str):
             raise PassageError(f"Text and title of passage {self.id!r} must be strings.")
         # A read-only copy: a retriever's caller must not be able to change what an answer cites.
-        object.__setattr__(self, "metadata", MappingProxyType(dict(self.metadata)))
+        object.__setattr__(self, "metadata", ReadOnlyDict(self.metadata))
 
     def __hash__(self) -> int:
         return hash((self.id, self.text))
 
-    def __reduce__(self) -> tuple[Any, ...]:  # a mapping proxy does not pickle by itself
+    def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), (self.id, self.text, self.title, dict(self.metadata), self.score))
 
     def with_score(self, score: float | None, **metadata: MetadataValue) -> Passage:

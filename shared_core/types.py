@@ -11,7 +11,6 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, Literal
 
 from shared_core.errors import InputError, PassageError
@@ -26,6 +25,7 @@ from shared_core.evidence import (
     Span,
     _check_probability,
 )
+from shared_core.support.read_only import ReadOnlyDict
 
 __all__ = [
     "AbstainReason", "Answer", "Citation", "Claim", "ClaimSealed", "ClaimStatus", "ClaimVerdict", "Critique", "Decided",
@@ -99,7 +99,7 @@ class Decision:
 
     def __post_init__(self) -> None:
         """Keep a read-only copy of the figures."""
-        object.__setattr__(self, "values", MappingProxyType(dict(self.values)))
+        object.__setattr__(self, "values", ReadOnlyDict(self.values))
 
     def __hash__(self) -> int:
         return hash((self.kind, self.outcome, self.reason))
@@ -185,7 +185,7 @@ class Answer:
         _check_probability(self.confidence, "Answer.confidence")
         if self.abstained and not self.reason:
             raise InputError("An abstention needs a reason.")
-        object.__setattr__(self, "metadata", MappingProxyType(dict(self.metadata)))
+        object.__setattr__(self, "metadata", ReadOnlyDict(self.metadata))
 
     def __hash__(self) -> int:
         return hash((self.question, self.text))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 import pickle
 
@@ -43,6 +44,20 @@ def test_an_answer_survives_json() -> None:
 def test_values_can_be_copied_and_pickled(copier) -> None:  # type: ignore[no-untyped-def]
     assert copier(answer()) == answer() or copier(answer()).to_dict() == answer().to_dict()
     assert copier(PASSAGE) == PASSAGE
+
+
+def test_values_become_dicts_and_json_with_their_metadata() -> None:
+    passage = Passage("p", "t", metadata={"source": "a.md"})
+    answer = Answer(
+        "Q?", "A.", passages=(passage,), trace=(Decision("keep", "1", values={"k": 1}),), metadata={"n": [1]}
+    )
+    plain = json.loads(json.dumps(dataclasses.asdict(answer)))
+    assert (plain["passages"][0]["metadata"], plain["metadata"]) == ({"source": "a.md"}, {"n": [1]})
+    assert plain["trace"][0]["values"] == {"k": 1}
+    assert copy.deepcopy(answer) == pickle.loads(pickle.dumps(answer)) == answer
+    for change in (dict.clear, dict.popitem):
+        with pytest.raises(TypeError, match="copy"):
+            getattr(passage.metadata, change.__name__)()
 
 
 def test_a_passage_cannot_be_changed_through_its_metadata() -> None:
