@@ -118,6 +118,32 @@ def best_span(start: NDArray[np.float64], end: NDArray[np.float64]) -> tuple[int
     return int(first), int(last), logit / 2, logit - log_sum(both[allowed])
 
 
+def trim_answer(text: str, start: int, end: int) -> tuple[int, int]:
+    """Return a short answer without brackets, quotation marks and signs of Markdown of which it has only one half.
+
+    >>> text = "Ring Ann (0800 555) or **Bo**."
+    >>> [text[slice(*trim_answer(text, *place))] for place in ((5, 19), (10, 19), (25, 29), (5, 8))]
+    ['Ann (0800 555)', '0800 555', 'Bo', 'Ann']
+    """
+    while end - start > 1:
+        answer = text[start:end]
+        for opening, closing in _PAIRS:
+            inside = answer.removeprefix(opening).removesuffix(closing)
+            opens, closes = answer.startswith(opening), answer.endswith(closing)
+            if opens and closing not in answer[len(opening) :] and inside[:1].isalnum():
+                start += len(opening)
+                break
+            if closes and opening not in answer[: -len(closing)] and inside[-1:].strip():
+                end -= len(closing)
+                break
+        else:
+            return start, end
+    return start, end
+
+
+_PAIRS = (("(", ")"), ("[", "]"), ("“", "”"), ('"', '"'), ("**", "**"), ("*", "*"), ("`", "`"))
+
+
 def figures(candidates: list[Candidate], question: Shape) -> NDArray[np.float64]:
     """(len(candidates), len(FIGURES)) for candidates that are sorted best first."""
     scores = np.array([c.score for c in candidates], dtype=np.float64)

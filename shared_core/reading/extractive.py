@@ -14,7 +14,16 @@ import numpy as np
 from shared_core.citation.sentences import SentenceSplitter, split_sentences
 from shared_core.errors import InputError, QuestionError, SelfReflectError
 from shared_core.reading.base import NO_WORDS, OTHER_QUESTION, OTHER_TEXT, Read, Reading, ReadResult
-from shared_core.reading.candidates import FIGURES, Candidate, best_span, candidates_at, distinct, figures, log_sum
+from shared_core.reading.candidates import (
+    FIGURES,
+    Candidate,
+    best_span,
+    candidates_at,
+    distinct,
+    figures,
+    log_sum,
+    trim_answer,
+)
 from shared_core.reading.cells import is_named_row
 from shared_core.reading.changes import from_release, only_release, release_of
 from shared_core.reading.confidence import add_log_odds, shift
@@ -442,7 +451,7 @@ def _reading(passages: Sequence[Passage], candidate: Candidate, probability: flo
     passage = passages[candidate.passage]
     quote = passage.span(candidate.start, candidate.end)
     has_short = candidate.answer[1] > candidate.answer[0] and not candidate.joined
-    short = passage.span(*candidate.answer) if has_short else None
+    short = passage.span(*trim_answer(passage.text, *candidate.answer)) if has_short else None
     # names and numbers are of no language, but a setting has the very names that the question asks for
     around = _around(passage.text, candidate.start, candidate.end)
     is_word = weights.network.tokenizer.number

@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from shared_core.errors import CalibrationError
-from shared_core.reading.candidates import FIGURES, MAX_ANSWER_TOKENS, Candidate, best_span, distinct, figures, log_sum
+from shared_core.reading.candidates import (
+    FIGURES,
+    MAX_ANSWER_TOKENS,
+    Candidate,
+    best_span,
+    distinct,
+    figures,
+    log_sum,
+    trim_answer,
+)
 from shared_core.reading.confidence import Logistic, estimate_share, logit, shift, sigmoid
 from shared_core.reading.features import (
     QUESTION_FEATURES,
@@ -273,3 +282,12 @@ def test_questions_of_several_steps_link_more() -> None:
     assert one == Shape(words=4, links=1)
     assert several.links > 4 > one.links
     assert shape("") == Shape(0, 0)
+
+
+@given(st.text('ab ()[]“”"*`.', min_size=1, max_size=20), st.data())
+def test_trimmed_answers_are_within_the_answer_and_hold_its_words(text: str, data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(text) - 1))
+    end = data.draw(st.integers(start + 1, len(text)))
+    first, last = trim_answer(text, start, end)
+    assert start <= first < last <= end
+    assert [c for c in text[start:end] if c.isalpha()] == [c for c in text[first:last] if c.isalpha()]
