@@ -250,6 +250,7 @@ def test_periods_bounds_denials_and_roles_that_differ(claim: str, evidence: str)
         ("Jo is 45 years old.", "Jo, 45, is driving. The couple raise four other children, years apart, with Jo."),
         ("Barbara Stanwyck was an actress and won three Emmy Awards.",
          "Barbara Stanwyck (born July 16, 1907) was an American actress, model and dancer."),
+        ("The rent is €1,180 each month.", "The monthly rent is €1,180."),
     ],
 )  # fmt: skip
 def test_other_words_in_a_paraphrase_contradict_nothing(claim: str, evidence: str) -> None:

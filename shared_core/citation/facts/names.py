@@ -280,6 +280,9 @@ def paired_otherwise(claim: Sentence, held: Sequence[Sentence]) -> Found:
     return None
 
 
+_PERIODS = {stem(word) for word in "hour day night week month quarter year hourly daily weekly monthly yearly".split()}
+
+
 def _copula_turned(claim: Sentence, nearest: Sentence) -> bool | None:
     """Whether "A is the R of B" is turned round from "the R of A is B" (or says the same as "the R of B is A": False).
 
@@ -292,6 +295,8 @@ def _copula_turned(claim: Sentence, nearest: Sentence) -> bool | None:
     if left <= held_right and right <= held_left and not right <= held_right:
         return False
     relation = held_left - left
+    if relation <= _PERIODS:  # "the monthly rent", "the rent each month"
+        return None
     turned = left and relation and left < held_left and held_right < right and right - held_right == relation
     return True if turned else None
 
