@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 
 from shared_core.documents.loaders.extracted import (
     CELL_GAP,
@@ -278,7 +279,16 @@ def _names_columns(names: Sequence[str], body: Sequence[Sequence[_Cell]], runs: 
 
 
 def _texts(row: Sequence[_Cell], runs: Sequence[TextRun]) -> list[str]:
-    return [one_line("".join(run.text for run in runs[cell.first : cell.end])) for cell in row]
+    return [_text(cell, runs) for cell in row]
+
+
+def _text(cell: _Cell, runs: Sequence[TextRun]) -> str:
+    """Return the text of a cell on one line; only its beginning if tables are in it: all around hold that, too."""
+    end = cell.end
+    if cell.nested:
+        letters = accumulate(len(runs[i].text) for i in range(cell.first, cell.end))
+        end = next((i + 1 for i, n in enumerate(letters, cell.first) if n > _CELL_LETTERS), end)
+    return one_line("".join(run.text for run in runs[cell.first : end]))
 
 
 def _can_name(row: Sequence[_Cell], columns: int, runs: Sequence[TextRun]) -> bool:
