@@ -212,6 +212,6 @@ def identity(*names: str) -> dict[str, Any]:
         "expected": 0.5,
         "support": one("whole", -15.0, 15.0),
         "relevance": [1.0, 0.0],
-        "of_files": [1.0, 0.0],
+        "structured": [1.0, 0.0],
     }
     return {name: whole[name] for name in names or whole}

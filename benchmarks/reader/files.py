@@ -9,8 +9,8 @@ questions on files of 54 repositories, a third of them without an answer, which 
 figures change, this replaces them with those of the sets of ``FIT`` in ``benchmarks/strangers.py``, whose questions
 are; FOLDER is as for that script.
 
-Even so, right and wrong quotes from files differ more clearly than their probabilities say. ``--rescale`` asks those
-questions as the engine does, and writes how probabilities are rescaled beside the weights (``of_files``).
+Even so, right and wrong quotes of sections and rows differ more clearly than their probabilities say. ``--rescale``
+asks those questions as the engine does, and writes how probabilities are rescaled beside the weights (``structured``).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 from rich.progress import track
 
+from benchmarks.rag import Answered
 from benchmarks.reader.confidence import MeasuredCase, fit_platt
 from benchmarks.reader.export import describe
 from benchmarks.reader.sets import READ
@@ -32,6 +33,7 @@ from benchmarks.strangers import FIT, Outcome, Question, ask, fetch, index_files
 from shared_core.reading.candidates import FIGURES, figures
 from shared_core.reading.confidence import Rescaling, logit
 from shared_core.reading.extractive import VERIFIED, ExtractiveReader
+from shared_core.reading.rows import is_structured
 from shared_core.reading.weights import WEIGHTS
 from shared_core.retrieval import HybridRetriever
 
@@ -87,11 +89,11 @@ def measure_files(
     return out
 
 
-def fit_of_files(rows: Sequence[Outcome]) -> Rescaling:
-    """Fit how probabilities of quotes from files are rescaled.
+def fit_rescaling(rows: Sequence[Outcome]) -> Rescaling:
+    """Fit how probabilities of quotes from structured passages are rescaled.
 
     Args:
-        rows: outcomes with the probabilities that ship, of questions in the proportions of the sets.
+        rows: outcomes of such quotes with the probabilities that ship, in the proportions of the sets.
 
     Raises:
         CalibrationError: the probabilities do not separate right quotes from wrong ones.
@@ -101,15 +103,22 @@ def fit_of_files(rows: Sequence[Outcome]) -> Rescaling:
 
 
 def rescale(sets: Mapping[str, HybridRetriever], weights: Path = WEIGHTS) -> None:
-    """Fit ``of_files`` anew and write it into the JSON file beside ``weights``."""
+    """Fit ``structured`` anew and write it into the JSON file beside ``weights``."""
     about = json.loads(weights.with_suffix(".json").read_text("utf-8"))
-    describe(weights, about | {"of_files": [1.0, 0.0]})
+    describe(weights, about | {"structured": [1.0, 0.0]})
     questions, rows = read_questions(), list[Outcome]()
     for name, retriever in sets.items():
-        rows += outcomes(questions[name], *ask(questions[name], retriever, name))
-    found = fit_of_files(rows)
-    describe(weights, about | {"of_files": [round(found.slope, 2), round(found.intercept, 2)]})
-    print(f"{len(rows)} questions: {found}", flush=True)
+        cases, answered = ask(questions[name], retriever, name)
+        found = outcomes(questions[name], cases, answered)
+        rows += [row for row, a in zip(found, answered, strict=True) if _is_of_structured(a)]
+    fitted = fit_rescaling(rows)
+    describe(weights, about | {"structured": [round(fitted.slope, 2), round(fitted.intercept, 2)]})
+    print(f"{len(rows)} questions: {fitted}", flush=True)
+
+
+def _is_of_structured(answered: Answered) -> bool:
+    """Whether the first passage with the quote is structured."""
+    return next((is_structured(p) for p in answered.passages if answered.quote and answered.quote in p.text), False)
 
 
 def write(file: Path, sets: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:

@@ -64,7 +64,7 @@ from shared_core.reading.questions import (
 from shared_core.reading.quotable import is_heading, is_record, join_comments, quotable
 from shared_core.reading.rewording import reword
 from shared_core.reading.row_values import query_for_rows
-from shared_core.reading.rows import Entry, above, answer_in_row
+from shared_core.reading.rows import Entry, above, answer_in_row, is_structured
 from shared_core.reading.told import (
     UNTOLD,
 )
@@ -191,8 +191,8 @@ class ExtractiveReader(Remade):
             passage = request.passages[candidate.passage]
             known = len(asked.words.content) > 0 and (english or _names(passage, asked.text))
             chance = chances[i] if known else None
-            if chance is not None and passage.metadata.get("source"):
-                chance = weights.of_files(chance)
+            if chance is not None and is_structured(passage):
+                chance = weights.structured(chance)
             return _reading(request.passages, candidate, chance, weights)
 
         # a surer definition comes before what the network thinks best, a likely one if it is what is asked for

@@ -14,7 +14,14 @@ from shared_core.reading.names import find_others
 from shared_core.reading.questions import only_refers
 from shared_core.reading.rows import innermost
 from shared_core.reading.subjects import is_of_another
-from shared_core.reading.told import LATER, dates_another_act, measures_only, names_only_asked, tells_what_is_asked
+from shared_core.reading.told import (
+    LATER,
+    dates_another_act,
+    measures_only,
+    names_no_sum,
+    names_only_asked,
+    tells_what_is_asked,
+)
 from shared_core.reading.values import Value, gives_another, lack_number, of_another_year, values_of
 from shared_core.types import Passage
 
@@ -77,5 +84,6 @@ def _is_untold(question: str, passage: Passage, candidate: Candidate, place: str
         or is_for_others(question, text)
         or is_other_change(question, passage, candidate.start, candidate.end)
         or measures_only(question, text)
+        or names_no_sum(question, text)
         or dates_another_act(question, text)
     )

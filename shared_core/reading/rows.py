@@ -19,6 +19,7 @@ from shared_core.reading.features import CAPITAL, RARITY_BUCKETS, Words, is_amon
 from shared_core.reading.prepared import Asked, Prepared
 from shared_core.types import Passage
 
+_HEADED = re.compile(r"^#{1,6} \S", re.MULTILINE)
 _ROW = re.compile(r"[ \t]*\|[^\n]*\|[ \t]*$", re.MULTILINE)
 _BRACKETS = re.compile(r"\([^()]*\)")
 _COMPOUND = re.compile(r"[^\W_]+(?:[-_.][^\W_]+)+")
@@ -97,6 +98,16 @@ class _Row(NamedTuple):
 def above(passage: Passage) -> str:
     """Return what stands above a passage: its title and the headings of its section."""
     return f"{passage.title}\n{passage.metadata.get('section', '')}"
+
+
+def is_structured(passage: Passage) -> bool:
+    """Return whether a passage is from a document of sections or rows: below a heading, with one, or a row of a table.
+
+    >>> hours = Passage("hours", "It opens at 9.", metadata={"section": "Hours"})
+    >>> is_structured(hours), is_structured(Passage("tale", "It was a dark night."))
+    (True, False)
+    """
+    return bool(passage.metadata.get("section")) or "row" in passage.metadata or bool(_HEADED.search(passage.text))
 
 
 def source_of(passage: Passage) -> str:

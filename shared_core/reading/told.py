@@ -133,6 +133,14 @@ _DENIED_DATE = re.compile(
 _DATE = re.compile(rf"\d|\b(?:{_MONTHS}|{_DAYS})\b", re.IGNORECASE)
 _CAPITAL = re.compile(r"\b(?![A-Z]+\b)[^\W\d_a-z][\w'’]*")
 _COUNT_ASKED = re.compile(r"\bhow many (?:more |other )?(\w+)", re.IGNORECASE)
+_SUM_ASKED = re.compile(
+    r"\bhow much (?:(?:do|does|did|will|would|must|can)\b.* (?:cost|pay|owe|charge)\b"
+    r"|(?:is|are|was|were) (?:the|an?|my|our) (?:\w+ )?(?:fee|fine|price|charge|deposit|rent|fare|penalty|ticket)s?\b)"
+    r"|\bwhat(?:['’]s| is| are| was) the (?:\w+ ){0,2}(?:fee|fine|price|charge|deposit|rent|fare|penalty)\b",
+    re.IGNORECASE,
+)
+_PRICE = re.compile(r"[$€£¥]|\b(?:free|no (?:charge|cost|fee)|without (?:charge|cost)|half|percent|cheap\w*)\b|%", re.I)
+_NO_MONEY = frozenset(("clock", "time", "length", "mass", "area", "volume", "temperature"))
 _DONE_WHEN = re.compile(r"\W*when (?:was|were|is|are) .*?(\w+(?:ed|en|t))\W*$", re.IGNORECASE)
 _DATED_ACT = re.compile(r"\W*((?:(?:last|next|date of|first) )?\w+(?:ion|al|ing|ment|ance|ure)): (.+)", re.IGNORECASE)
 _WHO_DOES = re.compile(r"\W*who (?!is (?!\w+ing\b)|are (?!\w+ing\b)|was\b|were\b)", re.IGNORECASE)
@@ -184,6 +192,21 @@ def measures_only(question: str, sentence: str) -> bool:
     known = {q.text for q in quantities_of(question)}
     given = [q for q in quantities_of(sentence) if q.text not in known]
     return bool(given) and all(q.unit for q in given) and not content_stems(asked[1]) & content_stems(sentence)
+
+
+def names_no_sum(question: str, sentence: str) -> bool:
+    """Return whether a question asks for a sum of money, and all numbers of a sentence are times or measures.
+
+    >>> names_no_sum("How much is the fine for bins put out early?", "Put them out by 6.30 am on the day.")
+    True
+    >>> [names_no_sum("How much did they pay?", text) for text in ("It was 1,200 in 1926.", "Since 1926 it is free.")]
+    [False, False]
+    """
+    if _SUM_ASKED.search(question) is None or _PRICE.search(sentence):
+        return False
+    given = quantities_of(sentence)
+    # "pounds" may be either
+    return bool(given) and all(q.is_year or (q.dimension in _NO_MONEY and q.unit[:5] != "pound") for q in given)
 
 
 def dates_another_act(question: str, sentence: str) -> bool:

@@ -280,23 +280,23 @@ def test_terms_of_conflicts_that_are_none_are_refused(tmp_path: Path, conflicts:
 @pytest.mark.parametrize("rescaling", [[0.0, 1.0], [-1.0, 0.0], [1.0, float("inf")]])
 def test_a_rescaling_that_is_none_is_refused(tmp_path: Path, rescaling: list[float]) -> None:
     with pytest.raises(CalibrationError):
-        Weights.load(damaged(tmp_path, of_files=rescaling))
+        Weights.load(damaged(tmp_path, structured=rescaling))
 
 
-def test_probabilities_of_quotes_from_files_are_rescaled() -> None:
+def test_probabilities_of_quotes_from_structured_passages_are_rescaled() -> None:
     """The same sentence is the same quote, at another probability, that is never above that of an answer."""
-    question, of_files = "When was the lamp lit?", READER.loaded().of_files
+    question, rescaled = "When was the lamp lit?", READER.loaded().structured
     for text in ("The lamp was lit in 1871.", "The lamp was often lit by Tom. It burned oil.", "Tom's lamp is green."):
         bare, filed = (
             READER.read([Read(question, (Passage("p", text, metadata=metadata),))])[0]
-            for metadata in ({}, {"source": "a.md"})
+            for metadata in ({"source": "a.txt"}, {"source": "a.txt", "section": "Lamps"})
         )
         assert isinstance(bare, ReadResult)
         assert isinstance(filed, ReadResult)
         before, after = bare.readings[0], filed.readings[0]
         assert before.quote == after.quote
         assert before.probability is not None
-        assert after.probability == pytest.approx(of_files(before.probability))
+        assert after.probability == pytest.approx(rescaled(before.probability))
         assert filed.answerable == max(bare.answerable or 0.0, after.probability or 0.0)
 
 

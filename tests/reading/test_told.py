@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from shared_core.reading.told import asks_reason, gives_reason, names_only_asked, tells_what_is_asked
+from shared_core.reading.told import (
+    asks_reason,
+    dates_another_act,
+    gives_reason,
+    measures_only,
+    names_no_sum,
+    names_only_asked,
+    tells_what_is_asked,
+)
 from shared_core.types import Passage
 from tests.reading.asking import chance, quotes
 
@@ -191,3 +199,27 @@ def test_who_does_something_is_not_told_by_the_name_that_the_question_has(
     question: str, sentence: str, only: bool
 ) -> None:
     assert names_only_asked(question, sentence) is only
+
+
+@pytest.mark.parametrize(
+    ("question", "sentence", "answers"),
+    [
+        ("How many people fit in lift 2?", "Lift 2 (goods, 1,000 kg)", False),
+        ("How many people fit in lift 2?", "Lift 2 is for 12.", True),
+        ("How many people fit in lift 2?", "People up to 100 kg", True),
+        ("How many hours are included?", "Two hours are.", True),
+        ("How many eggs do I need?", "A dozen.", True),
+        ("When was lift 2 installed?", "Last inspection: 9 January 2024", False),
+        ("When was lift 2 last inspected?", "Last inspection: 9 January 2024", True),
+        ("When was lift 2 installed?", "Installed: 9 January 2024", True),
+        ("How much did the museum pay for the orrery?", "It was bought in 1926.", False),
+        ("How much did the museum pay for the orrery?", "It was bought for 900 pounds in 1926.", True),
+        ("How much is the fine for bins put out early?", "Put them out by 6.30 am.", False),
+        ("How much is the entrance fee?", "After 4 pm it is free.", True),
+        ("How much is the entrance fee?", "Adults 12, children 6.", True),
+        ("How much flour do I need?", "Take 500 g.", True),
+    ],
+)
+def test_amounts_and_dates_of_something_else_are_no_answer(question: str, sentence: str, answers: bool) -> None:
+    otherwise = (measures_only, dates_another_act, names_no_sum)
+    assert answers is not any(judge(question, sentence) for judge in otherwise)

@@ -74,7 +74,7 @@ class Weights:
         relevance: (slope, intercept) of a passage's log-odds against "no answer".
         version: of weights and calibration together.
         conflicts: what conflicts between question and sentence take off.
-        of_files: from the probability of a quote to that of one from a file (``metadata["source"]``).
+        structured: from the probability of a quote to that of one from a structured passage (``rows.is_structured``).
     """
 
     network: Network
@@ -89,7 +89,7 @@ class Weights:
     relevance: tuple[float, float]
     version: str
     conflicts: ConflictTerms = ConflictTerms()
-    of_files: Rescaling = Rescaling()
+    structured: Rescaling = Rescaling()
 
     @classmethod
     def load(cls, path: Path) -> Weights:
@@ -114,7 +114,7 @@ class Weights:
             numbers = [float(about[name]) for name in ("span_share", "rank_prior", "together", "expected")]
             relevance = float(about["relevance"][0]), float(about["relevance"][1])
             conflicts = ConflictTerms(**about.get("conflicts", {}))
-            of_files = Rescaling(*map(float, about.get("of_files", (1.0, 0.0))))
+            structured = Rescaling(*map(float, about.get("structured", (1.0, 0.0))))
             fitted = [about[name] for name in ("answerable", "right", "support")]
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise ModelLoadError(f"The reader's weights in {path} are damaged: {error}", hint=_HINT) from error
@@ -137,7 +137,7 @@ class Weights:
             relevance,
             version,
             conflicts,
-            of_files,
+            structured,
         )
 
     def score(self, sentence: float, span: float, rank: int) -> float:
