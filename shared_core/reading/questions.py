@@ -264,6 +264,20 @@ def has_number(text: str) -> bool:
     return _COUNTS.search(text) is not None
 
 
+def asks_price(question: str) -> bool:
+    """Whether a question asks what something costs, or how high a fee is.
+
+    >>> [asks_price(q) for q in ("How much did they pay?", "What is the fee?", "How much sugar do I need?")]
+    [True, True, False]
+    """
+    return _ASKS_AMOUNT.search(question) is not None
+
+
+def names_price(sentence: str) -> bool:
+    """Whether a sentence has a sign of money, or says that something is free, or what its price is like."""
+    return _PRICED.search(sentence) is not None
+
+
 def counts_nothing(sentence: str, question: str) -> bool:
     """Whether a question asks for a number of things, a share or a price, and a sentence has none.
 
@@ -278,5 +292,5 @@ def counts_nothing(sentence: str, question: str) -> bool:
     """
     if has_number(sentence):
         return False
-    priced = _ASKS_AMOUNT.search(question) is not None and not _PRICED.search(sentence)
-    return priced or _ASKS_NUMBER.search(question) is not None
+    unpriced = asks_price(question) and not names_price(sentence)
+    return unpriced or _ASKS_NUMBER.search(question) is not None

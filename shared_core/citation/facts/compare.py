@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -35,8 +34,17 @@ from shared_core.citation.facts.attached import (
 from shared_core.citation.facts.attributions import without_attribution
 from shared_core.citation.facts.dates import dates_in_digits, dates_of, is_every_day, same_date, weekdays_of
 from shared_core.citation.facts.literals import missing_literals
-from shared_core.citation.facts.negations import contradicts, is_denied
+from shared_core.citation.facts.negations import contradicts
 from shared_core.citation.facts.numbered import numbered_otherwise
+from shared_core.citation.facts.paired import (
+    are_measures,
+    comparable,
+    crossed,
+    in_place,
+    is_complement,
+    is_count,
+    is_dated,
+)
 from shared_core.citation.facts.quantities import Quantity, measured, quantities_of
 from shared_core.citation.facts.rows import of_other_row, row_subject
 from shared_core.citation.facts.tokens import (
@@ -47,7 +55,6 @@ from shared_core.citation.facts.tokens import (
     all_tokens,
     cut_tokens,
     fields_of,
-    fold,
     sentences_of,
     statements_of,
     tokens_of,
@@ -264,7 +271,7 @@ class _Scope:
         """Find by each rule what the claim turns round, leaves out or adds."""
         close, whole = alike >= _ALIKE, (claim.text.strip(), nearest.text.strip())
         if close:
-            denied = _is_complement(claim, nearest) or scope.denies_others(claim, nearest)
+            denied = is_complement(claim, nearest) or scope.denies_others(claim, nearest)
             yield "negation", None if denied else contradicts(claim, nearest)
             yield "role", placed_otherwise(claim, nearest)
         ordered, compared = (f(claim, nearest) for f in (opposites.order_turned, opposites.compared_otherwise))
@@ -328,7 +335,7 @@ class _Scope:
         counting = [q for q in near if not _ONE_OF.match(nearest.text, q.start)]
         unclaimed = [q for q in counting if not any(equal_quantity(c, q) for c in claimed)]
         yield from self._attached(claim, claimed)
-        swaps = _in_place(claim, nearest) if alike >= _SAME else frozenset()
+        swaps = in_place(claim, nearest) if alike >= _SAME else frozenset()
         for quantity in left:
             same = any(same_quantity(quantity, q) for q in self.quantities)
             if (
@@ -341,8 +348,8 @@ class _Scope:
                 or (quantity.last and same)
             ):
                 continue
-            spare = unclaimed if _is_dated(quantity, claim) else [q for q in unclaimed if not _is_dated(q, nearest)]
-            instead = [q for q in spare if _crossed(swaps, claim, quantity, nearest, q)]
+            spare = unclaimed if is_dated(quantity, claim) else [q for q in unclaimed if not is_dated(q, nearest)]
+            instead = [q for q in spare if crossed(swaps, claim, quantity, nearest, q)]
             if instead and not any(same_quantity(quantity, q) for q in instead):
                 kind: Kind = "unit" if quantity.values & instead[0].values else "number"
                 yield Mismatch(kind, _shown(claim.text, quantity), _shown(nearest.text, instead[0]))
@@ -362,11 +369,11 @@ class _Scope:
                 yield Mismatch("number", _shown(claim.text, quantity), _shown(best.text, other))
             if rates := other_rate(claim, quantity, best):
                 yield Mismatch("unit", *rates)
-            if not _is_complement(claim, best) and (bounds := other_bound(claim, quantity, best)):
+            if not is_complement(claim, best) and (bounds := other_bound(claim, quantity, best)):
                 yield Mismatch("number", *bounds)
 
     def _follows(self, quantity: Quantity, nearest: Sentence) -> bool:
-        return is_difference(quantity, self.quantities) or _is_count(quantity, nearest)
+        return is_difference(quantity, self.quantities) or is_count(quantity, nearest)
 
     def _unsaid(
         self, quantity: Quantity, claim: Sentence, nearest: Sentence, spare: Sequence[Quantity], worded: bool
@@ -377,7 +384,7 @@ class _Scope:
             if other.values & quantity.values and other.unit and quantity.unit:
                 return Mismatch("unit", shown, _shown(nearest.text, other))
         other_number = next(
-            (q for q in spare if _comparable(quantity, q) and (worded or _are_measures(quantity, q))), None
+            (q for q in spare if comparable(quantity, q) and (worded or are_measures(quantity, q))), None
         )
         return Mismatch("number", shown, _shown(nearest.text, other_number) if other_number else "")
 
@@ -432,23 +439,6 @@ def _is_unspaced(token: Token) -> bool:
     return ord(token.text[0]) >= 0x2E80
 
 
-def _comparable(one: Quantity, other: Quantity) -> bool:
-    """Whether one number may stand for the other: of one kind of unit, both ordinal or none, both years or none."""
-    same_kind = one.dimension == other.dimension or not (one.dimension and other.dimension)
-    return same_kind and one.ordinal == other.ordinal and one.is_year == other.is_year
-
-
-def _are_measures(one: Quantity, other: Quantity) -> bool:
-    """Whether both have a unit, of one kind."""
-    return bool(one.unit and other.unit) and one.dimension == other.dimension
-
-
-def _is_dated(quantity: Quantity, sentence: Sentence) -> bool:
-    """Whether a number is the day or the year of a date of its sentence, and so counts nothing."""
-    dates = ((d.text, {float(d.day), float(d.year)} - {0.0}) for d in dates_of(sentence.text))
-    return any(quantity.values & values and quantity.text in text for text, values in dates)
-
-
 def _overlap(claim: Sentence, held: Sentence) -> float:
     """Share of all of the claim's tokens, names and numbers too, that the sentence holds."""
     keys = held.keys
@@ -459,48 +449,6 @@ def _in_order(claim: Sentence, nearest: Sentence) -> float:
     """Share of the claim's tokens that the sentence has in the same order."""
     blocks = align([t.key for t in claim.tokens], [t.key for t in nearest.tokens])
     return sum(a2 - a1 for tag, a1, a2, _, _ in blocks if tag == "equal") / len(claim.tokens)
-
-
-def _is_count(quantity: Quantity, nearest: Sentence) -> bool:
-    """Whether a small bare number counts what the sentence lists: names, years, or things between commas."""
-    if quantity.unit or max(quantity.values) > 9:
-        return False
-    listed = len(re.findall(r",(?!\d)(?! and\b)| and\b|, and\b|;", nearest.text)) + 1
-    years = len({q.values for q in quantities_of(nearest.text) if q.is_year})
-    return bool(quantity.values & {float(listed), float(years)}) and max(quantity.values) > 1
-
-
-def _is_complement(claim: Sentence, held: Sentence) -> bool:
-    """Whether one denies what is beyond a bound and the other says what is within: "never above 5", "below 5"."""
-    turned = {("above", "below"), ("below", "above")}
-    bounds = ((a, b) for a in quantities_of(claim.text) for b in quantities_of(held.text) if a.values & b.values)
-    return is_denied(claim) != is_denied(held) and any((a.hedge, b.hedge) in turned for a, b in bounds)
-
-
-def _in_place(claim: Sentence, nearest: Sentence) -> frozenset[tuple[int, int]]:
-    """Pair token numbers (claim, nearest) that have the same neighbours in both sentences."""
-    a, b = [fold(t.text) for t in claim.tokens], [fold(t.text) for t in nearest.tokens]
-    pairs: set[tuple[int, int]] = set()
-    for tag, a1, a2, b1, b2 in align(a, b):
-        if tag == "replace":
-            pairs |= {(x, y) for x in range(a1, a2) for y in range(b1, b2)}
-    return frozenset(pairs)
-
-
-def _crossed(
-    swaps: frozenset[tuple[int, int]], claim: Sentence, quantity: Quantity, nearest: Sentence, other: Quantity
-) -> bool:
-    """Return whether a token of one number (or its unit) replaces one of the other's."""
-    if not swaps or quantity.ordinal != other.ordinal or (quantity.is_year and not other.is_year):
-        return False
-    theirs = _token_numbers(nearest, other)
-    return any((x, y) in swaps for x in _token_numbers(claim, quantity) for y in theirs)
-
-
-def _token_numbers(sentence: Sentence, quantity: Quantity) -> range:
-    """Return the numbers of the tokens that a quantity consists of."""
-    first = bisect_right(sentence.tokens, quantity.start, key=lambda t: t.end)
-    return range(first, bisect_left(sentence.tokens, quantity.end, lo=first, key=lambda t: t.start))
 
 
 def _shown(text: str, quantity: Quantity) -> str:
