@@ -35,6 +35,7 @@ _LIKELY = 0.2
 """Share of the surer one's probability that a quote needs, too, if it does not say the same of the same thing."""
 
 _WORD = re.compile(rf"\b(?!(?:many|much|{'|'.join(sorted(STOP_WORDS))})\b)\w{{3,}}")
+_NUMBERED = re.compile(r"\b(?=[a-z]*\d)[a-z\d]+\b")  # "b7", "2023"
 _COMPOUND = re.compile(r"\b\w{3,}-(?:in|out|up|off|on|down|over)\b")  # "check-in" is not "check-out"
 _NAMES = re.compile(r"(?<=\s)\w{3,}")  # where they have a capital; a question's first word has one anyway
 _OLDER_MAIL = re.compile(
@@ -213,7 +214,7 @@ def _about_another(one: Passage, other: Passage, question: str) -> bool:
 
 def _words(text: str) -> set[str]:
     folded = text.casefold()
-    return {stem(w) for w in _WORD.findall(folded)} | set(_COMPOUND.findall(folded))
+    return {stem(w) for w in _WORD.findall(folded)} | {*_COMPOUND.findall(folded), *_NUMBERED.findall(folded)}
 
 
 def _are_fragments_apart(one: Claim, other: Claim, passages: Mapping[str, Passage]) -> bool:

@@ -66,6 +66,11 @@ def under(heading: str, text: str, source: str = "camp.md", title: str = "Camp")
     ("question", "one", "other"),
     [
         (
+            "What is the maximum pressure of boiler B7?",
+            under("Boiler B7", "Maximum pressure: 6.5 bar."),
+            under("Boiler B2", "Maximum pressure: 3.2 bar."),
+        ),
+        (
             "When is check-in?",
             under("Check-in", "Between 14:00 and 20:00."),
             under("Check-out", "Before 11:00."),
