@@ -13,7 +13,7 @@ EVIDENCE = (
     "Register at https://orm.example/register. Questions go to office@orm.example. Use the header `X-Orm-Key`. "
     "The field `weight_grams` is required. Run `parcel sync --all` to update. Requests go to `GET /v2/shipments`. "
     "Set `MAX_RETRIES=5` in `settings.toml`. The field `service` defaults to `standard`. "
-    "`DELETE /v2/shipments/{id}` cancels. Lamps are kept in src/lamps/main.py and @keeper is told."
+    "`DELETE /v2/shipments/{id}` cancels. Lamps are kept in src/lamps/main.py and @keeper gets a mail."
 )
 
 
@@ -36,7 +36,7 @@ EVIDENCE = (
     ("Set it in config.toml.", "config.toml"),
     ("Set `MAX_RETRY=5` in `settings.toml`.", "MAX_RETRY=5"),
     ("The service defaults to `express`.", "express"),
-    ("@pilot is told.", "@pilot"),
+    ("@pilot gets a mail.", "@pilot"),
 ])  # fmt: skip
 def test_a_changed_literal_is_missing(claim: str, missing: str) -> None:
     assert list(missing_literals(claim, EVIDENCE)) == [missing]

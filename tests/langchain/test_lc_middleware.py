@@ -19,7 +19,6 @@ from shared_core.retrieval import BM25Retriever
 from tests.langchain.lc_fakes import TalkingModel
 
 agents = pytest.importorskip("langchain.agents")
-from langchain.agents.middleware import AgentMiddleware  # noqa: E402
 from langchain.agents.structured_output import ProviderStrategy, ToolStrategy  # noqa: E402
 
 from langchain_selfreflect import SelfReflectMiddleware, middleware  # noqa: E402
@@ -120,7 +119,7 @@ async def test_the_state_never_holds_the_draft() -> None:
 
 
 async def test_another_model_of_a_middleware_within_is_hidden_too() -> None:
-    class Other(AgentMiddleware):  # type: ignore[type-arg]
+    class Other(middleware.Base):
         def wrap_model_call(self, request: Any, handler: Any) -> Any:
             return handler(request.override(model=request.model.model_copy()))
 
@@ -136,7 +135,7 @@ async def test_drafts_are_streamed_on_request() -> None:
 
 
 def test_tags_are_those_of_the_models_call_alone() -> None:
-    class Listening(AgentMiddleware):  # type: ignore[type-arg]
+    class Listening(middleware.Base):
         def after_model(self, state: Any, runtime: Any) -> None:
             from langchain_core.runnables.config import ensure_config
 

@@ -182,9 +182,8 @@ def test_the_question_is_evidence_only_for_a_claim_that_gives_the_readers_answer
         return 0.9
 
     for claim in ("The lamp of Vell was lit in 1871.", "The lamp of Vell is red."):
-        reply = f"<reference>S1</reference><claim>{claim}</claim>"
+        lm = ScriptedLM([f"<reference>S1</reference><claim>{claim}</claim>"] * 5)  # more than are asked for
         shelf = Shelf([Passage("a", "It was lit in 1871.")])
-        lm = ScriptedLM(lambda request, reply=reply: reply)  # type: ignore[misc]
         reader = FirstSentenceReader(0.9, answerable=0.9)
         SelfReflectEngine(shelf, lm, reader=reader, critic=Critic(judge)).answer("When was the lamp of Vell lit?")
     assert any(e == "When was the lamp of Vell lit?\nIt was lit in 1871." for e in seen)

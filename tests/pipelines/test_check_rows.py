@@ -111,7 +111,7 @@ def test_a_claim_that_no_sentence_comes_near_to_is_supported_less_than_its_windo
     assert claim.verdict == "unsupported"
 
 
-# --- what is shown -------------------------------------------------------------------------------------------------
+# --- quotes that are shown ---------------------------------------------------------------------------------------
 
 
 def test_the_sentence_shown_for_a_supported_claim_is_the_one_that_supports_it() -> None:

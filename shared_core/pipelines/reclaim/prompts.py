@@ -69,6 +69,9 @@ def numbered_sentences(sentences: Sequence[Span], passages: Sequence[Passage]) -
 
     Headings between them are shown without a number: they are never quoted, but say what a sentence is about. Further
     lines of a sentence are indented, so that no document's line looks like a numbered one.
+
+    Args:
+        sentences: all of these passages, in their order, but for headings, which are what stands between them.
     """
     by_id = {p.id: p for p in passages}
     prompt = Prompt()
