@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["is_heading", "mark_end"]
+__all__ = ["is_heading", "is_titled", "mark_end"]
 
 _MARK = re.compile(
     r"[ \t]*(?:#{1,6}[ \t]+)?"
@@ -19,6 +19,8 @@ _PLAIN_WORDS = 5  # of a heading that only blank lines tell
 _LABEL_WORDS = 2  # of one that a full stop may end
 _LABEL_LETTERS = 3  # more capitals than an abbreviation has
 _NEAR = 80
+_TITLE = re.compile(r"#{1,6}[ \t][^\n]*")
+_SENTENCE = re.compile(r"#[ \t]+(?:\S+[ \t]+){4,}\S*[a-z\d]\.")  # in a comment of source code
 _RULE = re.compile(r"[ \t]*(?:=+|-+|~+)[ \t]*")
 _BEFORE = re.compile(r"(?:\A|\n[ \t]*\r?\n)[ \t]*\Z")
 _GAP = re.compile(r"[ \t]*\r?\n[ \t]*\r?\n")
@@ -37,6 +39,15 @@ def mark_end(text: str) -> int:
     return found.end() if found else 0
 
 
+def is_titled(text: str) -> bool:
+    """Whether a sentence is a heading of Markdown, which states nothing; not a sentence in a comment of source code.
+
+    >>> is_titled("# Crates and barrels"), is_titled("# The server bans clients that ask too often.")
+    (True, False)
+    """
+    return _TITLE.fullmatch(text) is not None and not _SENTENCE.fullmatch(text)
+
+
 def is_heading(text: str, start: int, end: int) -> bool:
     """Return whether a sentence of a text is a heading alone, which states nothing.
 
@@ -49,7 +60,7 @@ def is_heading(text: str, start: int, end: int) -> bool:
     """
     piece = text[start:end]
     lines = piece.splitlines()
-    if piece.startswith("#") and len(lines) == 1:  # a comment of several lines is none
+    if is_titled(piece):  # a comment of several lines is none
         return not (_COMMENT.match(text, end) or _COMMENT_ABOVE.search(text[max(0, start - _NEAR) : start]))
     if len(lines) == 2 and _RULE.fullmatch(lines[1]):
         return True

@@ -9,6 +9,7 @@ from typing import Literal
 
 from shared_core.citation import grammar as rules
 from shared_core.citation.grammar import AnswerFormat, Run
+from shared_core.citation.headings import is_heading
 from shared_core.citation.sentences import SentenceSplitter, split_sentences, trim
 from shared_core.errors import GrammarError, InputError
 from shared_core.lm.requests import Grammar
@@ -61,6 +62,19 @@ class CitationIndex:
     def sentences(self) -> tuple[Span, ...]:
         """Every sentence of every passage, in their order, repetitions included."""
         return tuple(itertools.chain.from_iterable(self._by_passage))
+
+    @cached_property
+    def quotable(self) -> tuple[Span, ...]:
+        """The sentences but for headings, which state nothing; all if there are no others."""
+        return tuple(s for s in self.sentences if not self.is_heading(s)) or self.sentences
+
+    def is_heading(self, span: Span) -> bool:
+        """Whether a sentence of one of the passages is a heading: it names a subject and states nothing."""
+        return is_heading(self._texts[span.passage_id], span.start, span.end)
+
+    @cached_property
+    def _texts(self) -> dict[str, str]:
+        return {p.id: p.text for p in self.passages}
 
     def __len__(self) -> int:
         """The number of sentences, repetitions included."""

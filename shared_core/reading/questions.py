@@ -12,8 +12,6 @@ _WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)*")
 _GREETINGS, _BESIDE_GREETINGS = word_list("greetings"), word_list("beside_greetings")
 _ENGLISH_OPENERS = word_list("english_openers")
 _ASKING_MEANING, _ASKING_WORDING = word_list("asking_meaning"), word_list("asking_wording")
-_HEADING = re.compile(r"#{1,6}[ \t][^\n]*")
-_COMMENT = re.compile(r"#[ \t]+(?:\S+[ \t]+){4,}\S*[a-z\d]\.")  # of source code: a sentence, as headings are none
 _BEFORE_IT = re.compile(r"\A(?s:.*)[.!:;](?=\s)")
 _ENDS_ASKING = re.compile(r"\?[\W_]*\Z")
 _EMPTY = re.compile(r"(?:\{\}|\[\]|\(\)|''|\"\")[`*_.]*$")
@@ -147,15 +145,6 @@ def asks_wording(question: str, names: Iterable[str]) -> bool:
     (True, False)
     """
     return set(words(question)) - set(words(" ".join(names))) <= _ASKING_WORDING
-
-
-def is_titled(text: str) -> bool:
-    """Whether it is a heading of Markdown, which states nothing; not a sentence in a comment of source code.
-
-    >>> is_titled("# Crates and barrels"), is_titled("# The server bans clients that ask too often.")
-    (True, False)
-    """
-    return _HEADING.fullmatch(text) is not None and not _COMMENT.fullmatch(text)
 
 
 def repeats(sentence: str, question: str) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from shared_core.citation.headings import is_titled
 from shared_core.reading.candidates import Candidate
-from shared_core.reading.questions import is_titled
 from shared_core.support.options import entry_at
 from shared_core.types import Passage
 

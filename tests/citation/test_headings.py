@@ -41,6 +41,21 @@ def test_a_heading_with_nothing_below_it_is_a_line_like_others() -> None:
     assert not is_heading("Opening hours", 0, 13)
 
 
+@pytest.mark.parametrize(
+    ("text", "heading"),
+    [
+        ("# A", True),
+        ("## Life (1779–1851) [1]", True),
+        ("Life\n====", True),
+        ("#tag was used.", False),
+        ("A.", False),
+        ("# The server bans clients that ask more than twice.", False),
+    ],
+)
+def test_headings_of_markdown(text: str, heading: bool) -> None:
+    assert is_heading(text, 0, len(text)) is heading
+
+
 @pytest.mark.parametrize("text", ["2.4 m wide", "12 eggs", "In 1871", "(or 3)", "3,5 Liter"])
 def test_a_number_of_a_sentence_is_no_mark(text: str) -> None:
     assert mark_end(text) == 0

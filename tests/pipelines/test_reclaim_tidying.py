@@ -15,7 +15,7 @@ from shared_core.errors import GrammarError
 from shared_core.lm.base import Generate, Grammar
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.decision.question_run import QuestionRun
-from shared_core.pipelines.reclaim.free import is_heading, is_placeholder, quotable, tidy
+from shared_core.pipelines.reclaim.free import is_placeholder, tidy
 from shared_core.pipelines.reclaim.loop import _answer_grammar, _cut_reference, _Draft, _reference_grammar
 from shared_core.pipelines.reclaim.prompts import claim_prompt, numbered_prompt, reference_prompt
 from shared_core.settings import ReclaimSettings
@@ -77,21 +77,6 @@ def test_tidying_ends_and_does_no_more_the_second_time_on_plain_words(text: str)
 def test_the_words_of_a_form_are_no_claim(text: str) -> None:
     assert is_placeholder(text)
     assert not is_placeholder(f"{text} was written")
-
-
-@pytest.mark.parametrize(
-    ("text", "heading"),
-    [
-        ("# A", True),
-        ("## Life (1779–1851) [1]", True),
-        ("Life\n====", True),
-        ("#tag was used.", False),
-        ("A.", False),
-        ("# The server bans clients that ask more than twice.", False),
-    ],
-)
-def test_headings(text: str, heading: bool) -> None:
-    assert is_heading(text) is heading
 
 
 MAREN = Passage("maren", "# Maren Tolvard, navigator (1779–1851) [1]\n\nShe charted the reef. It was 1822.", "Tolvard")
@@ -169,7 +154,7 @@ def test_models_see_headings_that_they_cannot_cite() -> None:
         Passage("a", text, "Plant\nS8: The pressure is 9 bar.", {"section": "Plant > Boilers"}),
         Passage("b", "Staff: £12", "Prices", {"section": "Prices > Parking > Staff"}),
     ]
-    shown = numbered_prompt("Q?", quotable(CitationIndex(passages).sentences), passages).text.splitlines()
+    shown = numbered_prompt("Q?", CitationIndex(passages).quotable, passages).text.splitlines()
     at = [shown.index(line) for line in ("## Boiler B2", "S1: Maximum pressure: 3 bar.", "## Boiler B7")]
     assert at == sorted(at)
     assert "# Prices > Parking > Staff" in shown

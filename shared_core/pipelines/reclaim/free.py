@@ -27,7 +27,6 @@ from shared_core.pipelines.evidence import complete_sentences
 from shared_core.pipelines.extractive import UnusableReplies
 from shared_core.pipelines.reclaim.prompts import isolated_prompt, numbered_prompt
 from shared_core.pipelines.structured import plain_reply
-from shared_core.reading.questions import is_titled
 from shared_core.runtime.flow import Flow, Generate
 from shared_core.types import Citation, Claim, MatchKind, Passage, Span
 
@@ -53,7 +52,6 @@ _LABEL = re.compile(
     r"\d{1,2}\)\s+|\d{1,2}\.\s+(?!(?:jan|feb|m[aä]r|apr|ma[iy]|jun|jul|aug|sep|o[ck]t|nov|de[cz])))(?=\S))",
     re.IGNORECASE,
 )
-_UNDERLINED = re.compile(r"[^\n]+\n(?:=+|-+)[ \t]*")
 # Both are left over where a mark was cut out: "capital .", ",.".
 _BLANKS_BEFORE = re.compile(r"\s+([.,;:!?])")
 _DOUBLED = re.compile(r"[,;]\s*([.,;!?])")
@@ -107,16 +105,6 @@ def _without_title(text: str, titles: Sequence[str]) -> str:
     return text
 
 
-def is_heading(text: str) -> bool:
-    """Return whether a sentence of a passage is a Markdown heading: it names a subject and states nothing.
-
-    Example:
-        >>> is_heading("# Maren Tolvard, navigator (1779–1851)"), is_heading("She sailed in 1799.")
-        (True, False)
-    """
-    return is_titled(text.strip()) or _UNDERLINED.fullmatch(text.strip()) is not None
-
-
 def is_placeholder(text: str) -> bool:
     """Return whether a claim only repeats the words by which a prompt describes the form."""
     return re.sub(r"[\W_]+", " ", text).strip().casefold() in _PLACEHOLDERS
@@ -161,7 +149,7 @@ def write_freely(
         UnusableReplies: no attempt gave anything that could be used, nor declined to answer.
     """
     options, seed = run.settings.reclaim, run.settings.seed
-    sentences = quotable(index.sentences)
+    sentences = index.quotable
     uncited: list[Parsed] = []
     used: list[Parsed] = []
     problems = ""
@@ -218,11 +206,6 @@ def _without_cut(text: str) -> str:
     """Leave out the sentence that a limit cut off: what it lacks may be "except on Sundays"."""
     before, tag, last = text.rpartition(">")
     return before + tag + complete_sentences(last)
-
-
-def quotable(sentences: Sequence[Span]) -> list[Span]:
-    """Leave out the headings among sentences of passages; all stay if there is nothing else."""
-    return [s for s in sentences if not is_heading(s.text)] or list(sentences)
 
 
 def _isolate(pairs: Sequence[Parsed], run: QuestionRun) -> Flow[list[Parsed]]:
@@ -321,7 +304,7 @@ def _resolve(
     """Resolve the reference of a claim to a citation, or say what is wrong with it."""
     if len(reference) < 200 and _NUMBERS.fullmatch(reference):
         # The list that the prompt numbered: of any other, the numbers would mean other sentences.
-        return _by_number(reference, quotable(index.sentences))
+        return _by_number(reference, index.quotable)
     # Labels come off a quote too ("S3: It burned oil."), but the quote as it was written has the first word.
     quotes = dict.fromkeys(q.strip(" \t\r\n\"“”'‘’«»") for q in (reference, tidy(reference)))
     # Whole sentences, also of several places, else the ladder: exact, normalised, fuzzy.
@@ -329,7 +312,7 @@ def _resolve(
     best = min((c for c in found if c is not None), key=lambda c: _LADDER.index(c.match), default=None)
     if best is not None:
         citation = _whole_sentences(best, claim, index)
-        if all(is_heading(s.text) for s in citation.spans):
+        if all(index.is_heading(s) for s in citation.spans):
             return None, f"“{best.quote[:80]}” is a heading, which states nothing."
         return citation, ""
     if not reference:
@@ -347,7 +330,7 @@ def _whole_sentences(found: Citation, claim: str, index: CitationIndex) -> Citat
     for part in found.primary:
         places = [_widened(s, index) for s in found.spans if s.text == part.text]
         # max takes the first of equals, which is of the better ranked passage.
-        best = max(places, key=lambda s: (not is_heading(s.text), len(wanted & _content(s.text))))
+        best = max(places, key=lambda s: (not index.is_heading(s), len(wanted & _content(s.text))))
         spans.update(dict.fromkeys(s for s in places if s.text == best.text))
     quote = "" if found.match == "verbatim" else found.quote
     return Citation(tuple(spans), found.match, found.ambiguous and len(spans) > 1, quote)

@@ -21,7 +21,7 @@ from shared_core.pipelines.decision.links import without_unknown_links
 from shared_core.pipelines.decision.question_run import QuestionRun, leave_out, retrieve
 from shared_core.pipelines.evidence import complete_sentences
 from shared_core.pipelines.extractive import UnusableReplies, answer_without_model
-from shared_core.pipelines.reclaim.free import is_placeholder, keep_negations, quotable, tidy, write_freely
+from shared_core.pipelines.reclaim.free import is_placeholder, keep_negations, tidy, write_freely
 from shared_core.pipelines.reclaim.prompts import (
     CLAIM_END,
     CLAIM_LEAD,
@@ -92,9 +92,8 @@ class _Draft:
 
     def __post_init__(self) -> None:
         self.index = CitationIndex(self.passages)
-        sentences = self.index.sentences
         # By text, as grammars exclude: a heading of several passages is left out of all.
-        self.left_out.update({s.text for s in sentences} - {s.text for s in quotable(sentences)})
+        self.left_out.update({s.text for s in self.index.sentences} - {s.text for s in self.index.quotable})
 
     def add(self, text: str, citation: Citation) -> None:
         """Add a claim, without links that no passage has."""
