@@ -104,7 +104,12 @@ class SelfReflectSettings(Settings):
     candidates: int | None = Field(
         default=None, ge=1, description="Passages to retrieve for re-ranking; None is twice top_k."
     )
-    max_claims: int = Field(default=3, ge=1, description="Maximum claims of an answer of the composed pipeline.")
+    max_claims: int = Field(
+        default=3,
+        ge=1,
+        description="Maximum quotes of an answer without a model. Where it is set, also the maximum claims of a model "
+        "(composed pipeline); otherwise all above the target accuracy are shown.",
+    )
     on_abstain: AbstainPolicy = Field(
         default="say",
         description="If the engine abstains: say why; show the nearest passages too; raise AbstainedError; or fall "

@@ -12,7 +12,7 @@ _MARK = re.compile(
 )
 _MARKDOWN_NUMBER = re.compile(r"[ \t]*#{1,6}[ \t]+(?:\d{1,3}(?:\.\d{1,3})*|[IVX]{1,5})\b[.:)]?(?=\s)")
 _WORD = re.compile(r"[^\W\d_][\w'’-]*")
-_STATES = re.compile(r"[.!;,…]\Z|\S: \S|:\s*\d|\t|\|| {3}|[€£$%]|\d\s?(?:[a-z]{1,3}|°C)\b")
+_STATES = re.compile(r"[.!;,…]\Z|\S:[*_]* \S|:\s*\d|\t|\|| {3}|[€£$%]|\d\s?(?:[a-z]{1,3}|°C)\b")
 _BULLET = re.compile(r"[ \t]*[-*•–+][ \t]")
 _MOST_WORDS = 8
 _PLAIN_WORDS = 5  # of a heading that only blank lines tell

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from shared_core.citation.facts import compare_claim
 from shared_core.citation.facts.arithmetic import equal_quantity, same_quantity
 from shared_core.citation.facts.quantities import Quantity, measured, quantities_of
-from shared_core.citation.facts.tokens import Token, sentences_of
+from shared_core.citation.facts.tokens import sentences_of
 from shared_core.pipelines.evidence import cited_spans, contains_words, quoted_places, words_only
 from shared_core.types import Claim, Span
 
@@ -119,11 +119,7 @@ class _Said:
 
     def __init__(self, text: str) -> None:
         taken = measured(text)
-        shift = 0
-        words: list[tuple[int, Token]] = []
-        for sentence in sentences_of(text):
-            shift = text.index(sentence.text, shift)
-            words += [(shift + t.start, t) for t in sentence.tokens]
+        words = [(s.start + t.start, t) for s in sentences_of(text) for t in s.tokens]
         content = [(at, t) for at, t in words if t.is_content and at not in taken]
         self.numbers = quantities_of(text)
         self.names = [t.key for _, t in content if t.is_capitalised and not t.first]

@@ -208,9 +208,10 @@ def decide_weighed(
     reason: str = "",
     found: Sequence[Passage] = (),
 ) -> Flow[Answer]:
-    """Decide on weighed claims: the ``max_claims`` surest of them, in the order they were written.
+    """Decide on weighed claims, in the order they were written.
 
-    The embedded default's own quotes compete with them (``competing``).
+    The embedded default's own quotes compete with them (``competing``). Where ``max_claims`` is set, only so many of
+    the surest are decided on; by default all, since an answer in four steps is none without the third.
 
     Args:
         reason: for abstaining, if the pipeline knows more than claims and passages tell.
@@ -220,11 +221,12 @@ def decide_weighed(
     rivals = yield from compete(question, weighed.claims, weighed.readings, found or passages, run)
     claims = merge_duplicates(rivals.claims, run.bar)
     surest = sorted(range(len(claims)), key=lambda i: -(claims[i].support or 0.0))  # ties keep the order of writing
+    most = run.settings.max_claims if "max_claims" in run.settings.model_fields_set else len(claims)
     everywhere = {p.id: p for p in (*passages, *found)}
     # Of all readings: a quote need not have won to contradict the one that is shown.
     quotes = claims_from(rivals.readings, everywhere, run.abilities.calibrations.get("confidence"))
     shown, contradiction, undisputed = add_contradiction(
-        [claims[i] for i in sorted(surest[: run.settings.max_claims])], quotes, list(everywhere.values()), question
+        [claims[i] for i in sorted(surest[:most])], quotes, list(everywhere.values()), question
     )
     # The reader's quotes may stand in a passage that the model was not shown.
     request = DecisionRequest(

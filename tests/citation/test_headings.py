@@ -76,3 +76,8 @@ def test_a_date_that_begins_a_sentence_stays_one() -> None:
 def test_one_limit_is_not_another_but_may_be_a_rounding_of_it() -> None:
     assert not compare_claim("Up to 8 guests may stay.", "Up to 6 guests may stay.").agrees
     assert compare_claim("Under 900,000 people live there.", "Fewer than 887,000 people live there.").agrees
+
+
+@pytest.mark.parametrize("line", ["**Ilona:** Do we pay for that?", "Ilona: Do we pay?", "_Q:_ Is it free?"])
+def test_a_speakers_question_is_no_heading(line: str) -> None:
+    assert not is_heading(f"{line}\n\nDora: No. It has a warranty of three years, which covers it.", 0, len(line))

@@ -259,3 +259,10 @@ def test_i_is_no_name_and_a_plural_holds_the_name() -> None:
     assert named("How long can I keep DVD films?", claim, [passage]) == 1.0
     assert named("How long can I keep CD films?", claim, [passage]) == 0.0
     assert named("How long can I keep films?", claim, [passage]) is None
+
+
+def test_a_claim_with_a_number_of_its_own_is_compared() -> None:
+    clause = "5.5 Walls may be painted in a neutral colour if the tenant restores the old one."
+    question = "May we paint the walls?"
+    assert agrees("5.5 Walls may be painted in a neutral colour.", question, "in a neutral colour", clause)
+    assert not agrees(clause, question, "in a neutral colour", "1. Switch the pump off. 2. Clean the filter.")

@@ -7,7 +7,7 @@ import threading
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from functools import lru_cache
 from itertools import groupby
@@ -93,10 +93,15 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence and its tokens."""
+    """A sentence and its tokens.
+
+    Attributes:
+        start: code points before it in the text that it was cut from.
+    """
 
     text: str
     tokens: tuple[Token, ...]
+    start: int = field(default=0, compare=False)
 
     @property
     def keys(self) -> frozenset[str]:
@@ -189,8 +194,8 @@ def sentences_of(text: str) -> tuple[Sentence, ...]:
 
     The numbers of headings and list items are blanks in them: "8. Rule changes" counts nothing.
     """
-    cut = (_without_mark(text[a:b]) for a, b in split_sentences(text))
-    return tuple(Sentence(s, tokens) for s in cut if (tokens := tokens_of(s)))
+    cut = ((_without_mark(text[a:b]), a) for a, b in split_sentences(text))
+    return tuple(Sentence(s, tokens, a) for s, a in cut if (tokens := tokens_of(s)))
 
 
 def keys_of(text: str) -> frozenset[str]:

@@ -140,7 +140,7 @@ def assemble(claims: Sequence[Claim]) -> tuple[str, tuple[Claim, ...]]:
     """Join the claims that are not dropped into the answer's text, with markers [1], [2], … after each claim.
 
     Numbers follow the first appearance of each quote, without gaps; a flagged claim is followed by ``(unsupported)``,
-    or by a mark that it contradicts the one before.
+    or by a mark that it contradicts the one before. Where one of several steps was dropped, ``[…]`` has its place.
 
     Returns:
         The text, and the claims with their offsets in it: ``text[c.start:c.end] == c.text``. Dropped claims come last.
@@ -154,10 +154,15 @@ def assemble(claims: Sequence[Claim]) -> tuple[str, tuple[Claim, ...]]:
     numbers: dict[tuple[str, int, int], int] = {}
     text = last = ""
     placed: list[Claim] = []
+    steps = any(_STEP.match(t) for c in claims for t in (c.text, *(s.text for q in c.citations for s in q.primary)))
+    lacking = False
     for claim in claims:
         if claim.status == "dropped":
             placed.append(claim)
+            lacking = steps and bool(text)
             continue
+        if lacking:  # without it, the next one would seem to follow the last
+            text, lacking = f"{text} […]", False
         start = len(text) + bool(text)  # behind what separates claims: a blank, or a line break before and after a list
         between = "\n" if "\n" in last + claim.text else " "
         text = text + between + claim.text if text else claim.text
@@ -167,6 +172,10 @@ def assemble(claims: Sequence[Claim]) -> tuple[str, tuple[Claim, ...]]:
         text += flag_mark(claim)
     placed.sort(key=lambda c: c.status == "dropped")  # stable: `_show` sorts the scores alike
     return text, tuple(placed)
+
+
+_STEP = re.compile(r"(?:first(?:ly)?|then|next|after that|finally|lastly|step \d+)\b|\d{1,2}[.)]\s", re.IGNORECASE)
+"""The beginning of a step, or of an item with a number."""
 
 
 def flag_mark(claim: Claim) -> str:

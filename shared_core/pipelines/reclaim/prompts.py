@@ -76,15 +76,18 @@ def numbered_sentences(sentences: Sequence[Span], passages: Sequence[Passage]) -
     by_id = {p.id: p for p in passages}
     prompt = Prompt()
     last: Span | None = None
+    known: set[str] = set()
     for i, span in enumerate(sentences, 1):
         passage = by_id.get(span.passage_id)
         follows = last is not None and last.passage_id == span.passage_id
         if not follows:
             above = headings_of(passage) if passage is not None else ""
+            known = {" ".join(part.split()) for part in above.split(" > ")}
             prompt += ours("\n# ") + theirs(above or "Passage") + ours("\n")
         if passage is not None:
             for heading in _headings(passage.text[last.end if last and follows else 0 : span.start]):
-                prompt += ours("## ") + theirs(heading) + ours("\n")
+                if heading not in known:
+                    prompt += ours("## ") + theirs(heading) + ours("\n")
         prompt += ours(f"S{i}: ") + theirs(re.sub(r"\s*[\n\r]\s*", "\n    ", span.text.strip())) + ours("\n")
         last = span
     return prompt
