@@ -140,6 +140,42 @@ def test_the_recipe_is_the_papers() -> None:
     assert (settings.method, settings.learning_rate, settings.epochs, settings.batch_size) == ("full", 2e-5, 3, 128)
 
 
+@pytest.mark.parametrize("padding", [0, 3, 15, 40])
+@pytest.mark.parametrize("tied", [True, False])
+def test_new_tokens_begin_at_the_mean_of_the_words_however_tall_the_matrix_is(tied: bool, padding: int) -> None:
+    import torch
+
+    tokenizer = world.tokenizer(["Relevant? Orm lives.", "Ila has boats."])
+    words = len(tokenizer)
+    model = world.model(tokenizer, width=16, tied=tied)
+    model.resize_token_embeddings(words + padding, mean_resizing=False)
+    layers = [model.get_input_embeddings(), model.get_output_embeddings()]
+    with torch.no_grad():
+        for layer in layers:
+            layer.weight[words:] = 7.0  # padding was never trained: it says nothing about words
+    old = [layer.weight[:words].clone() for layer in layers]
+    ids = list(add_reflection_tokens(model, tokenizer).ids.values())
+    for layer, before in zip((model.get_input_embeddings(), model.get_output_embeddings()), old):
+        assert torch.allclose(layer.weight[ids], before.mean(0).expand(len(ids), -1), atol=1e-6)
+        assert torch.equal(layer.weight[:words], before)
+        rest = layer.weight[words + len(ids) :]
+        assert torch.equal(rest, torch.full_like(rest, 7.0))
+
+
+def test_tokens_that_exist_keep_their_rows_in_a_padded_matrix() -> None:
+    import torch
+
+    tokenizer = world.tokenizer(["Relevant? Orm lives."])
+    model = world.model(tokenizer, width=16)
+    tokenizer.add_special_tokens({"additional_special_tokens": ["[Utility:5]"]})
+    model.resize_token_embeddings(len(tokenizer) + 30, mean_resizing=False)
+    before = model.get_input_embeddings().weight[: len(tokenizer)].clone()
+    ids = add_reflection_tokens(model, tokenizer).ids
+    weight = model.get_input_embeddings().weight
+    assert torch.equal(weight[ids["[Utility:5]"]], before[-1])
+    assert torch.allclose(weight[ids["[Utility:1]"]], before.mean(0), atol=1e-6)
+
+
 @pytest.mark.parametrize("tied", [True, False])
 def test_adapters_learn_the_rows_of_new_tokens_and_leave_the_others(tied: bool, tmp_path: Path) -> None:
     pytest.importorskip("peft")

@@ -84,8 +84,9 @@ def _add_tokens(model: Any, tokenizer: Any) -> Sequence[int]:
 def add_reflection_tokens(model: Any, tokenizer: Any) -> ReflectionVocabulary:
     """Add the reflection tokens that a transformers model and its tokenizer lack; both change in place.
 
-    New rows of the input and output embeddings are the mean of the old ones, so that no token is likelier than others
-    before training. Tokens that exist already keep their ids and rows; the vocabulary is not padded.
+    Their rows of the input and output embeddings become the mean of the rows that had a token, so that none is likelier
+    than others before training; rows that only pad a matrix are neither averaged nor kept for a new token. Tokens that
+    exist already keep their ids and rows; the vocabulary is not padded.
 
     Args:
         model: a causal language model of transformers.
@@ -99,7 +100,7 @@ def add_reflection_tokens(model: Any, tokenizer: Any) -> ReflectionVocabulary:
     """
     import torch
 
-    before = model.get_input_embeddings().weight.shape[0]
+    words = len(tokenizer)  # before adding: later rows are padding
     known = set(tokenizer.get_vocab())
     tokenizer.add_special_tokens(
         {"additional_special_tokens": [t for t in REFLECTION_TOKENS if t not in known]},
@@ -111,13 +112,16 @@ def add_reflection_tokens(model: Any, tokenizer: Any) -> ReflectionVocabulary:
             f"{type(tokenizer).__name__} cannot hold the reflection tokens as one token each.",
             hint="Use a tokenizer that takes added tokens.",
         )
+    before = model.get_input_embeddings().weight.shape[0]
     after = max(before, len(tokenizer), max(found.ids.values()) + 1)
     if after > before:
         model.resize_token_embeddings(after, mean_resizing=False)
-        heads = [model.get_input_embeddings(), model.get_output_embeddings()]
-        with torch.no_grad():
-            for layer in (h for h in heads if h is not None):
-                layer.weight[before:] = layer.weight[:before].float().mean(0).to(layer.weight.dtype)
+    added = [i for token, i in found.ids.items() if token not in known]
+    heads = [model.get_input_embeddings(), model.get_output_embeddings()]
+    with torch.no_grad():
+        for layer in (h for h in heads if h is not None):
+            mean = layer.weight[: min(words, before)].float().mean(0)
+            layer.weight[added] = mean.to(layer.weight.dtype)
     return found
 
 
