@@ -199,7 +199,7 @@ class CriticOptions:
     """Options of ``self-rag rows``: how labels are made, and which of them become rows.
 
     >>> CriticOptions(per_task=4000).relevance_share
-    0.3
+    0.7
     """
 
     critic: Annotated[
@@ -209,7 +209,7 @@ class CriticOptions:
     max_sentences: Annotated[int, typer.Option(min=1, help="Of an answer.")] = 5
     certainty: Annotated[float, typer.Option(min=0, max=0.99, help="Leave out verdicts less probable.")] = 0.0
     abstention: Annotated[str, typer.Option(help="Text of an answer that declines.")] = "I do not know."
-    relevance_share: Annotated[float, typer.Option(help="Of the relevance rows, which are many.")] = 0.3
+    relevance_share: Annotated[float, typer.Option(help="Of the [Relevant] rows; every [Irrelevant] is kept.")] = 0.7
     per_task: Annotated[int, typer.Option(min=1, help="Critic rows of a task at most.")] = 20_000
     per_verdict: Annotated[
         float | None, typer.Option(min=1, help="No verdict more than so many times as often as a task's rarest.")

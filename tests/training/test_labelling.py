@@ -214,12 +214,16 @@ def test_rows_are_counted_thinned_and_free_of_contradictions() -> None:
     assert made.report["contradictory"] == 1
     assert made.report["unknown"] == 1
     assert {r.task for r in made.critic} == {"relevance"}
-    assert len(made.critic) == 25
+    assert made.report["balance"]["relevance"] == {"[Irrelevant]": 10, "[Relevant]": 20}  # only these are thinned
     assert len(made.generator) == 1
     assert made.report["balance_labelled"] == {"relevance": {"[Irrelevant]": 10, "[Relevant]": 40}}
     even = make_rows(records, RowSettings(relevance_share=1.0, most_per_verdict=1.0))
     assert even.report["balance"]["relevance"] == {"[Irrelevant]": 10, "[Relevant]": 10}
     assert make_rows(list(reversed(records)), RowSettings(relevance_share=0.5)).critic == made.critic
+    # As published: 30 % of [Relevant] are dropped, and nothing else.
+    assert make_rows(records).report["balance"]["relevance"] == {"[Irrelevant]": 10, "[Relevant]": 28}
+    none = [{**records[0], "labels": [one for one in labels if one["output"] == "[Irrelevant]"]}]
+    assert make_rows(none).report["balance"]["relevance"] == {"[Irrelevant]": 10}
 
 
 # --- many questions, budgets, kills

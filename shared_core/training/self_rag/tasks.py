@@ -157,7 +157,7 @@ class RowSettings(Settings):
     """Settings that choose which labels become rows."""
 
     relevance_share: float = Field(
-        0.3, gt=0, le=1, description="Of the relevance rows, of which there are as many as passages (the paper: 0.3)."
+        0.7, gt=0, le=1, description="Of the rows that say [Relevant]; every [Irrelevant] is kept (published: 0.7)."
     )
     most_per_task: int = Field(20_000, ge=1, description="Rows of a task at most (the paper: 4k to 20k).")
     most_per_verdict: float | None = Field(
@@ -235,7 +235,9 @@ def _thin(rows: Sequence[CriticRow], settings: RowSettings) -> list[CriticRow]:
     for task, counts in balance(rows).items():
         some = sorted((r for r in rows if r.task == task), key=_lot)
         if task == "relevance":
-            some = some[: max(1, round(settings.relevance_share * len(some)))]
+            relevant = [r for r in some if r.output == RELEVANT]
+            left_out = set(relevant[max(1, round(settings.relevance_share * len(relevant))) :])
+            some = [r for r in some if r not in left_out]
         if settings.most_per_verdict is not None:
             counts = balance(some)[task]
             most = int(settings.most_per_verdict * min(counts.values()))
