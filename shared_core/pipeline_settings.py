@@ -216,7 +216,8 @@ class SelfRagPublished(Settings):
         "otherwise reuse the first passages.",
     )
     hard_constraint: bool = Field(
-        default=True, description="Drop a segment during the search if its passage contradicts or does not support it."
+        default=True,
+        description="Long form: drop a segment during the search if its passage contradicts or does not support it.",
     )
     scores: Literal["published", "plain"] = Field(
         default="published",

@@ -242,6 +242,22 @@ def test_closed_sets_add_up_and_open_ones_take_the_best_path() -> None:
     assert alone.claims[0].text == "FALSE"
 
 
+def test_unsupported_answers_count_by_their_scores_in_the_short_form() -> None:
+    """The published short form has no hard constraint: an answer that is pruned would add nothing to its equals."""
+    verdicts = {"One": ("TRUE", "[Fully supported][Utility:3]"), "Two": ("FALSE", "[Fully supported][Utility:1]")}
+    verdicts["Three"] = ("FALSE", "[No support / Contradictory][Utility:5]")
+
+    def reply(response: str) -> Sample:
+        text, rest = next(found for title, found in verdicts.items() if title in response)
+        return said(f"[Relevant]{text}{rest}")
+
+    shelf = [Passage(t, f"It is said in {t}.", t) for t in verdicts]
+    for options, expected in (({"closed_set": True}, "FALSE"), ({}, "TRUE")):
+        answer = engine(trained(reply), *shelf, mode="always", form="short", **options).answer("True or false?")
+        assert answer.claims[0].text == expected
+        assert entries(answer, "segment")[0].values["pruned"] == 0
+
+
 def test_short_form_is_one_batch_of_all_passages() -> None:
     shelf = [Passage(str(i), f"Text {i}.", "Lamps") for i in range(5)]
     lm = trained(by_passage)

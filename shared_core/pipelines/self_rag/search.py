@@ -76,7 +76,9 @@ def search(
     """
     run, options = shelf.run, shelf.run.settings.self_rag
     rank: Literal["sum", "mean"] = options.published.compare
-    beam: Beam[Written] = Beam((Path(),), width, max_depth, options.published.hard_constraint, rank)
+    # As published, answers of the short form compete by their scores alone: in a closed set each adds to its answer's.
+    hard = options.published.hard_constraint and options.form == "long"
+    beam: Beam[Written] = Beam((Path(),), width, max_depth, hard, rank)
     sealed = 0
     depth = 0
     # One iteration is one segment on every open path: two batches (decide, write) whatever the width.
