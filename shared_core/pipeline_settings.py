@@ -32,13 +32,13 @@ class Demonstration:
 
 
 class SeakrPublished(Settings):
-    """Details of SeaKR, FLARE and DRAGIN as published; the defaults are the papers' values."""
+    """Details of SeaKR, FLARE and DRAGIN as published; but for ``max_passages`` the defaults are the papers' values."""
 
     form: Literal["paper", "published_code"] = Field(
         default="paper",
         description="Whether to follow SeaKR's paper or its code where they differ: passages in the prompts (gate: "
         "none, re-ranking: one; the code adds the passages kept so far), how the answer is requested, words left out "
-        "of the query, DRAGIN's stop words, and what the passage limit ends. docs/seakr.md has the table.",
+        "of the query, and DRAGIN's stop words. docs/seakr.md has the table.",
     )
     reasoning_uncertainty: Literal["paper", "published_code"] | None = Field(
         default=None,
@@ -68,7 +68,9 @@ class SeakrPublished(Settings):
     temperature: float = Field(default=1.0, gt=0, description="Sampling temperature.")
     top_k_sampling: int = Field(default=50, ge=0, description="Sample from this many most likely tokens; 0 is all.")
     top_p: float = Field(default=0.9, gt=0, le=1, description="Sample from the most likely tokens of this total mass.")
-    max_passages: int = Field(default=8, ge=1, description="Stop reasoning once this many passages have been kept.")
+    max_passages: int = Field(
+        default=8, ge=1, description="Stop reasoning once this many passages have been kept (the published script: 5)."
+    )
     query_token_probability: float = Field(
         default=0.9, ge=0, le=1, description="Leave tokens below this probability out of the query."
     )
@@ -120,7 +122,7 @@ class SeakrSettings(Settings):
     samples: int = Field(default=20, ge=2, le=128, description="Continuations sampled per decision.")
     max_step_tokens: int = Field(default=100, ge=1, description="Maximum tokens of a reasoning step or sample.")
     rerank_passages: int = Field(default=3, ge=1, description="Passages compared at each retrieval.")
-    max_steps: int = Field(default=8, ge=1, description="Maximum reasoning steps.")
+    max_steps: int = Field(default=8, ge=1, description="Maximum reasoning steps (the published script: 10).")
     multi_hop: bool = Field(
         default=True,
         description="Reason step by step with a retrieval for each step, for complex questions; otherwise retrieve at "

@@ -282,24 +282,22 @@ def test_the_limit_of_passages(form: str) -> None:
     answer = engine(scripted(endless), library, max_steps=4, max_passages=2, form=form).answer(QUESTION)
     assert len(answer.passages) == 2
     assert len(library.queries) == 2
-    if form == "paper":  # it ends the loop
-        assert [d.outcome for d in entries(answer, "stop")] == ["retrieval limit"]
-        assert len(entries(answer, "gate")) == 2
-    else:  # the steps go on without
-        assert "limit of passages" in entries(answer, "query")[2].reason
-        assert len(entries(answer, "gate")) == 4
+    assert [d.outcome for d in entries(answer, "stop")] == ["retrieval limit"]  # it ends the loop
+    assert len(entries(answer, "gate")) == 2
 
 
-def test_a_repeated_query_is_not_asked_again() -> None:
+@pytest.mark.parametrize("form", ["paper", "published_code"])
+def test_a_repeated_query_is_not_asked_again_and_ends_the_steps(form: str) -> None:
     def reply(body: str) -> tuple[str, float]:  # every word uncertain: the question is the query
         return f"Step{body.count('Step')}. ", UNSURE
 
     library = Library()
     lm = scripted(reply, low={f"Step{i}": 0.1 for i in range(9)})
-    answer = engine(lm, library, max_steps=3).answer(QUESTION)
+    answer = engine(lm, library, max_steps=3, form=form).answer(QUESTION)
     assert library.queries == [QUESTION]
-    assert [d.outcome for d in entries(answer, "query")][1:] == ["none", "none"]
+    assert [d.outcome for d in entries(answer, "query")][1:] == ["none"]
     assert "asked before" in entries(answer, "query")[1].reason
+    assert [d.outcome for d in entries(answer, "stop")] == ["nothing new to read"]
 
 
 def test_a_step_said_before_ends_the_steps() -> None:
@@ -308,11 +306,35 @@ def test_a_step_said_before_ends_the_steps() -> None:
     assert len(entries(answer, "gate")) == 2
 
 
-def test_nothing_new_found_keeps_the_draft() -> None:
-    library = Library(PASSAGES[:1])
-    answer = engine(scripted(endless), library, max_steps=3).answer(QUESTION)
+@pytest.mark.parametrize("form", ["paper", "published_code"])
+def test_where_nothing_new_is_found_the_steps_end_without_the_draft(form: str) -> None:
+    lm = scripted(endless)
+    answer = engine(lm, Library(PASSAGES[:1]), max_steps=3, form=form).answer(QUESTION)
     assert [p.id for p in answer.passages] == ["bridge"]
-    assert [d.reason for d in entries(answer, "query")] == ["", "nothing new was found", "nothing new was found"]
+    assert [d.reason for d in entries(answer, "query")] == ["", "nothing new was found"]
+    assert [d.outcome for d in entries(answer, "stop")] == ["nothing new to read"]
+    asked = [after_answer(body(r)) for r in lm.requests if isinstance(r, Generate) and r.model != "judge"]
+    assert {s.count("Step") for s in asked} == {0, 1}  # no prompt goes on from the second draft
+
+
+@pytest.mark.parametrize("form", ["paper", "published_code"])
+def test_a_draft_that_says_the_answer_stays_though_nothing_new_is_found(form: str) -> None:
+    def reply(body: str) -> tuple[str, float]:
+        if after_answer(body).endswith("So the answer is"):
+            return " Orm.\n", 1.0
+        return (SAID, UNSURE) if "Mira" in after_answer(body) else (BUILT, UNSURE)
+
+    answer = engine(scripted(reply), Library(PASSAGES[:1]), form=form).answer(QUESTION)
+    assert [d.outcome for d in entries(answer, "gate")] == ["retrieve", "retrieve"]
+    assert entries(answer, "stop") == []
+    assert entries(answer, "reason")[0].values["rationales"] == "Orm"
+
+
+@pytest.mark.parametrize(("form", "steps"), [("paper", 3), ("published_code", 2)])
+def test_without_a_threshold_no_draft_has_failed(form: str, steps: int) -> None:
+    answer = engine(scripted(endless), Library(PASSAGES[:1]), threshold=None, max_steps=3, form=form).answer(QUESTION)
+    assert len(entries(answer, "gate")) == steps
+    assert entries(answer, "stop")[0].outcome == ("step limit" if form == "paper" else "nothing new to read")
 
 
 @pytest.mark.parametrize("count", [0, 1, 2])

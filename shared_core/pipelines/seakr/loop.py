@@ -169,6 +169,9 @@ def _multi_hop(state: _State) -> Flow[tuple[str | None, float]]:
     said: str | None = None
     while len(state.steps) < state.options.max_steps:
         step = yield from _step(state)
+        if step is None:
+            yield state.run.note("stop", "nothing new to read", "the draft that the model is unsure of is left out")
+            break
         # A model that repeats a step is looping: more steps would cost tokens and say nothing new.
         if not step.text or step.text in state.steps:
             yield state.run.note("stop", "nothing more to say" if not step.text else "a step repeats itself")
@@ -179,8 +182,7 @@ def _multi_hop(state: _State) -> Flow[tuple[str | None, float]]:
         said = final_answer(step.text)
         if said is not None:
             break
-        # The paper's loop ends here; the published code goes on and only stops retrieving.
-        if len(state.kept) >= state.options.published.max_passages and not state.options.published.follows_code:
+        if len(state.kept) >= state.options.published.max_passages:
             yield state.run.note("stop", "retrieval limit", passages=len(state.kept))
             break
     else:
@@ -188,8 +190,11 @@ def _multi_hop(state: _State) -> Flow[tuple[str | None, float]]:
     return (yield from _reason(state, said))
 
 
-def _step(state: _State) -> Flow[Measurement]:
-    """The next sentence: as the model writes it if it is sure, else with a passage that it retrieved for it."""
+def _step(state: _State) -> Flow[Measurement | None]:
+    """The next sentence: as the model writes it if it is sure, else with a passage that it retrieved for it.
+
+    ``None`` where it is not sure and there is nothing new to read.
+    """
     draft: Measurement | None = None
     if state.drafts:
         # Where nothing is decided the draft only words the query: greedy, without samples.
@@ -205,10 +210,22 @@ def _step(state: _State) -> Flow[Measurement]:
         # _with_best has just appended the passage that won.
         state.grounds.append((state.kept[-1], best.text))
         return best
+    if not found and _failed(state, draft):
+        return None
     # The draft was measured already, or is empty and has nothing to measure.
     if draft is not None and (state.decides or not draft.text):
         return draft
     return (yield from _draft(state))  # it stays after all, and so it is measured
+
+
+def _failed(state: _State, draft: Measurement | None) -> bool:
+    """Whether the steps are better off without a draft for which nothing new was found.
+
+    One that says the answer ends them anyway. Without a threshold nothing says that the model is unsure of it; the
+    published code always has one.
+    """
+    judged = state.decides or state.options.published.follows_code
+    return judged and (draft is None or final_answer(draft.text) is None)
 
 
 def _draft(state: _State, *, draft_only: bool = False) -> Flow[Measurement]:
@@ -229,11 +246,8 @@ def _gate(state: _State, draft: Measurement) -> Flow[bool]:
 
 
 def _new_passages(state: _State, draft: Measurement | None) -> Flow[list[Passage]]:
-    """Up to N passages not kept yet; none if a limit is reached, the query repeats or nothing new is found."""
+    """Up to N passages not kept yet; none if the query repeats or nothing new is found."""
     options = state.options
-    if len(state.kept) >= options.published.max_passages:
-        yield state.run.note("query", "none", "the limit of passages is reached", passages=len(state.kept))
-        return []
     # Without a draft there are no certain words to search with.
     query = formulate(state.question, draft, state.steps, options) if draft is not None else state.question
     if query in state.queries:
