@@ -221,6 +221,18 @@ def test_cited_numbers() -> None:
     assert re.sub(r"\s+", " ", remove_citations("a [1][12], b [2, 3].")) == "a, b."
 
 
+@pytest.mark.parametrize("blank", ["", "  ", "\n"])
+def test_blank_sentences_cite_nothing(blank: str) -> None:
+    def entails(premise: str, claim: str) -> bool:
+        return claim in premise
+
+    for pair in ((["It rains.", blank], "It rains."), Pair("It rains.", ("It rains.", blank))):
+        assert reclaim_citation_scores([[pair]], entails)[:2] == (1.0, 1.0)
+    assert reclaim_citation_scores([[([blank], "It rains.")]], lambda p, c: True)[:2] == (1.0, 0.0)  # none is needed
+    mapping = {"claim": "It rains.", "reference_sentences": ["It rains.", blank, "It pours."]}
+    assert reclaim_citation_scores([[mapping]], entails)[:2] == (1.0, 0.5)
+
+
 def test_references_are_cut_by_the_splitter_given() -> None:
     def lines(text: str) -> list[tuple[int, int]]:
         cut = text.find("|")

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from shared_core.citation.sentences import SentenceSplitter, split_sentences
@@ -69,6 +69,13 @@ def pairs_of(answer: AnswerLike, splitter: SentenceSplitter = split_sentences) -
 
 
 def _pair(pair: Any, splitter: SentenceSplitter) -> Pair:
+    """Read a pair; blank sentences cite nothing, and are left out."""
+    made = _as_given(pair, splitter)
+    cited = tuple(s for s in made.reference_sentences if s.strip())
+    return made if len(cited) == len(made.reference_sentences) else replace(made, reference_sentences=cited)
+
+
+def _as_given(pair: Any, splitter: SentenceSplitter) -> Pair:
     if isinstance(pair, Pair):
         return pair
     if isinstance(pair, Claim):
