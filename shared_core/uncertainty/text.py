@@ -209,8 +209,8 @@ _OPTION = re.compile(r"([A-Z])\.(?=\s+(?!(?:[A-Z]\.|[A-Z][^\s.]*\.?\s*$))|\s*$)"
 """A single letter as the whole answer: "A. Later …"; not the initial of a name: "J. R. Moss", "J. Smith."."""
 _CLOSED = re.compile(r"[.!?](?=[\"'”’)])")
 _REVERSED = re.compile(rf"([^?]+?)\s+is the {_KIND}answer\b[^?]*$", re.IGNORECASE)
-_PUBLISHED_IS = re.compile(r"the answer is\s*:?\s*([^!?]*?)[.,!?]", re.DOTALL)
-_PUBLISHED_REVERSED = re.compile(r"[.!?]\s*([^!?]*?) is the answer\b", re.DOTALL)
+_PUBLISHED_IS = re.compile(r"the answer is(?:\s*:\s*)?(.*?)[,.]", re.DOTALL)
+_PUBLISHED_REVERSED = re.compile(r"[.?!]\s*([^?!]*?)\s+is the answer\b", re.DOTALL)
 _UNKNOWN = re.compile(
     r"\b[Uu]nknown\b(?!\s+[A-Z])|\bUNKNOWN\b|"  # not "the Unknown Soldier"
     r"^\W*(?i:(?:(?:it|this|that)\s+is\s+)?not\s+(?:known|given|stated|mentioned|specified|provided|available|clear|"
@@ -226,7 +226,7 @@ def final_answer(text: str, *, published: bool = False) -> str | None:
     Args:
         text: a reasoning step.
         published: as the published code reads it: lower-cased, cut at the first comma or full stop wherever it stands
-            ("42.5 km" → "42"), or at the end of a question or exclamation, and nothing without one.
+            ("42.5 km" → "42"; "Paris! Then, he left." → "paris! then"), and nothing without one.
 
     Example:
         >>> final_answer("The lake is 83 m deep. So the final answer is 83. Done."), final_answer("It is deep.")
