@@ -16,6 +16,7 @@ from shared_core.uncertainty import gram_uncertainty
 from tests.fakes import Critic, FirstSentenceReader
 from tests.pipelines.scripts import SURE, UNSURE, body, entries, made, scripted, states
 from tests.pipelines.seakr_scripts import (
+    BORN,
     BUILT,
     PASSAGES,
     QUESTION,
@@ -154,6 +155,25 @@ def test_the_smallest_uncertainty_wins_wherever_it_stands() -> None:
     assert (rerank.outcome, rerank.values["place"]) == ("dorn", 3)
     assert rerank.values["uncertainty"] == pytest.approx(gram_uncertainty(states(4, 1.5)), abs=1e-5)
     assert rerank.values["uncertainty"] > 0.0  # above the threshold: it is not asked again
+
+
+@pytest.mark.parametrize(("form", "kept"), [("paper", "dorn"), ("published_code", "ferry")])
+def test_a_text_that_declines_loses_in_re_ranking_but_in_the_published_code(form: str, kept: str) -> None:
+    def reply(body: str) -> tuple[str, float]:
+        if "[1] " in body and "Otto Hain" in body:
+            return "It is unknown. ", SURE  # sure of not knowing
+        return (BORN, 1.0) if "born in Orm" in body else (BUILT, UNSURE)
+
+    answer = engine(scripted(reply), max_steps=1, form=form).answer(QUESTION)
+    assert entries(answer, "rerank")[0].outcome == kept
+
+
+def test_in_the_published_code_an_empty_text_is_as_unsure_as_can_be() -> None:
+    def reply(body: str) -> tuple[str, float]:
+        return ("", SURE) if "[1] " in body and "Otto Hain" in body else (BUILT, UNSURE)
+
+    answer = engine(scripted(reply), max_steps=1, form="published_code").answer(QUESTION)
+    assert entries(answer, "rerank")[0].outcome == "bridge"
 
 
 def test_where_all_uncertainties_are_unknown_the_retriever_s_first_is_kept() -> None:

@@ -269,7 +269,10 @@ def _with_best(state: _State, found: Sequence[Passage]) -> Flow[Measurement | No
     """Write on with each passage in turn, in one batch; keep the one of least uncertainty. ``None`` if none fits."""
     # N·k samples in one batch; the prompts share all but the passage.
     measured = yield from _measure_each(state, [(p,) for p in found])
-    best = least_uncertain([m.uncertainty for m in measured], [m.text for m in measured])[0]
+    # To the published code an empty text is as unsure as can be, and one that declines to answer is like any other.
+    code = state.options.published.follows_code
+    values = [m.uncertainty if m.text or not code else math.inf for m in measured]
+    best = least_uncertain(values, None if code else [m.text for m in measured])[0]
     fitting = [i for i, m in enumerate(measured) if m.error is None]
     if not fitting:
         return None
