@@ -17,9 +17,12 @@ _LOGPROB_SLACK = 1e-3  # rounding of low-precision backends; anything above is n
 
 
 def numbers(values: ArrayLike, name: str, ndim: int) -> Float64:
-    """``values`` as a float64 array of ``ndim`` axes; InputError otherwise. An empty list is an empty array."""
+    """``values`` as a float64 array of ``ndim`` axes; InputError otherwise. An empty list is an empty array.
+
+    Tensors of torch may be of any type and on any device, and may require gradients.
+    """
     try:
-        array = np.asarray(values, dtype=np.float64)
+        array = np.asarray(_in_memory(values), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(
             f"{name} must be numbers in {ndim} axes: {error}", hint="Rows must be of equal length."
@@ -29,6 +32,13 @@ def numbers(values: ArrayLike, name: str, ndim: int) -> Float64:
     if array.ndim != ndim:
         raise InputError(f"{name} must have {ndim} axes, not shape {array.shape}.")
     return array
+
+
+def _in_memory(values: Any) -> Any:
+    """A tensor (of which numpy knows no bfloat16) as an array, also within lists; else the values."""
+    if isinstance(values, (list, tuple)):
+        return [_in_memory(v) for v in values]
+    return values.detach().cpu().double().numpy() if hasattr(values, "detach") else values
 
 
 def log_probabilities(values: ArrayLike, name: str = "logprobs") -> Float64:

@@ -22,6 +22,8 @@ from shared_core.uncertainty.arrays import Float64, finite, numbers
 from shared_core.uncertainty.tokens import dragin_scores
 
 _PUNCTUATION = string.punctuation + "“”‘’«»…–—¿¡"
+_OPENING, _CLOSING = " \"'([{“‘«¿¡…", " \"')]}”’»….,;:!?"
+"""What may stand before and behind the words of a sentence."""
 FUNCTION_WORDS = frozenset(
     resources.files("shared_core.uncertainty").joinpath("function_words.txt").read_text("utf-8").split()
 )
@@ -158,7 +160,8 @@ def seakr_query(
     kept = [w for w in certain if is_content_word(w.text) and _bare(w.text) not in ignored]
     used = accumulate(len(w.tokens) for w in kept)
     chosen = [w.text for w, total in zip(kept, used) if total <= max_tokens]
-    return " ".join(chosen).strip(_PUNCTUATION + " ") or question
+    # Marks that belong to a word stay: C++, C#, $5, -5, 10%.
+    return " ".join(chosen).lstrip(_OPENING).rstrip(_CLOSING) or question
 
 
 def flare_triggered(probabilities: ArrayLike, threshold: float = 0.8) -> bool:

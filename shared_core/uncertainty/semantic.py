@@ -117,7 +117,7 @@ def _laplacian(w: Float64) -> tuple[Float64, Float64]:
 
 def _entropy(weights: Float64) -> float:
     """Entropy of weights that sum to 1, nats: 0 ln 0 counts as 0, and rounding never takes it below 0."""
-    return max(float(-np.sum(weights * np.log(np.where(weights > 0, weights, 1.0)))), 0.0)
+    return max(float(-np.sum(weights * np.log(np.where(weights > 0, weights, 1.0)))), 0.0) + 0.0  # -0.0 becomes 0.0
 
 
 def kle_heat(agreement: ArrayLike, t: float = 0.3) -> float:

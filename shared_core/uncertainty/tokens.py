@@ -6,6 +6,7 @@ Log-probabilities are natural logarithms of the raw distribution. Higher = more 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,6 +14,9 @@ from numpy.typing import ArrayLike
 
 from shared_core.errors import InputError
 from shared_core.uncertainty.arrays import Float64, finite, known, log_probabilities, numbers, positive, shares
+
+_LARGEST = math.log(sys.float_info.max)
+"""Exponentials of more are no finite numbers."""
 
 
 def perplexity(logprobs: ArrayLike) -> float:
@@ -28,7 +32,7 @@ def perplexity(logprobs: ArrayLike) -> float:
         InputError: an entry is above 0.
     """
     nll = mean_negative_log_likelihood(logprobs)
-    return math.exp(nll) if nll < 700 else math.inf
+    return math.exp(nll) if nll < _LARGEST else math.inf
 
 
 def mean_negative_log_likelihood(logprobs: ArrayLike) -> float:
@@ -39,8 +43,8 @@ def mean_negative_log_likelihood(logprobs: ArrayLike) -> float:
 
 def multi_perplexity(samples: Sequence[ArrayLike]) -> float:
     """Mean of the perplexities of k samples (SeaKR, Table 3). Empty samples are left out; +inf if all are."""
-    values = [perplexity(s) for s in samples if np.size(s) > 0]
-    return float(np.mean(values)) if values else math.inf
+    values = [perplexity(s) for s in map(log_probabilities, samples) if len(s)]
+    return sum(v / len(values) for v in values) if values else math.inf
 
 
 def max_sequence_probability(logprobs: ArrayLike) -> float:
@@ -268,8 +272,9 @@ def semantic_density(log_likelihoods: ArrayLike, agreement: ArrayLike) -> float:
     """
     values = log_probabilities(log_likelihoods, "log_likelihoods")
     kernel = shares(numbers(agreement, "agreement", 1), "agreement")
-    if len(values) != np.size(agreement):
-        raise InputError(f"There are {len(values)} log-likelihoods and {np.size(agreement)} agreements.")
+    given = numbers(agreement, "agreement", 1).size
+    if len(values) != given:
+        raise InputError(f"There are {len(values)} log-likelihoods and {given} agreements.")
     if kernel is None or not finite(values):
         return math.inf
     weights = np.exp(values - values.max())  # (n,); the most likely has 1, so that none of them all vanish

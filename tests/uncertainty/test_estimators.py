@@ -191,6 +191,31 @@ def test_semantic_entropy_properties(rows: list[tuple[float, int]], shift: float
     assert merged <= entropy + 1e-9
 
 
+@pytest.mark.parametrize("nats", [0.0, 1.0, 705.0, 709.0])
+def test_perplexity_is_finite_where_its_number_is(nats: float) -> None:
+    assert u.perplexity([-nats]) == pytest.approx(math.exp(nats))
+    assert u.multi_perplexity([[-nats]] * 3) == pytest.approx(math.exp(nats))
+    assert u.perplexity([-710.0]) == u.multi_perplexity([[-710.0]]) == math.inf
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float64"])
+def test_tensors_are_numbers_of_whatever_type(dtype: str) -> None:
+    torch = pytest.importorskip("torch")
+    rows = torch.tensor([[0.5, -2.0, 1.0], [1.5, 0.25, -1.0]], dtype=getattr(torch, dtype), requires_grad=True)
+    expected = u.gram_uncertainty(rows.detach().double().numpy())
+    assert u.gram_uncertainty(rows) == u.gram_uncertainty(list(rows)) == expected
+    assert u.perplexity(-rows[0].abs()) == u.perplexity([-0.5, -2.0, -1.0])
+    assert u.multi_perplexity([-row.abs() for row in rows]) == u.multi_perplexity([[-0.5, -2, -1], [-1.5, -0.25, -1]])
+    assert u.perplexity(torch.tensor([-1e-9], dtype=torch.float64)) > 1.0  # nothing of a float64 is lost
+    with pytest.raises(InputError, match="axes"):
+        u.perplexity(-rows.abs())
+
+
+def test_one_meaning_has_an_entropy_of_nothing_without_a_sign() -> None:
+    for value in (u.semantic_entropy([-1.0, -2.0], ["a", "a"]), u.discrete_semantic_entropy(["a", "a"])):
+        assert math.copysign(1.0, value) == 1.0
+
+
 def test_semantic_unknowns() -> None:
     assert u.semantic_entropy([], []) == u.discrete_semantic_entropy([]) == u.number_of_semantic_sets([]) == math.inf
     for bad in BAD:

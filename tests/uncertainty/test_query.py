@@ -49,6 +49,14 @@ def test_published_defect_only_the_last_sentence() -> None:
     assert u.seakr_query("Which?", tokens, [1.0] * 8) == "Orm rivers. Thale long"
 
 
+@pytest.mark.parametrize(("tokens", "query"), [
+    (["It", " is", " C", "++", "."], "C++"), (["He", " wrote", " C", "#", "!"], "wrote C#"), (["$", "5", "."], "$5"),
+    (["-", "5", " degrees", ","], "-5 degrees"), (['"Orm', '"', "."], "Orm"), ([" (Orm", ")."], "Orm"),
+])  # fmt: skip
+def test_marks_of_a_sentence_are_left_out_and_those_of_a_word_stay(tokens: list[str], query: str) -> None:
+    assert u.seakr_query("?", tokens, [1.0] * len(tokens)) == query
+
+
 def test_known_words_are_whole_words_unless_published() -> None:
     words = u.words_of(["art", " cap"])
     assert u.certain_words(words, [0.1, 0.1], known=["party capital"]) == ()
