@@ -133,12 +133,13 @@ class Simulated:
 
     def _stated(self, person: Person, text: str) -> str:
         """State a probability: higher for known facts and where earlier sentences agree, lower otherwise."""
-        sources, claim = text.split(" Based on these sources, ")[0], text.split("Claim: ")[1].split(" Probability:")[0]
+        sources, asked = text.split("the probability of the following claim", 1)
+        claim = asked.split("Claim: ")[1].split(" Probability:")[0]
         knows = claim in {person.fact(i) for i in person.known}
         own = _dice(person.name, claim, "own").gauss(0.7 if knows else self._made_up, 0.15)
         noise = _dice(person.name, claim, sources).gauss(0.0, 0.1)
         same = sources.count(claim.rsplit(" under", 1)[0])  # sentences about the same fact
-        agreement = 2 * sources.count(claim) / same - 1 if same > 1 else 0.0
+        agreement = 2 * sources.count(claim) / same - 1 if same else 0.0
         value = round(100 * min(max(own + noise + 0.3 * agreement, 0.0), 1.0))
         return str(value) if _dice(sources, claim, "says").random() > 0.03 else "It is hard to say."
 

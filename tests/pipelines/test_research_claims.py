@@ -16,7 +16,7 @@ from shared_core.errors import GenerationError
 from shared_core.lm.base import Capabilities, Generation, Sample
 from shared_core.pipelines.research.claims import Splits, read_claims, split
 from shared_core.settings import SelfReflectSettings
-from tests.pipelines.research_scripts import Model, believes, closed, sentence
+from tests.pipelines.research_scripts import Model, believes, claim, closed, sentence
 
 SENTENCE = "It was lit in 1871 and burned whale oil."
 ANSWER = f"The lamp stands on the pier. {SENTENCE}"
@@ -146,38 +146,83 @@ def test_a_model_elsewhere_that_cannot_split_is_asked_about_the_first_sentences_
 # --- self-evaluation -----------------------------------------------------------------------------------------------
 
 
+OTHER = ["The lamp was lit.", "It is kept in Orm."]
+"""Two candidates, each judged beside the other: without any other, a claim is judged once."""
+
+
+def of_the_first(*replies: Any) -> Any:
+    """Says these things of the lamp's being lit, one after the other, and 0 of anything else."""
+    said = iter(replies)
+    return lambda request: next(said) if "lit" in claim(request) else "0"
+
+
 def test_what_is_said_of_a_claim_is_averaged_over_subsets() -> None:
-    replies = iter(["80", "about 60%", "100/100", "0"])
-    model = Model([["The lamp was lit."]], think=lambda request: next(replies))
-    answer = closed(model, rounds=1, samples=1)
+    model = Model([OTHER], think=of_the_first("80", "about 60%", "100/100", "0"))
+    answer = closed(model, rounds=1, samples=2)
     assert answer.claims[0].support == pytest.approx(0.6)
 
 
 def test_subsets_have_the_size_asked_for_and_differ() -> None:
-    model = Model([[" ".join(f"The lamp number {i} was lit." for i in range(9))]])
-    closed(model, rounds=1, samples=1, self_consistency_samples=5, subset_sentences=3)
+    model = Model([[" ".join(f"The lamp number {i} was lit." for i in some) for some in (range(9), range(9, 18))]])
+    closed(model, rounds=1, samples=2, self_consistency_samples=5, subset_sentences=3)
     seen = [tuple(r.prompt.text.split("\n\n")[0].splitlines()) for r in model.asked("evaluate")]
     assert {len(s) for s in seen} == {3}
     assert len(set(seen)) > 5
 
 
+def sources(request: Any) -> list[str]:
+    """The sentences that a claim is judged beside."""
+    head = request.prompt.text.split("\nThe question was")[0]
+    return [line for line in head.splitlines() if line]
+
+
+def test_a_claim_is_judged_beside_other_candidates_only() -> None:
+    """Of this round and of those before; what others say as well stays, as often as they say it."""
+    red, blue, old, tall = "The lamp is red.", "The lamp is blue.", "The lamp is old.", "The lamp is tall."
+    model = Model([[f"{red} {blue}", f"{blue} {old}"], [f"{old} {tall}", red]])
+    closed(model, rounds=2, samples=2, patience=None, subset_sentences=50)
+    assert {claim(r): sources(r) for r in model.asked("evaluate")} == {
+        red: [blue, old],
+        blue: [blue, old],
+        old: [red, blue],
+        tall: [red, blue, blue, old, red],
+    }
+
+
+def test_a_sentence_is_no_source_for_any_of_its_claims() -> None:
+    both, other = "The lamp is red and old.", "The lamp is tall."
+    split = {both: "- The lamp is red.\n- The lamp is old.", other: f"- {other}"}
+    model = Model([[both, other]], split=lambda request: split[sentence(request)])
+    closed(model, rounds=1, samples=2, subset_sentences=50)
+    assert {claim(r): sources(r) for r in model.asked("evaluate")} == {
+        "The lamp is red.": [other],
+        "The lamp is old.": [other],
+        other: [both],
+    }
+
+
+def test_a_lone_candidate_s_claims_are_judged_once_and_by_themselves() -> None:
+    model = Model([["The lamp is red. The lamp is tall."]])
+    closed(model, rounds=1, samples=1, self_consistency_samples=4)
+    assert [sources(r) for r in model.asked("evaluate")] == [[], []]
+
+
 @pytest.mark.parametrize("said", ["0.8", "very likely", "", "between 60 and 80", "120", "I cannot say."])
 def test_what_states_no_probability_is_missing_and_told_of(said: str) -> None:
-    answer = closed(Model([["The lamp was lit."]], think=lambda request: said))
+    answer = closed(Model([OTHER], think=lambda request: said))
     assert answer.abstained
     assert answer.claims[0].support is None
     assert answer.confidence is None
     assert answer.reason == "certainty unknown"
     assert "states no probability" in answer.text
-    assert answer.metadata["search"]["missing_probabilities"] == 4
+    assert answer.metadata["search"]["missing_probabilities"] == 8
     note = next(d for d in answer.trace if d.kind == "evaluate")
-    assert note.values["missing"] == 4
+    assert note.values["missing"] == 8
 
 
 def test_a_missing_reply_is_left_out_of_the_mean() -> None:
-    replies = iter(["80", "who knows", "60", GenerationError("broken")])
-    model = Model([["The lamp was lit."]], think=lambda request: next(replies))
-    answer = closed(model, rounds=1, samples=1)
+    model = Model([OTHER], think=of_the_first("80", "who knows", "60", GenerationError("broken")))
+    answer = closed(model, rounds=1, samples=2)
     assert answer.claims[0].support == pytest.approx(0.7)
     assert answer.metadata["search"]["missing_probabilities"] == 2
 
@@ -197,12 +242,9 @@ def test_log_probabilities_of_yes_by_scores() -> None:
 
 
 def test_log_probabilities_of_yes_by_the_first_token() -> None:
-    replies = iter(
-        [Sample("Yes", logprobs=(math.log(0.9),)), Sample("no", logprobs=(math.log(0.7),)), "Nothing", "Not"]
-    )
-    model = Model(
-        [["The lamp was lit."]], think=lambda r: next(replies), capabilities=Capabilities(token_logprobs=True)
-    )
-    answer = closed(model, evaluation="logits", rounds=1, samples=1)
+    yes, no = Sample("Yes", logprobs=(math.log(0.9),)), Sample("no", logprobs=(math.log(0.7),))
+    think = of_the_first(yes, no, "Nothing", "Not")
+    model = Model([OTHER], think=think, capabilities=Capabilities(token_logprobs=True))
+    answer = closed(model, evaluation="logits", rounds=1, samples=2)
     assert answer.claims[0].support == pytest.approx((0.9 + 0.3) / 2)
-    assert answer.metadata["search"]["missing_probabilities"] == 2
+    assert answer.metadata["search"]["missing_probabilities"] == 2 + 4

@@ -149,7 +149,7 @@ def test_a_limit_ends_the_search_with_what_there_is() -> None:
 
 def test_claims_that_a_limit_leaves_unjudged_are_unknown() -> None:
     model = Model([[f"{LIT} The lamp burned whale oil."]])
-    answer = closed(model, rounds=1, samples=1, self_consistency_samples=2, max_calls=6)
+    answer = closed(model, rounds=1, samples=2, self_consistency_samples=2, max_calls=6)
     assert model.counts["evaluate"] == 2  # of one claim whole, not of two halves
     assert answer.abstained  # 0.9 and an unknown, at 0.5: no gain
     assert [c.support for c in answer.claims] == [0.9, None]
@@ -183,18 +183,27 @@ def test_a_candidate_that_was_cut_off_loses_its_last_sentence() -> None:
 
 
 def test_the_papers_prompts_name_the_person() -> None:
-    model = Model([["Ada Venn wrote it."]])
-    closed(model, "Ada Venn", prompts="biography", safe_prompt=True)
+    model = Model([["Ada Venn wrote it.", "Ada Venn sang."]], think=believes(wrote="90"))
+    closed(model, "Ada Venn", samples=2, prompts="biography", safe_prompt=True)
     (write,) = model.asked("write")
     assert write.prompt.text == (
         "Write a biography of Ada Venn of up to 4 sentences. If you do not know who that is, do not answer."
     )
     assert model.asked("split")[0].prompt.text.endswith("Entity: Ada Venn Sentence: Ada Venn wrote it. Claims:")
     assert model.asked("evaluate")[0].prompt.text == (
-        "Ada Venn wrote it. Ada Venn wrote it. Based on these sources, what is the probability of the following "
+        "Ada Venn sang. Based on these sources, what is the probability of the following "
         "claim concerning Ada Venn being true? Claim: Ada Venn wrote it. Probability:"
     )
     assert model.asked("rewrite")[0].prompt.text.endswith("facts. Facts: Ada Venn wrote it.")
+
+
+def test_a_lone_biography_is_judged_by_no_sources() -> None:
+    model = Model([["Ada Venn wrote it."]])
+    closed(model, "Ada Venn", prompts="biography", rounds=1, samples=1)
+    (asked,) = model.asked("evaluate")
+    assert asked.prompt.text.startswith(
+        "What is the probability of the following claim concerning Ada Venn being true?"
+    )
 
 
 def test_what_others_wrote_is_never_trusted() -> None:

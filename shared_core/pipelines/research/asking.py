@@ -152,8 +152,14 @@ def biography_rewrite_prompt(entity: str, facts: Sequence[str]) -> Prompt:
 
 def biography_evaluate_prompt(sources: Sequence[str], entity: str, claim: str) -> Prompt:
     """Ask for a claim's probability, given sentences of earlier answers; the reply is a number from 0 to 100."""
-    asked = theirs(" ".join(sources)) + ours(" Based on these sources, what is the probability of the following claim ")
-    asked += ours("concerning ") + theirs(entity) + ours(" being true? Claim: ") + theirs(claim)
+    by = theirs(" ".join(sources)) + ours(" Based on these sources, what") if sources else ours("What")
+    asked = (
+        by
+        + ours(" is the probability of the following claim concerning ")
+        + theirs(entity)
+        + ours(" being true? Claim: ")
+        + theirs(claim)
+    )
     return asked + ours(" Probability:")
 
 

@@ -1,7 +1,8 @@
 """Estimate P(claim) by the model's own self-consistency (Piché et al., section 4).
 
-Each claim is judged several times, each time beside another random subset of the sentences of earlier candidates; the
-probabilities are averaged. A reply without a probability is missing: it is counted and reported, and not averaged.
+Each claim is judged several times, each time beside another random subset of the sentences of candidates other than the
+one that made it; the probabilities are averaged. A reply without a probability is missing: it is counted and reported,
+not averaged.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ def evaluation_binding(settings: SelfReflectSettings, context: Abilities) -> dic
         "prompts": options.published.prompts,
         "self_consistency_samples": options.published.self_consistency_samples,
         "subset_sentences": options.published.subset_sentences,
+        "sources": "other candidates",  # before, the claim's own sentence was among them
     }
 
 
@@ -49,12 +51,12 @@ def self_evaluation_of(settings: SelfReflectSettings, context: Abilities) -> Cal
 
 
 def evaluate(
-    question: str, claims: Sequence[str], sources: Sequence[str], start: int, run: QuestionRun
+    question: str, claims: Sequence[str], sources: Sequence[Sequence[str]], start: int, run: QuestionRun
 ) -> Flow[tuple[list[SelfConsistency], LimitError | None]]:
     """P(true) of claims by the model's own word, all subsets of all claims in one batch.
 
     Args:
-        sources: sentences of candidates written so far; none: each claim is judged once, by itself.
+        sources: for each claim the sentences to draw its subsets from; if no claim has any, each is judged once.
         start: number of the first claim among all of this question's, for the seed of its subsets.
 
     Returns:
@@ -65,10 +67,11 @@ def evaluate(
     """
     options = run.settings.research
     # Without other sentences all subsets are empty, and the judge would be asked the same question k times.
-    count = options.published.self_consistency_samples if sources else 1
+    count = options.published.self_consistency_samples if any(sources) else 1
     # Seeded by the claim's number in the whole search: repeatable, and claims do not share their subsets.
     seeds = [None if run.settings.seed is None else run.settings.seed + start + i for i in range(len(claims))]
-    subsets = [random_subsets(sources, count, options.published.subset_sentences, seed) for seed in seeds]
+    size = options.published.subset_sentences
+    subsets = [random_subsets(some, count, size, seed) for some, seed in zip(sources, seeds, strict=True)]
     # Whole claims only: a mean over fewer subsets would not be comparable (or calibrated).
     replies, limit = yield from within_limits(_requests(question, list(zip(claims, subsets)), run), count)
     stated = options.published.evaluation == "verbalised"

@@ -186,10 +186,16 @@ class Search:
         known = [(c, self.claims[claim_key(c)]) for c in likely[: self.options.published.max_facts]]
         return [Fact(c, claim.citations[0].quote if claim.citations else "") for c, claim in known]
 
-    def sentences(self) -> list[str]:
-        """The sentences of all candidates, for the model to judge by; each as often as it was written."""
-        # Repetitions stay: what was written often is drawn often for the subsets A_k (section 4).
-        return [c.text[p.start : p.end] for c in self.candidates for p in c.parts]
+    def sources(self, claims: Sequence[str]) -> list[list[str]]:
+        """For each claim the sentences for the model to judge it by, each as often as it was written.
+
+        Those of the candidate that first made it are not among them: a generation is no evidence for itself. Others
+        that make it as well are, and what was written often is drawn often for the subsets A_k (section 4).
+        """
+        written = [[c.text[p.start : p.end] for p in c.parts] for c in self.candidates]
+        first = {claim_key(claim): i for i, c in reversed(list(enumerate(self.candidates))) for claim in c.claims}
+        own = [first.get(claim_key(claim)) for claim in claims]
+        return [[s for i, some in enumerate(written) if i != mine for s in some] for mine in own]
 
 
 def search(question: str, passages: Sequence[Passage], run: QuestionRun) -> Flow[Search]:
@@ -258,7 +264,7 @@ def _round(state: Search) -> Flow[None]:
         left_out=state.splits.left_out,
         cache_hits=state.cache.hits,
     )
-    # Before judging: closed book, their sentences are among the sources.
+    # Before judging: closed book, they are sources for each other's claims.
     state.candidates += candidates
     yield from judge_claims(state, new)
     # Abstaining is worth 0, so the best utility is never below it.
@@ -326,7 +332,7 @@ def whole_sentences(text: str, *, cut: bool, most: int | None = None) -> str:
 
 def _evaluate(state: Search, new: Sequence[str]) -> Flow[None]:
     """Ask the model itself (closed book); claims that a limit leaves undone stay unknown."""
-    found, limit = yield from evaluate(state.question, new, state.sentences(), len(state.cache), state.run)
+    found, limit = yield from evaluate(state.question, new, state.sources(new), len(state.cache), state.run)
     state.missing += sum(f.missing for f in found)
     # Calibrated before it enters the cache: the search compares and selects by fitted probabilities only.
     fitted = self_evaluation_of(state.run.settings, state.run.abilities)
