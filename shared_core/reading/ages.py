@@ -12,8 +12,20 @@ _WORDS = (
     "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen",
     "fourteen", "fifteen", "sixteen",
 )  # fmt: skip
+_SOMEONE = (
+    r"(?:(?:my|our) (?:\w+ )?(?:son|daughter|child|kid|boy|girl|baby|toddler|grand\w+|mother|mum|mom|father|dad"
+    r"|gran|granny|nan|parents?|husband|wife|partner|brother|sister|nephew|niece|aunt|uncle|friend|cousin)|he|she)"
+)
+_AGE_FOLLOWS = (  # else it is a measure: "I'm 5 feet tall", "she is 2 weeks late"
+    r"(?=\W*$|[,.;:!?)–—]| - | (?:and (?!an?\b|half)|but|so|now|today|next|how|what|when|where|which|who|can|could"
+    r"|may|do|does|is|am|are|should|will|would)\b)(?![,.]\d)"
+)
 AGE = re.compile(
-    rf"\b(\d{{1,3}}|{'|'.join(_WORDS)})[- ]?(?:years?|yrs?)?[- ]?(?:old|olds|y/?o)\b|\bage(?:d| of)? (\d{{1,3}})\b",
+    rf"\b(\d{{1,3}}|{'|'.join(_WORDS)})[- ]?(?:years?|yrs?)?[- ]?(?:old|olds|y/?o)\b|\bage(?:d| of)? (\d{{1,3}})\b"
+    rf"|\b(?:I['’]?m|I am|{_SOMEONE}(?:['’]s| is)) (?:(?:only|just|now|already|nearly|over|turning) ){{0,2}}"
+    rf"(\d{{1,3}}|{'|'.join(_WORDS[1:])})\b{_AGE_FOLLOWS}"
+    rf"|\b(?:I|{_SOMEONE}) (?:(?:will|just|has|have) )?turn(?:s|ed)? (\d{{1,3}})\b{_AGE_FOLLOWS}"
+    r"|\b(?:retire|vote|marry|get married|enrol+|qualify) at (\d{1,2})\b(?![:.]\d| ?[ap]\.?m| ?o['’]clock|\d)",
     re.IGNORECASE,
 )
 _OF_AGES = re.compile(
@@ -22,7 +34,10 @@ _OF_AGES = re.compile(
     re.IGNORECASE,
 )
 _RESTRICTS = re.compile(
-    r"\b(?:only|not|no|never|must|minimum|at least|allowed|permitted|admitted|forbidden|prohibited)\b|n['’]t\b",
+    r"\b(?:only|not|no|never|must|minimum|at least|allowed|permitted|admitted|forbidden|prohibited"
+    r"|(?:is|are) (?:for|(?:open|available|restricted|limited) to|(?:suitable|intended|meant|designed) for"
+    r"|aimed at))\b"
+    r"|n['’]t\b",
     re.IGNORECASE,
 )
 _LIGHT = re.compile(r"\b(?:take part|allowed|sons?|daughters?|boys?|girls?|able|permitted)\b", re.IGNORECASE)
@@ -44,10 +59,10 @@ _RANGE = re.compile(
 def age_asked(question: str) -> int | None:
     """Return the age in years that a question names; ``None`` if it names none, or several.
 
-    >>> [age_asked(text) for text in ("What does my 10 year old pay?", "Is it free for a two-year-old?", "Who is old?")]
-    [10, 2, None]
+    >>> [age_asked(text) for text in ("What does my 10 year old pay?", "I'm 70, is it free?", "Who is old?")]
+    [10, 70, None]
     """
-    found = {m[1] or m[2] for m in AGE.finditer(question)}
+    found = {next(filter(None, m.groups())) for m in AGE.finditer(question)}
     if len(found) != 1:
         return None
     (age,) = found
@@ -85,7 +100,7 @@ def decides_for_age(question: str, text: str) -> bool:
     found = [_ages(match) for match in _RANGE.finditer(text)]
     if not found or not (_RESTRICTS.search(text) or any(first <= age <= last for first, last in found)):
         return False
-    wanted = _things_asked(question)
+    wanted = things_asked(question)
     held = wanted & content_stems(text.replace("-", " "))
     return bool(wanted) and 2 * len(held) >= len(wanted)
 
@@ -108,10 +123,25 @@ def charges_for_age(question: str, text: str, around: str) -> bool:
         return False
     if not _OF_AGES.search(text) or not any(a <= age <= b for a, b in map(_ages, _RANGE.finditer(text))):
         return False
-    return _things_asked(_SUM.sub(" ", _GETS.sub(" ", question))) <= content_stems(f"{around} {text}")
+    return things_asked(_SUM.sub(" ", _GETS.sub(" ", question))) <= content_stems(f"{around} {text}")
 
 
-def _things_asked(question: str) -> set[str]:
+def ages_of(text: str) -> tuple[float, float] | None:
+    """Return the lowest and the highest age of the only range in a text; ``None`` if there is none, or several.
+
+    >>> ages_of("Child (5–15)"), ages_of("Under 5"), ages_of("Family (2 adults)")
+    ((5, 15), (0, 4), None)
+    """
+    found = [_ages(match) for match in _RANGE.finditer(text)]
+    return found[0] if len(found) == 1 else None
+
+
+def names_ages(text: str) -> bool:
+    """Return whether a text has a word for people of some age, or for ages: "child", "pensioners", "years"."""
+    return _OF_AGES.search(text) is not None
+
+
+def things_asked(question: str) -> set[str]:
     """Return the stems of the content words but for the age and whose it is."""
     return content_stems(_OF_AGES.sub(" ", _LIGHT.sub(" ", AGE.sub(" ", question))))
 

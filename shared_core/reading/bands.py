@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from shared_core.citation.facts.quantities import UNITS, Quantity, quantities_of
-from shared_core.reading.ages import age_asked
+from shared_core.reading.ages import age_asked, ages_of, names_ages, things_asked
 from shared_core.reading.cells import Chosen, Place, cells_at
 from shared_core.reading.language import word_list
-from shared_core.reading.questions import content_stems
+from shared_core.reading.questions import asks_yes_or_no, content_stems
 from shared_core.reading.rows import above, place_of, source_of
 from shared_core.types import Passage
 
@@ -28,6 +28,11 @@ _PLUS = re.compile(
 )
 _UNIT_BEHIND_PLUS = re.compile(r"\+\s?([^\W\d_]{1,3})\b")
 _NOUN = re.compile(r"\s?(?!or\b|and\b)([^\W\d_]{3,})")
+_GROWN_UP = re.compile(r"\W*(?:[\w ]{1,20}: )?(?:adults?|seniors?|pensioners?)\W*(?:\([^)\d]*\))?\W*$", re.IGNORECASE)
+_OF_AGE = 16
+"""An age from which what is for adults without a range may be meant."""
+_OF_AMOUNTS = content_stems("often many long cost price need without")
+_Ages = tuple[float, float]
 _BESIDE = content_stems(" ".join(word_list("beside_amounts")))
 
 
@@ -144,6 +149,59 @@ def find_in_range(question: str, passages: Sequence[Passage]) -> Chosen | None:
             chosen |= dict.fromkeys(within)
             others += [line.place for line in lines if not holds(line.band)]
     return Chosen(chosen, others, asked[0]) if chosen else None
+
+
+def find_for_age(question: str, passages: Sequence[Passage]) -> Chosen | None:
+    """Return the lines for the narrowest range of ages that the age of a question is in, of those in one section.
+
+    ``None`` for a question for yes or no, which a rule may decide that has no such range, and as ``find_in_range``.
+
+    >>> swim = Passage("p", "Adult: £6\\nChild 5–15: £3\\nUnder 5: free", metadata={"section": "Swimming"})
+    >>> ((_, start, end),) = find_for_age("How much is swimming for a 9 year old?", [swim]).lines
+    >>> swim.text[start:end]
+    'Child 5–15: £3'
+    >>> dose = Passage("p", "Adults and children over 12: one tablet\\nAdults over 65: half a tablet")
+    >>> ((_, start, end),) = find_for_age("I'm 70, how many tablets?", [dose]).lines
+    >>> dose.text[start:end]
+    'Adults over 65: half a tablet'
+    """
+    age = age_asked(question)
+    if age is None or asks_yes_or_no(question):
+        return None
+    things = things_asked(question) - _OF_AMOUNTS
+    words = things - _BESIDE or things
+    sections: dict[object, dict[Place, _Ages | None]] = defaultdict(dict)
+    named = set[object]()
+    for number, passage in enumerate(passages):
+        for start, end in (line.span() for line in _LINE.finditer(passage.text)):
+            label, _ = _label_at(passage, start, end)
+            if (ages := _ages_at(label)) or _GROWN_UP.match(label):
+                sections[place_of(passage)][number, start, end] = ages
+                named |= {place_of(passage)} if names_ages(label) else set()
+    chosen: dict[Place, None] = {}
+    others: list[Place] = []
+    for lines in (some for section, some in sections.items() if section in named and len(some) > 1):
+        best = _narrowest(age, lines)
+        texts = {passages[number].text[start:end] for number, start, end in best}
+        if len(texts) == 1 and _is_about(words, best[0], passages):
+            chosen |= dict.fromkeys(best)
+            others += [place for place, ages in lines.items() if place not in best and (ages or age < _OF_AGE)]
+    return Chosen(chosen, others) if chosen and (words or len(chosen) == 1) else None
+
+
+def _ages_at(label: str) -> _Ages | None:
+    """Return the only range of ages of a label; ``None`` for one of days, kilograms or the like."""
+    return (
+        None if any(q.unit and q.unit not in ("year", "years", "yrs") for q in quantities_of(label)) else ages_of(label)
+    )
+
+
+def _narrowest(age: int, lines: Mapping[Place, _Ages | None]) -> list[Place]:
+    """Return the lines for the narrowest range that an age is in: "over 65" rather than "over 12" for 70."""
+    width = {
+        place: (ages[1] - ages[0], -ages[0]) for place, ages in lines.items() if ages and ages[0] <= age <= ages[1]
+    }
+    return [place for place, of_line in width.items() if of_line == min(width.values())]
 
 
 def _is_about(words: set[str], place: Place, passages: Sequence[Passage]) -> bool:

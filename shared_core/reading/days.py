@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from shared_core.citation.facts.dates import MONTHS, WEEKDAYS, is_every_day, weekdays_of
-from shared_core.citation.facts.tokens import as_matched
+from shared_core.citation.facts.dates import MONTHS, WEEKDAYS, Date, dates_of, is_every_day, same_date, weekdays_of
+from shared_core.citation.facts.tokens import as_matched, fields_of
 from shared_core.reading.features import stem
+from shared_core.reading.periods import MONTH, SEASONS, Period, is_of_the_south, periods_of
 from shared_core.reading.questions import content_stems, words
 from shared_core.reading.rows import above, source_of
 from shared_core.types import Passage
@@ -17,12 +18,13 @@ _ASKED = re.compile(
     rf"(?![\w-]|['’]s|,? (?:the )?\d|,? (?:{'|'.join(MONTHS)}))",
     re.IGNORECASE,
 )
-_MONTH = (
-    r"(Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sept?(?:ember)?|Oct(?:ober)?"
-    r"|Nov(?:ember)?|Dec(?:ember)?)"
+_MONTH_ASKED = re.compile(
+    rf"(?<!\d )(?<!\d)(?:(?<=\bin )|(?<=\bof )|(?<=\bduring ))(?i:({MONTH}))(?![\w-]|,? \d)"
+    rf"|(?:(?<=\bin )|(?<=\bduring )|(?<=\bover ))(?:the )?(?P<season>{'|'.join(SEASONS)})(?=\W*$|,)",
+    re.IGNORECASE,
 )
-_MONTH_ASKED = re.compile(rf"(?<!\d )(?<!\d)(?:(?<=\bin )|(?<=\bof )|(?<=\bduring ))(?i:{_MONTH})(?![\w-]|,? \d)")
-_MONTH_RANGE = re.compile(rf"(?<![\w-]){_MONTH}\.?(?: ?[-–—/] ?| (?:to|until|till|through) ){_MONTH}\b")
+_ASKS_PAST = re.compile(r"\b(?:was|were|did)\b", re.IGNORECASE)
+"""What happened once, which no period of each year covers."""
 _HOLIDAYS = {
     "christmas eve": (24, "dec"),
     "christmas": (25, "dec"),
@@ -37,7 +39,7 @@ _HOLIDAY = re.compile(
 )
 _DAY_NUMBERS = r"\d{1,2}(?:st|nd|rd|th)?(?:(?:, ?| ?& ?| ?and | ?or | ?[-–—] ?| ?to )+\d{1,2}(?:st|nd|rd|th)?){0,8}"
 _DAYS_OF_MONTH = re.compile(
-    rf"\b(?P<before>{_DAY_NUMBERS}) (?:of )?(?i:{_MONTH})\b|(?i:{_MONTH})\.? (?P<after>{_DAY_NUMBERS})(?![\d:])"
+    rf"\b(?P<before>{_DAY_NUMBERS}) (?:of )?(?i:({MONTH}))\b|(?i:({MONTH}))\.? (?P<after>{_DAY_NUMBERS})(?![\d:])"
 )
 _COUNTED = re.compile(r"\b(?:first|second|third|fourth|last|alternate|other) \Z", re.IGNORECASE)
 _DAY = (
@@ -68,7 +70,11 @@ _HOURS = re.compile(
 )
 _OPEN_ON = re.compile(
     r"\W*(?:(?:is|are|will)\b(?P<what>.{1,80}?)\b(?:be )?open|do(?:es)?\b(?P<who>.{1,80}?)\bopen(?: up)?)"
-    rf"\s+(?:on )?(?:an? )?(?P<day>{'|'.join(WEEKDAYS)})s?\W*$",
+    rf"\s+(?:on )?(?:an? )?(?P<day>{'|'.join(WEEKDAYS)})s?(?:,? (?:in|during|over) (?P<when>[^?]{{3,60}}?))?\W*$",
+    re.IGNORECASE,
+)
+_DAY_ASKED = re.compile(
+    rf"\W*(?:can|could|may|is|are|do|does|will)\b.{{3,120}}\b(?:on|an?|any) (?P<day>{'|'.join(WEEKDAYS)})s?\b",
     re.IGNORECASE,
 )
 _SAYS_OPEN = re.compile(r"\b(?:(?:is|are)\s+(?:also\s+|only\s+)?(?:open|closed)|opens|open|closed)\b", re.IGNORECASE)
@@ -98,27 +104,32 @@ def read_days(question: str, texts: Sequence[str]) -> str:
 
 
 def read_months(question: str, texts: Sequence[str]) -> str:
-    """Return the question with its month as the range of months in which a passage has it; itself where none has.
+    """Return the question with its month or season as the period in which a passage has it; itself where none has.
 
     >>> read_months("When is the museum open in July?", ["Museum. April–October: 10–17. November–March: 11–16."])
     'When is the museum open in April–October?'
+    >>> read_months("Is the ferry running in winter?", ["Ferry: April to October; November–March"])
+    'Is the ferry running in November–March?'
     >>> read_months("Who came on 4 July?", ["April–October: 10–17."])
     'Who came on 4 July?'
     """
     found = list(_MONTH_ASKED.finditer(question))
-    if len(found) != 1:
+    if len(found) != 1 or _ASKS_PAST.search(question):
         return question
     asked = found[0]
-    month = MONTHS.index(as_matched(asked[1])[:3])
+    season = as_matched(asked["season"] or "")
+    if season and any(map(is_of_the_south, texts)):
+        return question
+    others = content_stems(question) - content_stems(season)
+    month = Date(asked[0], 0 if season else MONTHS.index(as_matched(asked[1])[:3]) + 1)
 
     def way_of(text: str) -> str | None:
-        if re.search(rf"\b{asked[1]}\b", text):
+        if re.search(rf"\b(?i:{season})\b" if season else rf"\b{asked[1]}\b", text):
             return ""
-        for match in _MONTH_RANGE.finditer(text):
-            first, last = (MONTHS.index(as_matched(name)[:3]) for name in match.groups())
-            if first <= month <= last or (last < first and not last < month < first):
-                return match[0]
-        return None
+        if season and not others & content_stems(text):
+            return None  # of something else, whose seasons may be others
+        covering = [p for p in periods_of(text) if (p.is_in_season(season) if season else p.holds(month))]
+        return min(covering, key=Period.length).text if covering else None
 
     return _written_as(question, asked, texts, way_of)
 
@@ -139,12 +150,14 @@ def read_holidays(question: str, texts: Sequence[str]) -> str:
         return question
     day, month = _HOLIDAYS[name]
 
+    date = Date(name, MONTHS.index(month) + 1, day)
+
     def way_of(text: str) -> str | None:
+        if covering := [p for p in periods_of(text) if p.holds(date)]:
+            return min(covering, key=Period.length).text
         for match in _DAYS_OF_MONTH.finditer(text):
-            given = match["before"] or match["after"]
-            days = [int(d) for d in re.findall(r"\d+", given)]
-            within = len(days) == 2 and re.search(r"[-–—]|to", given) is not None and days[0] <= day <= days[1]
-            if (match[2] or match[3]).lower().startswith(month) and (day in days or within):
+            days = re.findall(r"\d+", match["before"] or match["after"])
+            if (match[2] or match[3]).lower().startswith(month) and str(day) in days:
                 return match[0]
         return None
 
@@ -225,15 +238,59 @@ def says_whether_open(question: str, sentence: str, heading: str, around: str) -
     >>> says_whether_open("Is the museum open on Mondays?", sentence, "Museum", "On Mondays we are open to 8.")
     False
     """
-    asked, told = _OPEN_ON.match(question), _SAYS_OPEN.search(sentence)
-    if asked is None or not (told or _HOURS.fullmatch(sentence)):
-        return False
-    day, days = WEEKDAYS.index(as_matched(asked["day"])), _days_in(sentence)
-    if not is_every_day(sentence) and day not in days and (len(days) < _SEVERAL or day in _days_in(around)):
+    asked = _OPEN_ON.match(question)
+    if asked is None or (asked["when"] and not _is_within(asked["when"], sentence)):
         return False
     wanted, known = _stems_of(asked["what"] or asked["who"] or ""), _stems_of(heading)
+    if asked["when"] and (cell := _cell_on(wanted, sentence)):
+        return _tells_day(asked["day"], cell, cell) or cell.casefold() == "closed"
+    if not asked["when"] and periods_of(sentence) and len(fields_of(sentence)) > 1:
+        return False  # the rows of other seasons may say otherwise
+    told = _SAYS_OPEN.search(sentence)
+    if not (told or _HOURS.fullmatch(sentence)) or not _tells_day(asked["day"], sentence, around):
+        return False
     subject = _stems_of(sentence[: told.start()]) if told else set()
     return (bool(wanted) and wanted <= subject) or wanted | subject <= known
+
+
+def excludes_day(question: str, sentence: str) -> bool:
+    """Return whether it is asked if something may be done on a weekday, and a sentence names several others for it.
+
+    It has half of the question's other content words at least.
+
+    >>> hours = "The help line is staffed Monday to Friday from 8 to 6."
+    >>> [excludes_day(f"Can I ring the help line on a {day}?", hours) for day in ("Sunday", "Friday")]
+    [True, False]
+    >>> excludes_day("Can I hire a boat on a Sunday?", hours), excludes_day("Who staffs it on a Sunday?", hours)
+    (False, False)
+    """
+    asked = _DAY_ASKED.match(question)
+    if asked is None:
+        return False
+    days, wanted = _days_in(sentence), _stems_of(question)
+    if len(days) < _SEVERAL or WEEKDAYS.index(as_matched(asked["day"])) in days or is_every_day(sentence):
+        return False
+    return bool(wanted) and 2 * len(wanted & content_stems(sentence)) >= len(wanted)
+
+
+def _tells_day(day: str, text: str, around: str) -> bool:
+    """Return whether a text has a weekday, or several others, so that it is excluded unless it is named around."""
+    number, days = WEEKDAYS.index(as_matched(day)), _days_in(text)
+    return is_every_day(text) or number in days or (len(days) >= _SEVERAL and number not in _days_in(around))
+
+
+def _is_within(when: str, text: str) -> bool:
+    """Return whether a text names a part of the year, or a period that it is in."""
+    dates = [date for date in dates_of(when) if date.month]
+    if not dates:
+        return when.casefold() in text.casefold()
+    return any(same_date(dates[0], d) for d in dates_of(text)) or any(p.holds(dates[0]) for p in periods_of(text))
+
+
+def _cell_on(wanted: set[str], row: str) -> str:
+    """Return what a row of a table has in the column of what is asked about; "" if it has none, or several."""
+    cells = [value.strip() for name, value in fields_of(row) if wanted and wanted <= _stems_of(name)]
+    return cells[0] if len(cells) == 1 else ""
 
 
 def find_hours(question: str, passages: Sequence[Passage]) -> set[int]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from shared_core.reading.ages import charges_for_age, decides_for_age
 from shared_core.reading.attributes import is_property
-from shared_core.reading.bands import find_in_range
+from shared_core.reading.bands import find_for_age, find_in_range
 from shared_core.reading.cells import Chosen
 from shared_core.reading.days import gives_hours, says_whether_open
 from shared_core.reading.people import has_office, names_holder, names_person
@@ -47,7 +47,7 @@ def choose_rows(question: str, passages: Sequence[Passage]) -> Chosen:
     >>> choose_rows("What does each mug cost if I order 20?", [mugs]).lines
     {(0, 24, 49): None}
     """
-    ways = find_in_range, choose_extreme, choose_compared, choose_holding
+    ways = find_in_range, find_for_age, choose_extreme, choose_compared, choose_holding
     return next((chosen for choose in ways if (chosen := choose(question, passages)) is not None), Chosen())
 
 

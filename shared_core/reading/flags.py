@@ -9,6 +9,7 @@ from shared_core.reading.ages import is_for_others
 from shared_core.reading.candidates import Candidate
 from shared_core.reading.changes import is_other_change
 from shared_core.reading.conflicts import ABSENT, OPPOSITE, VALUE, find_conflicts, is_said_by_another
+from shared_core.reading.days import excludes_day
 from shared_core.reading.direct import answers_by_form
 from shared_core.reading.names import find_others
 from shared_core.reading.questions import only_refers
@@ -60,7 +61,9 @@ def flag_candidates(
         text = passage.text[c.start : c.end]
         found = find_conflicts(question, text, place)
         # "open Tuesday to Sunday" names another day than Monday, "over 20 kg" another weight than 25 kg
-        if VALUE in found and (c.defines > 0 or answers_by_form(question, text, passage)):
+        if VALUE in found and (
+            c.defines > 0 or excludes_day(question, text) or answers_by_form(question, text, passage)
+        ):
             found -= {VALUE}
         # "How heavy is the HX-60?" in the manual of the HX-40; "What did Ann say?" and an entry of Bo
         of_another = is_of_another(question, text, place, passage.text)

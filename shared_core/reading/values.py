@@ -18,6 +18,7 @@ from shared_core.citation.facts.quantities import Quantity, quantities_of, roman
 from shared_core.citation.facts.tokens import as_matched
 from shared_core.reading.ages import AGE
 from shared_core.reading.features import RARITY_BUCKETS, Words, stem, words_of
+from shared_core.reading.periods import periods_of
 from shared_core.support.options import code_shape, find_codes, find_variables
 
 _WEEKDAY = re.compile(rf"\b({'|'.join(WEEKDAYS)})s?\b", re.IGNORECASE)
@@ -28,6 +29,13 @@ _DAY_WORDS = re.compile(
     re.IGNORECASE,
 )
 _YEAR_RANGE = re.compile(rf"(?<!\d)(\d{{4}})(?:{_TO}|/|\sand\s)(\d{{4}}|\d\d)(?!\d)")
+_DIGITS = re.compile(r"\d+")
+_COUNTED = re.compile(
+    r"\b([^\W\d_]{3,}) (\d{1,4}(?:(?: ?[-–—] ?| to | through |, | and | or | & |, and )(?:\1 )?\d{1,4}){1,12})"
+    r"(?![\w%]|[.,:]\d)",
+    re.IGNORECASE,
+)
+_NUMBERS_TO = re.compile(r"(\d+)(?: ?[-–—] ?| to | through )(?:[^\W\d_]+ )?(\d+)")
 _CENTURY = re.compile(r"\d+00s|\d+th centur(?:y|ies)")
 _ROMAN = re.compile(r"(?<=[a-z] )(?=[LXVI]{2}|[LXV]\b(?!\.))(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})\b")
 _VERB = re.compile(r"may|march")
@@ -104,7 +112,9 @@ def holds(value: Value, text: str) -> bool:
     if value.number is not None:
         return _holds_number(value, value.number, text)
     if value.date is not None:
-        return any(same_date(value.date, d) for d in dates_of(text))
+        return any(same_date(value.date, d) for d in dates_of(text)) or any(
+            p.holds(value.date) for p in periods_of(text)
+        )
     if value.weekday is not None:
         return value.weekday in weekdays_of(text) or is_every_day(text)
     if call := _CALL.fullmatch(value.text):
@@ -170,7 +180,28 @@ def _numbers_another(value: Value, number: Quantity, text: str) -> bool:
     if not value.near[0] or number.unit or number.ordinal or number.is_year:
         return False
     beside = [q for q in quantities_of(text) if _neighbours(text, q)[0] == value.near[0]]
-    return bool(beside) and not any(same_quantity(number, q) for q in beside)
+    return bool(beside) and not any(same_quantity(number, q) for q in beside) and not _is_counted(value, text)
+
+
+def _is_counted(value: Value, text: str) -> bool:
+    """Return whether a number is in a range or a list behind its word: year 5 in "Years 3 to 6" and "Years 3, 5 and 7".
+
+    With a hyphen only behind a plural: "Figure 3-6" is one figure. "From version 3 to 6" is about both ends.
+    """
+    number = value.number
+    if number is None or not value.near[0] or value.near[0] in _OF_VERSION or len(number.values) != 1:
+        return False
+    if number.unit or number.ordinal or number.is_year:
+        return False
+    (wanted,) = number.values
+    for word, run in _COUNTED.findall(text):
+        if value.near[0] not in _words(word).stem or ("-" in run and not word.endswith("s")):
+            continue
+        if wanted in map(float, _DIGITS.findall(run)):
+            return True
+        if any(float(first) <= wanted <= float(last) for first, last in _NUMBERS_TO.findall(run)):
+            return True
+    return False
 
 
 def absent_values(values: Iterable[Value], texts: Sequence[str]) -> list[Value]:
@@ -192,6 +223,7 @@ def lack_number(values: Iterable[Value], texts: Sequence[str]) -> set[int]:
             continue
         held = [
             any(same_quantity(number, q) and _neighbours(text, q)[0] == word for q in quantities_of(text))
+            or _is_counted(value, text)
             for text in texts
         ]
         lacking |= {i for i, holds_it in enumerate(held) if any(held) and not holds_it}
@@ -260,6 +292,8 @@ def _names_of(text: str) -> list[str]:
 
 
 def _holds_number(value: Value, number: Quantity, text: str) -> bool:
+    if _is_counted(value, text):
+        return True
     for q in quantities_of(text):
         # "the third floor" is floor 3, but not "3 on the ground floor"
         if same_quantity(number, q) and (not number.ordinal or q.ordinal or _is_next_to(value, text, q)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shared_core.reading.ages import age_asked, charges_for_age, decides_for_age, is_for_others
+from shared_core.reading.bands import find_for_age
 from shared_core.reading.values import values_of
 from shared_core.types import Passage
 from tests.reading.asking import chance, quotes
@@ -18,6 +19,18 @@ from tests.reading.asking import chance, quotes
         ("May I join at age 70?", 70),
         ("May a ſix-year-old join?", 6),
         ("Can a 13 yr old come alone?", 13),
+        ("I'm 70, how often do I take it?", 70),
+        ("What do I pay if I am 16?", 16),
+        ("My son is four, may he swim?", 4),
+        ("She's 12 and can swim, so may she row?", 12),
+        ("My gran turns 80, is it free?", 80),
+        ("Can I retire at 60?", 60),
+        ("I'm 5 feet tall, may I ride?", None),
+        ("I'm 70% sure, is it free?", None),
+        ("My boy's 4 toys are lost, where are they?", None),
+        ("She is 2 weeks late, what now?", None),
+        ("He is 5 and a half feet tall, may he ride?", None),
+        ("I'm 21st in line, when do I get in?", None),
         ("Can a 13 year old come with a 5 year old?", None),
         ("How old must I be?", None),
         ("What happened 10 years ago?", None),
@@ -56,6 +69,48 @@ def test_a_price_for_the_age_asked_about_comes_first(age: str, price: str) -> No
     assert price in quotes(f"How much does a {age} pay at the farm park?", PRICES)[0]
 
 
+TICKETS = Passage(
+    "t",
+    "Ticket: Adult; Ferry: £9; Ferry and fort: £14\nTicket: Senior (over 60); Ferry: £7; Ferry and fort: £11\n"
+    "Ticket: Child 4–15; Ferry: £5; Ferry and fort: £7\nTicket: Under 4; Ferry: Free; Ferry and fort: £1",
+    "Ferry tickets",
+)
+DOSES = Passage(
+    "d", "Adults and children over 10: two capsules a day.\nAdults over 75: one capsule every other day.", "Capsules"
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "passage", "line"),
+    [
+        ("How much is the ferry for a 9 year old?", TICKETS, "Ticket: Child 4–15"),
+        ("How much for a 3 year old without the fort?", TICKETS, "Ticket: Under 4"),
+        ("I'm 64, what do I pay for the ferry?", TICKETS, "Ticket: Senior (over 60)"),
+        ("I'm 80, how many capsules do I take?", DOSES, "Adults over 75"),
+        ("My son is 12, how many capsules does he need?", DOSES, "Adults and children over 10"),
+    ],
+)
+def test_the_line_for_the_narrowest_range_is_chosen(question: str, passage: Passage, line: str) -> None:
+    assert quotes(question, passage)[0].startswith(line)
+    assert chance(question, passage) > 0.5
+
+
+@pytest.mark.parametrize(
+    ("question", "passage"),
+    [
+        ("How much is the ferry for a 30 year old?", TICKETS),  # no range has it
+        ("How much is the ferry?", TICKETS),
+        ("Can my 9 year old take the ferry?", TICKETS),
+        ("How deep is the harbour for a 9 year old boat?", TICKETS),
+        ("My son is 10, what is the refund?", Passage("d", "1–7 days: none\n8–14 days: half\nAdults: all", "Refund")),
+        ("My son is 10, what does the refund cost?", Passage("d", "1–7: none\n8–14: half", "Refund")),
+        ("I'm 80, how many capsules do I take?", Passage("d", "Over 75: one\nOver 75: two", "Capsules")),
+    ],
+)
+def test_no_line_is_chosen_by_age(question: str, passage: Passage) -> None:
+    assert find_for_age(question, [passage]) is None
+
+
 @pytest.mark.parametrize(
     ("question", "text", "decides"),
     [
@@ -64,6 +119,8 @@ def test_a_price_for_the_age_asked_about_comes_first(age: str, price: str) -> No
         ("Is a 17-year-old allowed to use the sauna?", "Only adults (18+) may use the sauna.", True),
         ("Is the pool free for my two-year-old?", "The pool is free for children under 5", True),
         ("Is the pool free for my two-year-old?", "The pool is free for seniors 65 and over", False),
+        ("Can my 3-year-old try the climbing wall?", "The climbing wall is for children from 6 to 14.", True),
+        ("Is the slide safe for a 2 year old?", "The slide is suitable for ages 5 to 10.", True),
         ("Can my 12-year-old join the raffle?", "Night swim (over 16s only)", False),
         ("What does my 10-year-old pay to swim?", "Night swim (over 16s only)", False),
         ("Can my son join the night swim?", "Night swim (over 16s only)", False),

@@ -7,7 +7,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shared_core import SelfReflectEngine
-from shared_core.reading.days import ask_closed, read_days, read_holidays, read_months
+from shared_core.reading.days import (
+    ask_closed,
+    excludes_day,
+    read_days,
+    read_holidays,
+    read_months,
+    says_whether_open,
+)
 from shared_core.reading.values import values_of
 from shared_core.retrieval import BM25Retriever
 from shared_core.types import Passage
@@ -69,6 +76,16 @@ def test_the_passage_that_speaks_of_the_question_decides() -> None:
         ("When is the museum open in January?", "Museum: November to March 11–16", "November to March"),
         ("When is the museum open in May?", "Museum: April–October 10–17", "April–October"),
         ("When is the museum open in November?", "Museum: April–October 10–17", ""),
+        ("When is the museum open in July?", "Museum: 1 April to 30 September 10–17", "1 April to 30 September"),
+        ("Is there a ferry in July?", "Ferry: May–October; Ferry to the fort: June–August", "June–August"),
+        ("Is there a ferry in winter?", "Ferry: 1 November to 31 March, daily", "in 1 November to 31 March?"),
+        ("Is there a ferry in the summer?", "Ferry: May, weekends; June–August, daily", "in June–August?"),
+        ("Is there a ferry in winter?", "Ferry: April–October", ""),
+        ("Is there a ferry in winter?", "Ferry: November–March. Winter timetable: none.", ""),
+        ("Is there a ferry in winter?", "Auckland, New Zealand. Ferry: November–March", ""),
+        ("What grows in winter?", "Ferry: November–March", ""),
+        ("Who came in the winter of 1963?", "Ferry: November–March", ""),
+        ("How much was in the bank in February?", "Bank: 1 November to 31 March", ""),
         ("When is the museum open in July?", "Museum: April–October 10–17; closed in July", ""),
         ("What happened on 4 July?", "Museum: April–October 10–17", ""),
         ("What happened in July 1997?", "Museum: April–October 10–17", ""),
@@ -126,6 +143,8 @@ def test_hours_are_answered(question: str, answer: str) -> None:
         ("Is the museum open on Christmas Day?", "Closed on 24, 25 and 31 December.", "on 24, 25 and 31 December?"),
         ("Are you open at Christmas?", "Closed Dec 24-26.", "at Dec 24-26?"),
         ("Are you open on New Year’s Day?", "Closed January 1 and July 4.", "on January 1?"),
+        ("Are you open on New Year’s Day?", "Closed from 22 December to 4 January.", "on 22 December to 4 January?"),
+        ("Is it open on Boxing Day?", "Winter: 1 November to 31 March. Closed 24 Dec–2 Jan.", "on 24 Dec–2 Jan?"),
         ("Is it open on Boxing Day?", "Closed from 24th to 27th of December", "on 24th to 27th of December?"),
         ("Is it open on Halloween, too?", "Closed 31 Oct 2025", "on 31 Oct, too?"),
     ],
@@ -146,3 +165,36 @@ def test_a_holiday_is_read_as_its_date(question: str, text: str, read: str) -> N
 )
 def test_other_holidays_stay(question: str, text: str) -> None:
     assert read_holidays(question, [text]) == question
+
+
+HOURS = "Season: 1 to 31 October; Fort: 10:00–16:30, Wednesday to Sunday; Tea room: Closed"
+
+
+@pytest.mark.parametrize(
+    ("question", "says"),
+    [
+        ("Is the fort open on Tuesdays in October?", True),
+        ("Is the fort open on a Friday in October?", True),
+        ("Is the tea room open on Sundays in October?", True),
+        ("Is the fort open on Tuesdays in May?", False),
+        ("Is the chapel open on Tuesdays in October?", False),
+        ("Is the fort open on Tuesdays?", False),  # other seasons may differ
+    ],
+)
+def test_a_row_of_a_season_says_whether_something_is_open(question: str, says: bool) -> None:
+    assert says_whether_open(question, HOURS, "Visits", HOURS) is says
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "excludes"),
+    [
+        ("Can I call the clinic on a Sunday?", "The clinic takes calls Monday to Friday, and on Saturday to 1.", True),
+        ("Do you deliver parcels on Saturdays?", "Parcels are delivered Monday to Friday.", True),
+        ("Can I call the clinic on a Sunday?", "Bins are emptied Monday to Friday.", False),
+        ("Can I call the clinic on a Sunday?", "The clinic takes calls on Mondays.", False),
+        ("Can I call the clinic on a Friday?", "The clinic takes calls Monday to Friday.", False),
+        ("When can I call the clinic on a Sunday?", "The clinic takes calls Monday to Friday.", False),
+    ],
+)
+def test_several_days_exclude_another(question: str, text: str, excludes: bool) -> None:
+    assert excludes_day(question, text) is excludes
