@@ -18,9 +18,11 @@ from shared_core.reading.subjects import is_of_another
 from shared_core.reading.told import (
     LATER,
     dates_another_act,
+    frees_members,
     measures_only,
     names_no_sum,
     names_only_asked,
+    tells_only_change,
     tells_what_is_asked,
 )
 from shared_core.reading.values import Value, gives_another, lack_number, of_another_year, values_of
@@ -88,5 +90,7 @@ def _is_untold(question: str, passage: Passage, candidate: Candidate, place: str
         or is_other_change(question, passage, candidate.start, candidate.end)
         or measures_only(question, text)
         or names_no_sum(question, text)
+        or tells_only_change(question, text)
+        or frees_members(question, text)
         or dates_another_act(question, text)
     )

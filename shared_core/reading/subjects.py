@@ -6,6 +6,7 @@ import re
 
 from shared_core.reading.language import word_list
 from shared_core.reading.questions import content_stems, words
+from shared_core.reading.synonyms import named_stems
 
 _OWN_DUTY = re.compile(
     r"\b(?:do|must|can|may|should|could|will|would) (?:I|we) (?:(?:have|need) to )?(\w+)", re.IGNORECASE
@@ -29,6 +30,16 @@ _SUM_ASKED = re.compile(
     rf" ((?:\w+ )?(?:{'|'.join(sorted(word_list('sums')))})s?)\b(?! (?:of|for) \w+ (?:costs?|price)\b)",
     re.IGNORECASE,
 )
+_FEE = r"(?:fee|charge|fine|penalty|surcharge)s?"
+_FEE_FOR = re.compile(
+    r"\W*(?:how (?:much|high|big) (?:is|are|was)|what(?: is| are| was|['’]?s)|is there) (?:the |an? |your |their )?"
+    rf"{_FEE} (?:for|to|of|if)\b (.+)",
+    re.IGNORECASE,
+)
+_FEE_NAMED = re.compile(rf"\b((?:[A-Za-z]+[- ])?[A-Za-z]+)[- ]{_FEE}\b", re.IGNORECASE)
+_SAME_FEE = re.compile(r"\b(?:any|all|each|every|other|such)\b", re.IGNORECASE)
+_SURE = 3
+"""Content words of what a fee is for, at least, none of which a sentence has under another name."""
 _WHO_DOES = re.compile(r"\W*who [a-z]+s (?:for |to |after )?(.+?)\W*$", re.IGNORECASE)
 _DONE_BY = re.compile(r"\W*((?:[\w'’-]+,? ){1,8}?)(?:is|are|was|were) (?:\w+ly )?\w+ by\b", re.IGNORECASE)
 _MONEY = re.compile(r"[£$€] ?\d|\d ?(?:[£$€]|(?:EUR|USD|GBP|NOK|SEK|DKK|CHF|euros?|dollars?|pounds?)\b)")
@@ -54,6 +65,11 @@ _PART_LABEL = re.compile(
 _LABELLED_ITEM = re.compile(r"^[ \t]*(?:[-*+•]|\d+[.)])[ \t]+(?=\S)([^:\n]{2,60}):[ \t]+\S", re.MULTILINE)
 _WAY = re.compile(r"\bfrom (?:the )?([^\W\d][\w'’-]+)(?: [\w'’-]+){0,2}? to (?:the )?([^\W\d][\w'’-]+)", re.IGNORECASE)
 _BOTH_WAYS = re.compile(r"\b(?:between|distance|difference|both|return|either)\b|\bhow far\b", re.IGNORECASE)
+_LIGHT = content_stems("bring bringing use using get getting take taking make making want have having")
+_OF_ANY_FEE = content_stems(
+    "standard small one off flat fixed single basic normal usual monthly annual yearly daily weekly total additional"
+    " extra further separate service administration admin administrative handling processing minimum maximum late"
+)
 _OF_ANYTHING = {stem for word in word_list("subjects_of_anything") for stem in content_stems(word)}
 
 
@@ -74,6 +90,8 @@ def is_of_another(question: str, sentence: str, around: str, text: str = "") -> 
     True
     >>> is_of_another("How much deposit do I pay?", "Mower for hire: £4 per half day", "Tools")
     True
+    >>> is_of_another("What is the fee for changing my library card?", "A late return fee of £9 applies.", "Fees")
+    True
     >>> is_of_another("Does Dr Orr speak Urdu?", "Dr Malik speaks Urdu and Punjabi.", "Doctors")
     True
     >>> is_of_another("How long is the wait for team A?", "The wait for team B is a month.", "Teams")
@@ -91,6 +109,7 @@ def is_of_another(question: str, sentence: str, around: str, text: str = "") -> 
         or _is_price_of_another(question, sentence, around)
         or _is_done_with_another(question, sentence, around, text)
         or _is_another_sum(question, sentence, around)
+        or _is_fee_for_another(question, sentence, around)
         or _is_done_by_another(question, sentence, around)
         or _is_of_another_class(question, sentence, around)
         or _is_another_part(question, sentence, around)
@@ -139,6 +158,18 @@ def _is_another_sum(question: str, sentence: str, around: str) -> bool:
     if asked is None or not _MONEY.search(sentence):
         return False
     return not content_stems(asked[1]) & content_stems(f"{around} {sentence}")
+
+
+def _is_fee_for_another(question: str, sentence: str, around: str) -> bool:
+    """Whether a question asks for the fee for something, and a sentence gives one that is called for something else."""
+    asked = _FEE_FOR.match(question)
+    if asked is None or not _MONEY.search(sentence):
+        return False
+    thing, known = content_stems(asked[1]), named_stems(f"{around} {sentence.replace('-', ' ')}")
+    if len(thing - _LIGHT) < _SURE or named_stems(asked[1]) & known or _SAME_FEE.search(sentence):
+        return False
+    fees = [content_stems(name.replace("-", " ")) for name in _FEE_NAMED.findall(sentence)]
+    return bool(fees) and all(_names_another(stems - _OF_ANY_FEE, content_stems(question)) for stems in fees)
 
 
 def _is_done_with_another(question: str, sentence: str, around: str, text: str) -> bool:

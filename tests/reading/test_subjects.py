@@ -28,6 +28,8 @@ The tenant may end the tenancy with one month's written notice. The landlord mus
         ("Who is the head of the rose garden?", "Head of the herb garden: Ann Lee"),
         ("Who judges the flowers?", "Judge of vegetables: Mr Alun Prosser."),
         ("When does the bus from Arle to Sund leave?", "The bus from Sund to Arle leaves at 9."),
+        ("What's the fee for changing my boat's berth?", "A crane fee of £25 applies."),
+        ("How much is the charge for losing the gate key?", "A home-move charge of £30 is due."),
     ],
 )
 def test_sentences_of_another(question: str, sentence: str) -> None:
@@ -44,6 +46,11 @@ def test_sentences_of_another(question: str, sentence: str) -> None:
         ("How much notice does the landlord have to give?", "The landlord must give two months' notice."),
         ("When do I get my deposit back?", "The landlord must return the deposit within ten days."),
         ("What does a stall cost?", "A stall costs £15."),
+        ("What is the fee for replacing a lost gate key?", "A replacement fee of £5 is due."),
+        ("What is the charge for ending the contract early?", "An early exit charge of £40 is due."),
+        ("What is the fee for bringing my dog?", "A pet fee of £5 is due."),
+        ("What is the fee for changing the boat's berth?", "The standard fee is £5."),
+        ("What is the fee for changing the boat's berth?", "All other fees are £5."),
         ("What does a ticket cost?", "Admission is £5."),
         ("How much is it?", "The bus tour is £14."),
         ("How much deposit do I pay?", "A deposit of £20 is taken."),

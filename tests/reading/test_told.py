@@ -7,10 +7,12 @@ import pytest
 from shared_core.reading.told import (
     asks_reason,
     dates_another_act,
+    frees_members,
     gives_reason,
     measures_only,
     names_no_sum,
     names_only_asked,
+    tells_only_change,
     tells_what_is_asked,
 )
 from shared_core.types import Passage
@@ -141,6 +143,9 @@ def test_other_forms_are_not_judged(question: str) -> None:
         ("What is the hull number?", "It is HX.", "The hull is painted with its letters."),
         ("Which bus number stops at the pier?", "Number 9 does.", "The pier is close to the bus routes."),
         ("What time does the fair begin?", "It begins at 9.", "The fair returns on 4 April and on First Fridays."),
+        ("What time does the 34 bus leave?", "The 34 bus leaves at 9.", "The 34 bus stops every two hours, only here."),
+        ("What time does ferry 2 sail?", "Ferry 2 sails at 2.", "Ferry 2 takes 40 minutes to the fort."),
+        ("What time should I come?", "Come half an hour before low water.", "Each hour a ferry leaves."),
         (
             "Where and at what time does it meet?",
             "At 7.30 in the hall.",
@@ -154,6 +159,8 @@ def test_a_time_or_a_number_is_told_by_numbers_or_words_for_times(question: str,
 
 
 def test_a_heading_may_tell_the_time_and_a_list_may_follow() -> None:
+    assert tells_what_is_asked("What time is the service?", "The choir sings.", "Parish > Service, 10.30")
+    assert not tells_what_is_asked("What time is the service?", "The choir sings.", "Two parishes > 3. Service")
     assert tells_what_is_asked("On what date did the board choose?", "The board chose a seal.", "Minutes > 4 May 1990")
     assert tells_what_is_asked("How often is it oiled?", "The pump is oiled by this table:", "Pump")
 
@@ -218,8 +225,30 @@ def test_who_does_something_is_not_told_by_the_name_that_the_question_has(
         ("How much is the entrance fee?", "After 4 pm it is free.", True),
         ("How much is the entrance fee?", "Adults 12, children 6.", True),
         ("How much flour do I need?", "Take 500 g.", True),
+        ("How much did she earn?", "She gutted twenty tons in a good week.", False),
+        ("How much did she earn?", "She earned ten pounds, two shillings.", True),
+        ("How much did they donate?", "They gave 300 in 1999.", True),
+        (
+            "How much is the rent?",
+            "In May the council shall raise the rent by £20 for flats and £30 for houses.",
+            False,
+        ),
+        ("How much is the rent?", "The rent rises by £20 to £620.", True),
+        ("How much is the rent?", "The rent rises from £600 to £620.", True),
+        ("How much will the rent go up?", "The rent rises by £20.", True),
+        ("How much did the new pump cost?", "Its service will cost £90 a year more.", False),
+        ("How much is a mooring?", "Members get £9 off.", False),
+        ("How much do members save?", "Members get £9 off.", True),
+        ("How much is the power?", "Power is £5 a night extra.", True),
+        ("How much is a ticket?", "Tickets are £9, with a discount of £2 for members.", True),
+        ("How much is a ticket?", "It is £12, or £10 off-peak.", True),
+        ("How much do I pay?", "If it is £50 or more, ring us.", True),
+        ("What does it cost to become a Friend?", "Holders of a Friends card enter free of charge.", False),
+        ("What does it cost to become a member?", "Membership is free for students.", True),
+        ("What does it cost to be a member?", "Members pay £5.", True),
+        ("What does it cost to visit?", "Members enter free.", True),
     ],
 )
 def test_amounts_and_dates_of_something_else_are_no_answer(question: str, sentence: str, answers: bool) -> None:
-    otherwise = (measures_only, dates_another_act, names_no_sum)
+    otherwise = (measures_only, dates_another_act, names_no_sum, tells_only_change, frees_members)
     assert answers is not any(judge(question, sentence) for judge in otherwise)
