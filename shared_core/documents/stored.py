@@ -14,7 +14,6 @@ import math
 import operator
 import threading
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol
 
 from shared_core.documents.manifest import RESTORE, Manifest, words_of
@@ -31,11 +30,10 @@ from shared_core.retrieval.base import (
     collect_ids,
     find_each,
 )
-from shared_core.retrieval.bm25 import DIGITS, K1, PHRASES, B
+from shared_core.retrieval.bm25 import DIGITS, K1, NAMES, PHRASES, B, Query, pairs_of
 from shared_core.retrieval.dense import embed_checked
 from shared_core.retrieval.filters import Predicate, compile_filter
 from shared_core.retrieval.hybrid import HybridRetriever
-from shared_core.retrieval.tokenizer import other_forms
 from shared_core.retrieval.vectors import Coded, VectorTable, highest
 from shared_core.types import Passage
 
@@ -130,17 +128,21 @@ class StoredBM25(_Stored):
         """Return the rows of passages that share a word with the query, best first, and their scores."""
         import numpy as np
 
-        words = words_of(query)
-        words += other_forms(words)
+        asked = Query.of(query, words_of, english=True)
         scores = np.zeros(len(self._rows))
-        if not words or not self._lengths.any():
+        if not asked.words or not self._lengths.any():
             return np.empty(0, np.int64), np.empty(0)
-        places = {word: self._places(word) for word in dict.fromkeys(words)}
-        self._add(scores, [places[word] for word in words], self._lengths, 1.0)
+        pairs = [(pairs_of(asked.words), PHRASES), (asked.pairs, NAMES)]
+        every = [*asked.words, *asked.names, *(word for some, _ in pairs for pair in some for word in pair.split(" "))]
+        places = {word: self._places(word) for word in dict.fromkeys(every)}
+        for words, weight in ((asked.words, 1.0), (asked.names, NAMES)):
+            self._add(scores, [places[word] for word in words], self._lengths, weight)
         if (self._lengths > 1).any():
-            # Places of a word right before one of the next word.
-            adjacent = [np.intersect1d(places[a], places[b] - 1, assume_unique=True) for a, b in pairwise(words)]
-            self._add(scores, adjacent, np.maximum(self._lengths - 1, 0), PHRASES)  # n words have n - 1 pairs
+            spare = np.maximum(self._lengths - 1, 0)  # n words have n - 1 pairs
+            for some, weight in pairs:
+                # places of a word right before one of the next word
+                both = [(places[a], places[b] - 1) for a, b in (pair.split(" ") for pair in some)]
+                self._add(scores, [np.intersect1d(a, b, assume_unique=True) for a, b in both], spare, weight)
         scores = np.round(scores, DIGITS)
         best = np.flatnonzero(scores > 0)
         best = best[highest(scores[best], None)]

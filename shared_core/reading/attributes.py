@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from shared_core.citation.facts.tokens import as_matched
-from shared_core.reading.language import phrase_groups
 from shared_core.reading.questions import content_stems
+from shared_core.retrieval.other_names import ALIKE
 
 _NOUNS: Mapping[str, tuple[str, ...]] = {
     "heavy": ("weight", "mass"),
@@ -35,10 +35,15 @@ _HOW = re.compile(rf"\W*how ({'|'.join(_NOUNS)}) (?:is|are|was|were) (.{{2,200}}
 _PROPERTY = re.compile(
     rf"What is the ({'|'.join(sorted({n for some in _NOUNS.values() for n in some}))}) of (.{{2,200}})\?", re.IGNORECASE
 )
-_ALIKE = {phrase: group for group in phrase_groups("alike") for phrase in group}
-_NAMED = re.compile(
-    rf"(?<![\w-])(?:{'|'.join(map(re.escape, sorted(_ALIKE, key=len, reverse=True)))})(?=s?(?![\w-]))", re.IGNORECASE
-)
+_BETWEEN = r"((?:[\w'’-]+ ){0,3})"
+_WHOLE = sorted((name for name in ALIKE if "*" not in name), key=len, reverse=True)
+_NAMED = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, _WHOLE))})(?=s?(?![\w-]))", re.IGNORECASE)
+_APART = [
+    (re.compile(rf"\b{re.escape(name).replace(re.escape('* '), _BETWEEN)}\b", re.IGNORECASE), others)
+    for name, others in ALIKE.items()
+    if "*" in name
+]
+"""Phrases with words between their own, and others for them: "give the key back", "return the key"."""
 
 
 def read_attributes(question: str, texts: Sequence[str]) -> str:
@@ -57,7 +62,7 @@ def read_attributes(question: str, texts: Sequence[str]) -> str:
     >>> read_attributes("How long is the guarantee?", ["Warranty: 2 years"])
     'How long is the warranty?'
     """
-    question = _NAMED.sub(lambda named: _known_as(named[0], texts), question)
+    question = _NAMED.sub(lambda named: _known_as(named, texts), _put_together(question, texts))
     asked = _HOW.fullmatch(question)
     if asked is None:
         return question
@@ -106,10 +111,30 @@ def _label_of(noun: str) -> re.Pattern[str]:
     )
 
 
-def _known_as(named: str, texts: Sequence[str]) -> str:
-    """Return another name of the same thing that the texts have, if they lack this one."""
-    names = (named, *_ALIKE[as_matched(named)])
-    return next((name for name in names for text in texts if _word(name).search(text)), named)
+def _known_as(named: re.Match[str], texts: Sequence[str]) -> str:
+    """Return another name of the same thing that the texts have, if they lack this one, and it is no proper name."""
+    name = named[0]
+    if named.start() and name[:1].isupper() and not name.isupper():
+        return name
+    names = (name, *(other for other in ALIKE[as_matched(name)] if "*" not in other))
+    return next((one for one in names for text in texts if _word(one).search(text)), name)
+
+
+def _put_together(question: str, texts: Sequence[str]) -> str:
+    """Return the question with "return the key" for "give the key back", if the texts have only that.
+
+    >>> _put_together("Do I have to give the key back?", ["Return the keys."])
+    'Do I have to return the key?'
+    """
+    for phrase, others in _APART:
+        found = phrase.search(question)
+        if found is None or any(phrase.search(text) for text in texts):
+            continue
+        held = (one for one in others for text in texts if _word(one.split(" *")[0]).search(text))
+        if other := next(held, ""):
+            said = other.replace("*", found[1].strip()).strip()
+            question = question[: found.start()] + said + question[found.end() :]
+    return question
 
 
 @lru_cache(maxsize=512)

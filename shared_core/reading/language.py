@@ -27,7 +27,7 @@ def word_list(name: str) -> frozenset[str]:
 def phrase_groups(name: str) -> tuple[tuple[str, ...], ...]:
     """Return the groups of phrases of a list, a group a line.
 
-    >>> ("lift", "elevator") in phrase_groups("alike")
+    >>> ("shallowest", "-depth") in phrase_groups("extremes")
     True
     """
     return tuple(tuple(line.split(", ")) for line in _LISTS[name].strip().splitlines())

@@ -6,7 +6,8 @@ is always positive)::
     Σ over query words t of  ln(1 + (N - n_t + 0.5) / (n_t + 0.5)) · f_t (k1 + 1) / (f_t + k1 (1 - b + b · l / l̄))
 
 The same score over pairs of adjacent words, times ``phrases``, is added to it. It prefers passages that have the
-query's words side by side (the ordered part of the sequential dependence model, Metzler and Croft 2005).
+query's words side by side (the ordered part of the sequential dependence model, Metzler and Croft 2005). So are, times
+``NAMES``, other names of what an English query names (``other_names``): single words, and pairs of those of several.
 
 k1 = 0.9 and b = 0.4 are the values that Anserini recommends for passages (Yang, Fang and Lin 2018).
 """
@@ -18,7 +19,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from shared_core.errors import InputError
 from shared_core.retrieval.base import (
@@ -32,6 +33,7 @@ from shared_core.retrieval.base import (
     searched_text,
 )
 from shared_core.retrieval.filters import Predicate, compile_filter
+from shared_core.retrieval.other_names import other_names
 from shared_core.retrieval.tokenizer import Tokenizer, other_forms
 from shared_core.retrieval.vectors import highest
 from shared_core.types import Passage
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Backend = Literal["auto", "rank_bm25", "bm25s"]
-K1, B, PHRASES = 0.9, 0.4, 0.3
+K1, B, PHRASES, NAMES = 0.9, 0.4, 0.3, 0.5
 LARGE = 5_000
 """Passages from which ``auto`` uses bm25s, which searches far faster; rank-bm25 is built faster."""
 
@@ -50,6 +52,31 @@ DIGITS = 9
 scores rank the same, ties in the order in which passages were added."""
 
 Scorer = Callable[[list[str]], "NDArray[np.float64]"]
+_QueryScorer = Callable[["Query"], "NDArray[np.float64]"]
+
+
+class Query(NamedTuple):
+    """Words that are searched for, and other names of what they name (``other_names``): single words, and pairs."""
+
+    words: list[str]
+    names: list[str]
+    pairs: list[str]
+
+    @classmethod
+    def of(cls, text: str, tokenize: Callable[[str], list[str]], *, english: bool) -> Query:
+        """Split a query; in English with other forms of its words and other names.
+
+        >>> Query.of("Is a flat tyre covered?", Tokenizer(), english=True)
+        Query(words=['flat', 'tyre', 'cover'], names=['punctur'], pairs=['flat tire'])
+        """
+        words = tokenize(text)
+        if not english or not words:
+            return cls(words, [], [])
+        words += other_forms(words)
+        names = [found for name in other_names(text) if (found := tokenize(name))]
+        single = dict.fromkeys(found[0] for found in names if len(found) == 1 and found[0] not in words)
+        pairs = dict.fromkeys(pair for found in names for pair in pairs_of(found))
+        return cls(words, [*single], [pair for pair in pairs if pair not in pairs_of(words)])
 
 
 class BM25Retriever(MemoryRetriever):
@@ -105,7 +132,7 @@ class BM25Retriever(MemoryRetriever):
         self._tokenize = tokenizer or Tokenizer(language)
         super().__init__()
         self._words: dict[str, list[str]] = {}
-        self._built: tuple[list[Passage], Scorer | None] | None = None
+        self._built: tuple[list[Passage], _QueryScorer | None] | None = None
         self.add(passages)
 
     def add(self, passages: Iterable[Passage]) -> None:
@@ -137,43 +164,44 @@ class BM25Retriever(MemoryRetriever):
         """Rank the ids of passages for each query; arguments and errors as ``retrieve``."""
         k = check_k(k)
         keep = compile_filter(where)
-        words = [self._words_of(check_query(query)) for query in queries]
+        english = isinstance(self._tokenize, Tokenizer) and self._tokenize.language == "english"
+        asked = [Query.of(check_query(query), self._tokenize, english=english) for query in queries]
         passages, scorer = self._statistics()
         if scorer is None:
-            return [[] for _ in words]
-        return [_best(passages, scorer(w), k, keep) if w else [] for w in words]
+            return [[] for _ in asked]
+        return [_best(passages, scorer(query), k, keep) if query.words else [] for query in asked]
 
-    def _words_of(self, query: str) -> list[str]:
-        words = self._tokenize(query)
-        english = isinstance(self._tokenize, Tokenizer) and self._tokenize.language == "english"
-        return [*words, *other_forms(words)] if english else words
-
-    def _statistics(self) -> tuple[list[Passage], Scorer | None]:
+    def _statistics(self) -> tuple[list[Passage], _QueryScorer | None]:
         with self._lock:
             if self._built is None:
                 words = [self._words[i] for i in self._passages]
                 self._built = list(self._passages.values()), self._make(words)
             return self._built
 
-    def _make(self, words: list[list[str]]) -> Scorer | None:
+    def _make(self, words: list[list[str]]) -> _QueryScorer | None:
         if not any(words):  # both libraries would divide by a mean length of 0
             return None
         large = self.backend == "bm25s" or (self.backend == "auto" and len(words) >= LARGE)
         build = _bm25s if large else _rank_bm25
         single = build(words, self.k1, self.b)
-        pairs = [_pairs(w) for w in words] if self.phrases else []
-        if not any(pairs):
-            return single
-        double = build(pairs, self.k1, self.b)
+        pairs = [pairs_of(w) for w in words] if self.phrases else []
+        double = build(pairs, self.k1, self.b) if any(pairs) else None
 
-        def scores(query: list[str]) -> NDArray[np.float64]:
-            asked = _pairs(query)
-            return single(query) + self.phrases * double(asked) if asked else single(query)
+        def scores(query: Query) -> NDArray[np.float64]:
+            found = single(query.words)
+            if query.names:
+                found = found + NAMES * single(query.names)
+            if double is None:
+                return found
+            for asked, weight in ((pairs_of(query.words), self.phrases), (query.pairs, NAMES)):
+                found = found + weight * double(asked) if asked else found
+            return found
 
         return scores
 
 
-def _pairs(words: list[str]) -> list[str]:
+def pairs_of(words: Sequence[str]) -> list[str]:
+    """Join each word with the next one."""
     return [f"{a} {b}" for a, b in pairwise(words)]
 
 

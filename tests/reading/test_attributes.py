@@ -7,6 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shared_core.reading.attributes import is_property, read_attributes
+from shared_core.retrieval.other_names import ALIKE
 from shared_core.types import Passage
 from tests.reading.asking import chance, quotes, read
 
@@ -33,6 +34,13 @@ SPECIFICATIONS = Passage(
         ("How many vacation days do I get?", "You have 27 days of annual leave.", "annual leave days"),
         ("Where can I leave the stroller?", "Prams stay outside.", "pram"),
         ("Where does the rubbish go?", "Garbage is taken to Quarry Road.", "garbage"),
+        ("Do you repair flat tyres?", "Punctures: £9", "punctures"),
+        ("Where do I leave my backpack?", "Rucksacks go in the lockers.", "my rucksack"),
+        ("When must I hand the key back?", "Keys are to be returned. Return them by noon.", "must i return the key"),
+        ("What is the latest you can go in?", "Last admission: 4 pm", "the last admission"),
+        ("Can I get out of the contract?", "You may terminate it in writing.", "i terminate the contract"),
+        ("Can I use it as a hotspot?", "Tethering costs extra.", "tethering"),
+        ("Is my boss paid more?", "Managers are paid monthly.", "my manager"),
     ],
 )
 def test_a_property_is_asked_for_by_the_name_that_it_has(question: str, text: str, noun: str) -> None:
@@ -52,10 +60,19 @@ def test_a_property_is_asked_for_by_the_name_that_it_has(question: str, text: st
         ("How heavy does the lamp get?", "Lamp\nWeight: 4 kg"),
         ("How long is the guarantee?", "The guarantee is two years, and the warranty five."),
         ("How long did it take?", "Length: 4 m"),
+        ("Who is the manager?", "The boss is Ann."),
+        ("Where does Chap live?", "A man lives here."),
+        ("Can I give the key back?", "Give your key back, or return to the desk."),
+        ("Can I give the key back?", "The key is yours."),
+        ("Where is the film shown?", "A hall of filming."),
     ],
 )
 def test_other_questions_stay(question: str, text: str) -> None:
     assert read_attributes(question, [text]) == question
+
+
+def test_names_are_those_of_the_list_and_no_name_is_its_own() -> None:
+    assert all(name == name.casefold().strip() and name not in others for name, others in ALIKE.items())
 
 
 @given(st.text(max_size=80), st.lists(st.text(max_size=80), max_size=3))

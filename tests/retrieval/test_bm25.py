@@ -56,6 +56,27 @@ def test_score_is_the_formula() -> None:
     assert found.score == pytest.approx(expected, abs=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("Are flat tyres covered?", "Punctures and rust"),
+        ("How long am I tied in?", "The minimum term is a year."),
+        ("Can I bring it back?", "It may be returned."),
+        ("Where is the cash machine?", "There is an ATM in the hall."),
+        ("the latest you can get in", "Last admission: 4 pm"),
+    ],
+)
+def test_a_passage_is_found_by_another_name(query: str, text: str) -> None:
+    corpus = [Passage("a", "Lamps and chairs"), Passage("b", text), Passage("c", "A last word on admissions")]
+    assert BM25Retriever(corpus).retrieve(query)[0].id == "b"
+    assert not BM25Retriever(corpus, language="none").retrieve(query.split()[-1])
+
+
+def test_another_name_counts_less_than_the_one_asked_for() -> None:
+    corpus = [Passage("a", "the lift and stairs"), Passage("b", "the elevator and stairs"), Passage("c", "stairs")]
+    assert [p.id for p in BM25Retriever(corpus).retrieve("elevator")] == ["b", "a"]
+
+
 def test_words_side_by_side_count_more() -> None:
     corpus = [Passage("apart", "stone and wood for the bridge"), Passage("together", "wood for the stone bridge")]
     assert BM25Retriever(corpus, phrases=0).retrieve("stone bridge")[0].id == "apart"  # a tie, in order of adding

@@ -17,9 +17,11 @@ from shared_core.types import Passage
 
 WORDS = [
     "tide", "tides", "boat", "Boats", "mooring", "1,811", "U.S.", "café", "東京タワー", "don't", "the", "harbour", "of",
+    "flat", "tire", "loo", "return", "last", "admission",
 ]  # fmt: skip
 QUERIES = [
     "the tide", "boat mooring", "moorings of boats in the harbour", "1811", "東京", "café tide tide", "x", "", "the of",
+    "a flat tyre", "a restroom", "Do I give the boat back?", "the latest I can get in",
 ]  # fmt: skip
 
 
