@@ -34,11 +34,17 @@ _NEGATED = re.compile(
 )
 _NEGATING = re.compile(
     rf"{_NEGATED.pattern}|\b(?:hardly|rarely|seldom|scarcely|except\w*|unlike|lack\w*|fail\w*|refus\w*|few|little|only|instead"
-    r"|rather|but|however|although|though|despite|prevent\w*|avoid\w*|absen\w*|den(?:y|ie)\w*|reject\w*|oppos\w*"
+    r"|rather|(?:all|any) others?|apolog\w+|stop(?:s|ped|ping)? \w+ing|but|however|although|though|despite|prevent\w*"
+    r"|avoid\w*|absen\w*|den(?:y|ie)\w*|reject\w*|oppos\w*"
     r"|forbid\w*|prohibit\w*|clos\w+|miss\w*|less|aside|other than|un(?!der|it|i[ov]|til)\w{4,}"
     r"|in(?:ab|ac|ca|cor|com|dep|el|suf|val|eff|vis)\w+|im(?:m|p[oer])\w+|ir[r]\w+|dis\w+|non\w+|\w{3,}less)\b",
     re.IGNORECASE,
 )
+_DENIED = re.compile(
+    r"(?:\b(?:not|never|no longer|cannot)|n['’]t) (?:(?:be|been|very|too|yet|fully|quite|properly) ){0,2}[^\W\d_]+",
+    re.IGNORECASE,
+)
+"""A word that a text denies: "not dry" is no opposite of "wet"."""
 
 _DECISION_ASKED = re.compile(  # "May I", "they may", but not the month
     r"^\W*May (?=[a-z]|I\b)|\bmay\b|\b(?i:allowed|approved|permitted|granted|decided|agreed|accepted)\b"
@@ -134,10 +140,13 @@ def gives_opposite(question: str, quote: str, above: str = "") -> bool:
     True
     >>> gives_opposite("What is the largest lake?", "It is larger than the smallest lake, and the largest one.")
     False
+    >>> gives_opposite("Why are the plates wet?", "The plates are not dry.")
+    False
     """
+    question, given = _DENIED.sub(" ", question), _DENIED.sub(" ", quote)
     if _END_ASKED.search(question) or _START_ASKED.search(question):
         question = _OPEN_OR_CLOSE.sub(" ", question)  # "open until 6" tells when it closes
-    return _turns(question, quote, f"{quote}\n{above}")
+    return _turns(question, given, f"{quote}\n{above}")
 
 
 def prefixes_otherwise(question: str, quote: str, above: str = "") -> bool:

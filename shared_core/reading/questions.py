@@ -63,6 +63,12 @@ _LINK = re.compile(r"\]\(|\]\[|https?://|`_|:(?:ref|doc|pep|rfc):`")
 _YES_OR_NO = re.compile(
     r"\W*(?:is|are|am|was|were|do|does|did|can|could|may|must|has|have|had|will|would|shall|should)\b", re.IGNORECASE
 )
+_THEN_YES_OR_NO = re.compile(  # "It shows E4, should I unplug it?"
+    r"(?!.*\b(?:who|whom|whose|what|which|when|where|why|how)\b)"
+    r".*\b(?:is|are|am|was|were|do|does|did|can|could|may|must|will|would|shall|should)(?: not)? (?:i|we|you|it|they|he"
+    r"|she|there|this|that)\b",
+    re.IGNORECASE | re.DOTALL,
+)
 _RESULT = re.compile(
     r"\W*(?:this|that|doing (?:so|this|that)|the (?:above|latter))\s+(?:will|would|should)\b", re.IGNORECASE
 )
@@ -219,8 +225,10 @@ def asks_yes_or_no(question: str) -> bool:
 
     >>> asks_yes_or_no("Is it open?"), asks_yes_or_no("When is it open?")
     (True, False)
+    >>> asks_yes_or_no("It shows E4, should I unplug it?"), asks_yes_or_no("Paid leave for nurses")
+    (True, False)
     """
-    return _YES_OR_NO.match(question) is not None
+    return any(asked.match(question) for asked in (_YES_OR_NO, _THEN_YES_OR_NO))
 
 
 def tells_result(sentence: str) -> bool:

@@ -118,6 +118,8 @@ def test_a_record_that_dates_only_the_opposite_of_what_is_asked(quote: str, conf
         ("What is in the north and the south?", "There are hills in the north.", ""),
         ("When does the small hall close?", "The large door closes at 8.", "Small hall"),
         ("Who came?", "Her father came.", ""),
+        ("Why is the floor dirty?", "Floor is not clean: empty the tank.", ""),
+        ("Which gates are not open?", "The northern gate is closed.", ""),
     ],
 )
 def test_no_opposite(question: str, quote: str, above: str) -> None:
@@ -134,10 +136,27 @@ def test_no_opposite(question: str, quote: str, above: str) -> None:
         ("What is not possible?", "It is impossible to turn.", False),
         ("Who voted?", "All farmers voted.", False),
         ("Which notes are kept?", "Notes are kept.", False),
+        ("What if I don't pay in cash?", "By any other means a fee of £2 is due.", False),
+        ("Who couldn't attend?", "Apologies: Ann Lee", False),
+        ("What shouldn't I do before the test?", "Stop eating twelve hours before it.", False),
+        ("Which bus doesn't run on Sundays?", "The bus stop is at the church.", True),
     ],
 )
 def test_a_negated_question_needs_a_negation(question: str, quote: str, lacks: bool) -> None:
     assert lacks_negation(question, quote) is lacks
+
+
+@pytest.mark.parametrize(
+    ("question", "conflicts"),
+    [
+        ("the lamp blinks, should I plug it in?", False),
+        ("Should I plug it in?", False),
+        ("When should I plug it in?", True),
+        ("How do I plug it in?", True),
+    ],
+)
+def test_the_reverse_answers_yes_or_no_behind_a_clause_too(question: str, conflicts: bool) -> None:
+    assert (OPPOSITE in find_conflicts(question, "Unplug the lamp at once.", "")) == conflicts
 
 
 VOCABULARY = "not never open closed 2019 May HX-60 large small un in less fly XL VX LI . ?"
