@@ -38,6 +38,13 @@ _ASKS_LIST = re.compile(
     r"(?: [\w-]+){0,2}? (?!this\b|goes\b|does\b)(?P<noun>[a-z]{2,}[a-rt-z]s)\b(?! (?:is|was|has|does)\b)",
     re.IGNORECASE,
 )
+_KEYWORDS = re.compile(  # "ingredients for rye bread", and what is needed also without "for"
+    r"(?!.*(?:\?|\b(?:is|are|was|were|do|does|did|has|have|can|could|will|would|should|must|may)\b))"
+    r"\W*(?:(?:the|all|full) )*"
+    r"(?:(?P<things>ingredients|requirements|prerequisites|materials|tools|supplies)(?! in\b)"
+    r"|(?:[\w-]+ )?(?P<noun>[a-z]{2,}[a-rt-z]s) (?:for|of|needed|required)\b) *\w",
+    re.IGNORECASE,
+)
 _ASKS_THINGS = re.compile(rf"\bwhat (?:will|{_ACTS}) (?:i|we|you|one|they) need\b(?! to do\b)", re.IGNORECASE)
 _THINGS = r"(?:ingredients?|requirements?|prerequisites?|materials?|equipment|tools?|supplies|what you(?:['’]ll)? need)"
 _PLATFORM = (
@@ -97,9 +104,11 @@ def list_asked(question: str) -> str:
 
     >>> list_asked("What are the opening hours?"), list_asked("Which documents do I need?"), list_asked("Who is Ann?")
     ('hours', 'documents', '')
+    >>> list_asked("ingredients rye bread"), list_asked("rules for guests"), list_asked("guests are few")
+    ('ingredients', 'rules', '')
     """
-    found = _ASKS_LIST.search(question)
-    return found["noun"] if found else ""
+    found, words = _ASKS_LIST.search(question), _KEYWORDS.match(question)
+    return found["noun"] if found else words["things"] or words["noun"] if words else ""
 
 
 def find_lists_asked(question: str, passages: Sequence[Passage]) -> set[int]:

@@ -30,6 +30,13 @@ _REASONED = re.compile(
     re.IGNORECASE,
 )
 """What begins a sentence whose reason is the one before it."""
+_ELLIPTIC = re.compile(
+    r"(?:(?:but|and|so|though) )?(?:I|we|you|he|she|it|they|there|(?:the|my|our) \w+|nobody|everybody|everyone|no one)"
+    r" (?:(?:never|always|still|really|certainly|both|all) )?(?:do|does|did|is|are|was|were|has|have|had|can|could|may"
+    r"|must|will|would|should)(?:n['’]t| not)?(?: (?:either|too|so|once|now))?[.!]",
+    re.IGNORECASE,
+)
+"""What says nothing without the sentence before it: "Learn to sing. I never did."."""
 _RUN_IN = re.compile(r"(?:(?:\d{1,3}[.)]|[-*•+])[ \t]+)?(\*\*|__)[^\s*_]+(?: [^\s*_]+){0,3}\1[.:]?")
 """A few words in bold, a heading if something stands behind them in their line."""
 _NAMES_ALONE = re.compile(r"[ \t]*[\w./-]+:(?:\n[ \t]*[\w./-]+:)+")
@@ -59,18 +66,19 @@ _TABLE_RULE = re.compile(rf"[ \t]*\n{_RULE}$", re.MULTILINE)
 def quotable(text: str, sentences: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """Join what needs another sentence with it; leave out rules and fences.
 
-    A bare yes or no, and what breaks off ("The keeper must"), need the next; "For this reason, …" needs the one before,
-    and so does a value on a line of its own below a name ("Saturday", "9:00–12:15").
+    A bare yes or no, and what breaks off ("The keeper must"), need the next; "For this reason, …" and "I never
+    did." need the one before, and so does a value on a line of its own below a name ("Saturday", "9:00–12:15").
     """
     out: list[tuple[int, int]] = []
     for start, end in sentences:
         before = text[out[-1][0] : out[-1][1]] if out else ""
         near = bool(out) and "\n\n" not in text[out[-1][1] : start]
         reasoned = near and len(before) <= _LONGEST_REASON and _REASONED.match(text, start)
+        elliptic = near and len(before) <= _LONGEST_REASON and _ELLIPTIC.fullmatch(text, start, end)
         bare = near and _BARE.fullmatch(before)
         named = bool(out) and text[out[-1][1] : start].strip(" \t\r*_") == "\n" and _NAMED.fullmatch(before)
         valued = named and _VALUE_ALONE.fullmatch(text, start, end)
-        if bare or reasoned or valued or (_BREAKS_OFF.search(before) and _GOES_ON.match(text, start)):
+        if bare or reasoned or elliptic or valued or (_BREAKS_OFF.search(before) and _GOES_ON.match(text, start)):
             start = out.pop()[0]
         fence = _FENCE.match(text, start, end)
         start = fence.end() if fence else start

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 from shared_core.reading.language import word_list
-from shared_core.reading.questions import content_stems, words
+from shared_core.reading.questions import content_stems, has_number, words
 from shared_core.reading.synonyms import named_stems
+from shared_core.retrieval.other_names import other_names
 
 _OWN_DUTY = re.compile(
     r"\b(?:do|must|can|may|should|could|will|would) (?:I|we) (?:(?:have|need) to )?(\w+)", re.IGNORECASE
@@ -70,6 +71,36 @@ _OF_ANY_FEE = content_stems(
     "standard small one off flat fixed single basic normal usual monthly annual yearly daily weekly total additional"
     " extra further separate service administration admin administrative handling processing minimum maximum late"
 )
+_GENERAL_DUTY = re.compile(
+    r"\b(?:do|does|will|would) (?:I|we|you|one|they|people|\w+s) (?:have|need) to\b"
+    r"|\b(?:must|should) (?:I|we|you|one)\b",
+    re.IGNORECASE,
+)
+_PERSON_HAD_TO = re.compile(r"\b(?:I|[Ww]e|[Hh]e|[Ss]he) (?:\w+ly )?(?:had|needed) to\b")
+_DUTY_NOW = re.compile(
+    r"\b(?:must|shall|should|(?:has|have|needs?|is|are|required) to|may|can|will|always)\b", re.IGNORECASE
+)
+_MAY_I = re.compile(
+    r"(?:.*[,;] )?\W*(?:can|may|could|should|must|do|does|will) (?:I|we|you|one|my \w+|\w+s)"
+    r" (?:(?:have|need) to )?(\w+) (?:an? |the |my |our |any |some )?((?:[\w'’-]+ ?){1,3})",
+    re.IGNORECASE,
+)
+_DO_NOT = re.compile(
+    r"\W*(?:please )?(?:do not|don['’]t|never|you (?:must|may|can|should)(?: not)?)? ?(\w+) (?:any |the |your |an? )?"
+    r"((?:[\w'’-]+ ?){1,3})",
+    re.IGNORECASE,
+)
+_BEHIND = re.compile(
+    r"\b(?:in|on|at|to|into|with|for|from|of|by|as|when|if|while|during|before|after|and|or)\b.*", re.IGNORECASE
+)
+_PLACE_ASKED = re.compile(
+    r"\W*(?:can|may|is|are|do|does|could|must|should)\b.*"
+    r" (?:in|into|inside|on|at|onto) (?:the|your|an?) ([\w'’-]+)\W*$",
+    re.IGNORECASE,
+)
+_PLACE_GIVEN = re.compile(r"\W*(?:in|inside|within|on|at) (?:the|our|all|any|most) ([\w'’-]+)\b", re.IGNORECASE)
+_DONE_TO = re.compile(r"([^,;]+), ((?!\w*ing\b)\w+(?:ed|t|n)) ([^,;]*\bby [^,;]*)")
+_CAPITAL = re.compile(r"(?<!\A)\b[A-Z][\w'’-]+")
 _OF_ANYTHING = {stem for word in word_list("subjects_of_anything") for stem in content_stems(word)}
 
 
@@ -100,6 +131,16 @@ def is_of_another(question: str, sentence: str, around: str, text: str = "") -> 
     True
     >>> is_of_another("When is the bus from Arle to Sund?", "The bus from Sund to Arle leaves at 9.", "Buses")
     True
+    >>> is_of_another("Do I have to leave?", "I had to leave when it rained.", "Memories")
+    True
+    >>> cups = "Mugs may be washed. Never wash painted cups."
+    >>> is_of_another("Can I wash the mugs?", cups[20:], "Care", cups)
+    True
+    >>> kept = "In the halls bicycles are forbidden. Put them in the shed."
+    >>> is_of_another("Can I leave my bicycle in the shed?", kept[:36], "Rules", kept)
+    True
+    >>> is_of_another("Who built the Erna?", "It has the tug Ada, built in 1912 by Orr, and the Erna.", "Museum")
+    True
     >>> is_of_another("Are dogs allowed?", "Pets are allowed in the garden.", "Hotel")
     False
     """
@@ -115,6 +156,10 @@ def is_of_another(question: str, sentence: str, around: str, text: str = "") -> 
         or _is_another_part(question, sentence, around)
         or _is_under_another_label(question, sentence, text)
         or _goes_the_other_way(question, sentence)
+        or _was_duty_of_a_person(question, sentence)
+        or _has_another_object(question, sentence, around, text)
+        or _is_elsewhere(question, sentence, around, text)
+        or _is_done_to_another(question, sentence)
     )
 
 
@@ -232,6 +277,52 @@ def _goes_the_other_way(question: str, sentence: str) -> bool:
     start, end = (re.escape(place) for place in asked.groups())
     way = r"\b(?i:{}\b(?: [\w'’-]+){{0,2}}? ?(?:to|→|–|-) ?(?:the )?{})\b"
     return bool(re.search(way.format(end, start), sentence)) and not re.search(way.format(start, end), sentence)
+
+
+def _was_duty_of_a_person(question: str, sentence: str) -> bool:
+    """Whether a question asks for a duty of everyone, and a sentence says only what someone once had to do."""
+    if not _GENERAL_DUTY.search(question) or _PERSON_HAD_TO.search(question):
+        return False
+    return bool(_PERSON_HAD_TO.search(sentence)) and not _DUTY_NOW.search(_PERSON_HAD_TO.sub(" ", sentence))
+
+
+def _has_another_object(question: str, sentence: str, around: str, text: str) -> bool:
+    """Whether a rule has the verb of a question and another object, and the passage speaks of the one asked about."""
+    asked, given = _MAY_I.match(question), _DO_NOT.match(sentence)
+    if asked is None or given is None or has_number(given[2]):
+        return False
+    act = content_stems(asked[1])
+    if not act or act != content_stems(given[1]):
+        return False
+    named, other = (_BEHIND.sub("", found[2]) for found in (asked, given))
+    thing = content_stems(named)
+    if not thing:
+        return False
+    thing |= content_stems(" ".join(other_names(named)))
+    if thing & content_stems(f"{around} {sentence}") or not thing & content_stems(text):
+        return False
+    return _names_another(content_stems(other), content_stems(question))
+
+
+def _is_elsewhere(question: str, sentence: str, around: str, text: str) -> bool:
+    """Whether a sentence begins with another place than the question's, and the passage speaks of that one too."""
+    asked, given = _PLACE_ASKED.match(question), _PLACE_GIVEN.match(sentence)
+    if asked is None or given is None:
+        return False
+    place = content_stems(asked[1])
+    if not place or place & content_stems(f"{around} {sentence}") or not place & content_stems(text):
+        return False
+    return _names_another(content_stems(given[1]), content_stems(question))
+
+
+def _is_done_to_another(question: str, sentence: str) -> bool:
+    """Whether a clause with the question's verb stands behind another name: "the Ada, built by Orr, and the Erna"."""
+    names, said = set(_CAPITAL.findall(question)), content_stems(question)
+    for before, verb, rest in _DONE_TO.findall(sentence):
+        held = set(_CAPITAL.findall(before))
+        if names and held and content_stems(verb) & said and not names & {*held, *_CAPITAL.findall(rest)}:
+            return True
+    return False
 
 
 def _names_another(named: set[str], asked: set[str]) -> bool:

@@ -217,10 +217,17 @@ def test_a_list_has_no_short_answer_and_is_as_sure_as_its_best_item() -> None:
     assert (whole.readings[0].probability or 0) > 0.8
 
 
+@pytest.mark.parametrize("question", ["ingredients for plum cake", "ingredients plum cake", "ingredients of plum cake"])
+def test_key_words_ask_for_the_whole_list(engine: SelfReflectEngine, question: str) -> None:
+    assert shown(engine.answer(question)) == "- 200 g flour\n- 12 plums"
+
+
 def test_questions() -> None:
     assert all(map(asks_how, ["How to reset it?", "What should I do if it leaks?", "What are the steps to reset it?"]))
     assert not any(map(asks_how, ["How many steps has it?", "How is the tank filled?", "What is it?"]))
     asked = {"Which bus goes there?": "", "What is this?": "", "What are its parts?": "parts"}
+    asked |= {"the tools needed for a shelf": "tools", "symptoms of measles": "symptoms", "loss of a key": ""}
+    asked |= {"members of the board can vote": "", "bus to Tarn": "", "members of what?": ""}
     assert {question: list_asked(question) for question in asked} == asked
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from shared_core import SelfReflectEngine
-from shared_core.reading.quotable import join_comments
+from shared_core.citation.sentences import split_sentences
+from shared_core.reading.quotable import join_comments, quotable
 from shared_core.retrieval import BM25Retriever
 from shared_core.types import Passage
 
@@ -51,3 +52,13 @@ def test_names_without_values_state_nothing() -> None:
     passage = Passage("p", text, "compose", metadata={"source": "compose.yml"})
     answer = SelfReflectEngine(BM25Retriever([passage])).answer("Where is the volume of dbdata?")
     assert all("volumes:" not in claim.text for claim in answer.claims)
+
+
+def test_a_sentence_without_its_verb_is_quoted_with_the_one_before() -> None:
+    text = "ANN: Learn to sing. I never did.\n\nBO: You should. We all could. There is a choir. Nobody can say why."
+    parts = [text[a:b] for a, b in quotable(text, split_sentences(text))]
+    assert "ANN: Learn to sing. I never did." in parts
+    assert "BO: You should. We all could." in parts
+    assert parts[-2:] == ["There is a choir.", "Nobody can say why."]
+    apart = "Learn to sing.\n\nI never did."
+    assert len(quotable(apart, split_sentences(apart))) == 2

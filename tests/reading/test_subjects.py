@@ -30,6 +30,10 @@ The tenant may end the tenancy with one month's written notice. The landlord mus
         ("When does the bus from Arle to Sund leave?", "The bus from Sund to Arle leaves at 9."),
         ("What's the fee for changing my boat's berth?", "A crane fee of £25 applies."),
         ("How much is the charge for losing the gate key?", "A home-move charge of £30 is due."),
+        ("Do we need to book the court?", "We had to book it when Father played."),
+        ("Should I keep the receipt?", "She needed to keep every receipt."),
+        ("Who painted the Lily?", "Here hang the Rose, painted by Ann Lee in 1790, and the Lily, of 1801."),
+        ("When was the Erna built?", "It has the ferry Ada, built in 1912 by Orr of Tarn, and the Erna."),
     ],
 )
 def test_sentences_of_another(question: str, sentence: str) -> None:
@@ -66,6 +70,18 @@ def test_sentences_of_another(question: str, sentence: str) -> None:
         ("How far is it from Arle to Sund?", "From Sund to Arle it is 9 km."),
         ("When does the bus from Arle to Sund leave?", "The bus from Arle to Sund leaves at 9, Sund to Arle at 10."),
         ("Is it open from 9 to 5?", "Open from 5 to 9."),
+        ("Did they have to book the court?", "They had to book it when it rained."),
+        ("What did he have to do?", "He had to book the court."),
+        ("Do I have to book the court?", "I had to, and guests must, too."),
+        ("Do I have to book the court?", "Courts have to be booked."),
+        ("Who painted the Lily?", "The Lily, painted by Ann Lee in 1790, hangs beside the Rose."),
+        ("Who painted the Lily?", "Its frame, painted by Ann Lee, is as famous as the Lily."),
+        ("Can I wash the mugs?", "Wash them by hand."),
+        ("Can I wash the mugs?", "Never wash two mugs at once."),
+        ("Can I take the mugs home?", "Take one home if you like mugs."),
+        ("Can I bring my terrier?", "Never bring animals."),
+        ("Can I sing in the hall?", "In the hall only choirs may sing."),
+        ("When do they sing in the hall?", "In the church, at noon."),
     ],
 )
 def test_sentences_that_may_answer(question: str, sentence: str) -> None:
@@ -76,6 +92,36 @@ def test_what_is_done_with_other_things_is_of_another_where_the_passage_has_the_
     sentence = LEASE.split(". ")[0] + "."
     assert is_of_another("Who pays for water?", sentence, "Lease", LEASE)
     assert not is_of_another("Who pays for parking?", sentence, "Lease", LEASE)
+
+
+CARE = "Mugs are safe in the machine. Never wash painted cups. In the attic only lamps may be kept. The cellar is dry."
+
+
+@pytest.mark.parametrize(
+    ("question", "number", "of_another"),
+    [
+        ("Can I wash the mugs?", 1, True),
+        ("the lamp is on, can I wash mugs?", 1, True),
+        ("Can I wash the spoons?", 1, False),
+        ("Can I wash the machines?", 1, True),
+        ("Can I wash the cups?", 1, False),
+        ("Can I keep chairs in the cellar?", 2, True),
+        ("Can I keep chairs in the garage?", 2, False),
+        ("Can I keep chairs in the attic?", 2, False),
+        ("Can I keep chairs?", 2, False),
+    ],
+)
+def test_a_rule_for_another_thing_or_place_where_the_passage_has_the_one_asked_about(
+    question: str, number: int, of_another: bool
+) -> None:
+    sentence = CARE.split(". ")[number]
+    assert is_of_another(question, sentence, "Care", CARE) is of_another
+
+
+def test_another_name_of_the_thing_counts() -> None:
+    text = "Alcohol makes you drowsy. Do not drink grapefruit juice."
+    assert is_of_another("Can I drink beer?", text[26:], "Care", text)
+    assert not is_of_another("Can I drink beer?", "Do not drink alcohol.", "Care", text)
 
 
 def test_items_of_a_list_with_the_label_asked_for_leave_the_others_out() -> None:
