@@ -46,7 +46,7 @@ _GETS = re.compile(r"\b(?:need|have|got|buy|get)\b", re.IGNORECASE)
 _CHARGES = re.compile(r"\bfree\b|\bno charge\b|[£$€] ?\d|\d ?(?:[£$€]|euros?|dollars?|pounds?)", re.IGNORECASE)
 _NO_AGE = r"(?!\s?(?:%|minutes?|days?|hours?))"
 _RANGE = re.compile(
-    r"(?<![\d.,:$£€/-])(?P<first>\d{1,2})\s?(?:-{1,3}|–|—|to)\s?(?P<last>\d{1,3})(?![\d.,:%/-]*\d|\s?(?:[ap]\.?m\b|%|:))"
+    r"(?<![\d.,:$£€/-])(?P<first>\d{1,2})\s?(?:-{1,3}|–|—|to)\s?(?P<last>\d{1,3})(?![\d.,:%/-]*\d|\s?(?:[ap]\.?m\b|%))"
     rf"|\b(?:under|below|younger than|less than)(?: the age of)?[- ](?P<under>\d{{1,2}})s?\b{_NO_AGE}"
     r"|\b(?:up to|until)(?: the age of)? (?P<upto>\d{1,2})\b(?=\s?(?:years?|yrs?|\)|,|;|$))"
     rf"|\b(?:over|above|older than)(?: the age of)?[- ](?P<over>\d{{1,2}})s?\b{_NO_AGE}"

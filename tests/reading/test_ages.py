@@ -51,6 +51,7 @@ def test_the_age_of_a_question(question: str, age: int | None) -> None:
         ("Kids 10 and under: £2", False),
         ("Seniors 65 and over: £5", True),
         ("Youths over 10: £6", False),
+        ("Children from 12 to 15: £6", True),
         ("Children 3--9 years: £1", True),
         ("The children's farm is open 9-5.", True),  # hours are taken for ages only beside words for them
         ("Open 9am-5pm for all ages.", False),
