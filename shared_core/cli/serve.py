@@ -18,6 +18,7 @@ from shared_core.types import Answer, Passage
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
+    from shared_core.documents.store import DocumentIndex
     from shared_core.facades.engine import SelfReflectEngine
 
 P = ParamSpec("P")
@@ -93,35 +94,42 @@ def mcp_command(engine: AnswerOptions) -> None:
     settings = engine.settings()
     check_questions_and_docs(["?"], engine.docs)
     check_calibration(engine.calibration)
-    make_server(engine.build(settings).engine).run()
+    built = engine.build(settings)
+    make_server(built.engine, built.index).run()
 
 
-def make_server(engine: SelfReflectEngine) -> MCPServer[Any]:
+def make_server(engine: SelfReflectEngine, index: DocumentIndex | None = None) -> MCPServer[Any]:
     """Create the server over an engine.
+
+    Args:
+        engine: answers.
+        index: that it reads from, whose changes are followed.
 
     Raises:
         MissingDependencyError: the package ``mcp`` is not installed.
     """
-    from shared_core.pipelines.decision.wording import NO_ANSWER, source_of  # slow to import: not for `--help`
+    from shared_core.facades.following import Current  # slow to import: not for `--help`
+    from shared_core.pipelines.decision.wording import NO_ANSWER, source_of
 
     try:
         from mcp.server.mcpserver import MCPServer
     except ImportError as error:
         raise MissingDependencyError("mcp", extra="mcp", purpose="selfreflect mcp") from error
+    current = Current(engine, index)
     server: MCPServer[Any] = MCPServer("selfreflect", instructions=_INSTRUCTIONS.format(NO_ANSWER))
 
     async def ask(question: str) -> str:
         """Answer a question from the documents, with verbatim quotes and their sources."""
-        return answer_text(await engine.aanswer(question))
+        return answer_text(await (await current.follow()).aanswer(question))
 
     async def search(query: str, k: int = 5) -> str:
         """Find the passages of the documents that match a query, best first."""
-        found = await _retrieve(engine, query, max(1, min(k, _MOST)))
+        found = await _retrieve(await current.follow(), query, max(1, min(k, _MOST)))
         return "\n\n".join(f"[{i}] {source_of(p)}\n{p.text}" for i, p in enumerate(found, 1)) or "No passage matches."
 
     async def check(text: str, question: str = "") -> str:
         """Check a text, claim by claim: do the documents support or contradict it?"""
-        return check_text(await engine.acheck(text, question))
+        return check_text(await (await current.follow()).acheck(text, question))
 
     for tool in (ask, search, check):
         server.tool()(_explained(tool))

@@ -11,6 +11,7 @@ larger part, when the table is filled anew; readers skip them.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sqlite3
@@ -28,6 +29,7 @@ from shared_core.documents.manifest_file import (
     RESTORE,
     FileRecord,
     _connect,
+    _identity_of,
     _kept,
     _prepared,
     _record,
@@ -54,6 +56,7 @@ class Manifest:
         self._connection = connection
         self._where = where
         self._folder = folder
+        self._opened_file = _identity_of(folder) if folder is not None else ()
         self._lock = threading.RLock()
 
     @classmethod
@@ -182,6 +185,31 @@ class Manifest:
         if not identity:
             raise IndexCorruptedError(f"The index {self._where} has lost its identity.", hint=RESTORE)
         return identity
+
+    def changes(self) -> tuple[int, ...]:
+        """Return numbers that differ once anybody has changed the file since the last call; cheap."""
+        (seen,) = self.rows("PRAGMA data_version")[0]  # of other connections' changes
+        return int(seen), self._connection.total_changes, *self._opened_file
+
+    def replaced(self) -> bool:
+        """Whether this reads another file than the one that is in the folder now.
+
+        Without write permission it is read as if it never changed, so there any change of it counts.
+        """
+        if self._folder is None:
+            return False
+        return self._opened_file != _identity_of(self._folder)
+
+    @property
+    def version(self) -> str:
+        """Twelve hexadecimal digits that name the content: others after every change of a document."""
+        # Each file put has a new number, and a removal leaves fewer files; vectors come and go by themselves.
+        query = (
+            "SELECT (SELECT max(seq) FROM sqlite_sequence WHERE name = 'files'), (SELECT count(*) FROM files), "
+            "(SELECT count(*) FROM vectors)"
+        )
+        named = (self.rows(query), self.identity, self.get("settings"), self.get("embedder"))
+        return hashlib.sha256(repr(named).encode()).hexdigest()[:12]
 
     # --- files ------------------------------------------------------------------------------------------------
 

@@ -160,6 +160,16 @@ def writable(folder: Path) -> bool:
     return os.access(folder, os.W_OK) and (not mark.exists() or os.access(mark, os.W_OK))
 
 
+def _identity_of(folder: Path) -> tuple[int, ...]:
+    """Return numbers by which the folder's file is known from one that was put in its place; empty if there is none."""
+    mark = folder / INDEX_MARK
+    files = [mark] if writable(folder) else [mark, mark.with_name(f"{mark.name}-wal")]
+    found = [file.stat() for file in files if file.exists()]
+    if writable(folder):
+        return tuple(stat.st_ino for stat in found)
+    return tuple(number for stat in found for number in (stat.st_ino, stat.st_size, stat.st_mtime_ns))
+
+
 class _CopyConnection(sqlite3.Connection):
     """A connection that can be weakly referenced, so that the copy it reads is removed with it."""
 

@@ -185,24 +185,30 @@ class DocumentIndex(Remade):
         if self.path is None:
             yield
             return
-        from filelock import FileLock, Timeout
-
         self._make_folder(self.path)
-        wait = self._lock_timeout if timeout is None else timeout
-        lock = FileLock(self.path / _LOCK, timeout=wait, mode=0o600)
-        try:
-            lock.acquire()
-        except Timeout as error:
-            raise _BusyError(
-                f"Another process is writing to the index {self.path}.", hint="Wait until it is done, then try again."
-            ) from error
-        except OSError as error:
-            raise StoreError(f"The index {self.path} cannot be locked: {error}.", hint="Check permissions.") from error
-        try:
+        with self._locked(self.path, self._lock_timeout if timeout is None else timeout):
             for leftover in self.path.glob(f"{INDEX_MARK}.*.new"):  # of a process killed while creating the manifest
                 leftover.unlink(missing_ok=True)
             if not (self.path / INDEX_MARK).exists() and not (self.path / "chroma").exists():
                 Manifest.create(self.path)
+            yield
+
+    @staticmethod
+    @contextmanager
+    def _locked(path: Path, seconds: float) -> Iterator[None]:
+        """Hold the lock of writers; _BusyError if another one holds it for so long."""
+        from filelock import FileLock, Timeout
+
+        lock = FileLock(path / _LOCK, timeout=seconds, mode=0o600)
+        try:
+            lock.acquire()
+        except Timeout as error:
+            raise _BusyError(
+                f"Another process is writing to the index {path}.", hint="Wait until it is done, then try again."
+            ) from error
+        except OSError as error:
+            raise StoreError(f"The index {path} cannot be locked: {error}.", hint="Check permissions.") from error
+        try:
             yield
         finally:
             lock.release()
@@ -285,7 +291,29 @@ class DocumentIndex(Remade):
             retrievers.append(store)
         elif place == "index":
             retrievers.append(StoredVectors(snapshot, self._places.bound(manifest)))
-        return IndexRetriever(self, retrievers)
+        return IndexRetriever(self, retrievers, snapshot.version)
+
+    def version(self) -> str:
+        """Name the content, changes by other processes included; ``retriever().index_version`` is that of a snapshot."""
+        return self._opened().version
+
+    def changes(self) -> tuple[int, ...]:
+        """Return numbers that differ once anybody has changed the index since the last call; cheaper than ``version``.
+
+        Raises:
+            StoreError: the index is gone, or cannot be used.
+        """
+        return self._opened().changes()
+
+    def is_written_to(self) -> bool:
+        """Whether an update is under way, here or in another process; ``False`` where this one may not write."""
+        if self.path is None or not self.path.is_dir() or not writable(self.path):
+            return False
+        try:
+            with self._locked(self.path, 0):
+                return False
+        except _BusyError:
+            return True
 
     def _waiting(self, manifest: Manifest, place: str, store: VectorStore | None) -> int:
         """Count passages without vectors and vectors without a passage."""
@@ -361,6 +389,8 @@ class DocumentIndex(Remade):
         return IndexStats(documents, passages, characters, embedder, round(size / 1e6, 2))
 
     def _opened(self, *, update: bool = False) -> Manifest:
+        if self._manifest is not None and self._manifest.replaced():
+            self._manifest = None  # another thread may still read it: it closes with its last use
         if self._manifest is None:
             assert self.path is not None
             self._manifest = Manifest.open(self.path, update=update)

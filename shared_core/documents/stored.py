@@ -93,11 +93,15 @@ class OpensRetriever(Protocol):
 
 
 class IndexRetriever(HybridRetriever):
-    """A hybrid retriever over a snapshot of an index. A pickled copy opens the index anew and sees its content then."""
+    """A hybrid retriever over a snapshot of an index. A pickled copy opens the index anew and sees its content then.
 
-    def __init__(self, index: OpensRetriever, retrievers: Sequence[Retriever]) -> None:
+    Attributes:
+        index_version: of the content that it reads (``DocumentIndex.version``).
+    """
+
+    def __init__(self, index: OpensRetriever, retrievers: Sequence[Retriever], version: str = "") -> None:
         super().__init__(retrievers=retrievers)
-        self._index = index
+        self._index, self.index_version = index, version
 
     def __reduce__(self) -> tuple[Any, ...]:
         return operator.methodcaller("retriever"), (self._index,)

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, suppress
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any
@@ -17,8 +17,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from shared_core.calibration import DriftWatch
 from shared_core.conversation import Asked
-from shared_core.errors import AbstainedError, InputError, QuestionError, RetrievalError
+from shared_core.errors import AbstainedError, InputError, QuestionError, RetrievalError, StoreError
 from shared_core.facades.engine import SelfReflectEngine
+from shared_core.facades.following import Current
 from shared_core.serve.limits import Gate, Limits
 from shared_core.serve.replies import place_of
 from shared_core.support.sanitize import to_printable_line
@@ -103,7 +104,7 @@ class Service:
     """
 
     def __init__(self, engine: SelfReflectEngine, index: DocumentIndex | None, limits: Limits) -> None:
-        self._engine, self._index, self.limits = engine, index, limits
+        self._current, self._index, self.limits = Current(engine, index), index, limits
         self._gate = Gate(limits)
         self.metrics = Metrics(self._gate, engine.context.drift)
         self._updating = asyncio.Lock()
@@ -122,7 +123,7 @@ class Service:
         with self.metrics.measure(endpoint) as outcome:
             self._check_question(question.question if isinstance(question, Asked) else question)
             async with self._gate.enter() as seconds:
-                engine = self._engine_within(seconds, target)
+                engine = await self._engine_within(seconds, target)
                 async with aclosing(engine.astream(question)) as events:
                     try:
                         async for event in events:
@@ -146,13 +147,13 @@ class Service:
             if question:
                 self._check_question(question)
             async with self._gate.enter() as seconds:
-                return await self._engine_within(seconds, target).acheck(answer, question)
+                return await (await self._engine_within(seconds, target)).acheck(answer, question)
 
     async def search(self, query: str, k: int) -> list[dict[str, Any]]:
         """Retrieve ``k`` passages, best first, each with its place and score."""
-        retriever = self._engine.resources.retriever
         with self.metrics.measure("search"):
             self._check_question(query)
+            retriever = (await self._current.follow()).resources.retriever
             if retriever is None:
                 raise InputError("This server has no documents.", hint="Start it with --docs or --index.")
             async with self._gate.enter() as seconds:
@@ -182,18 +183,24 @@ class Service:
         """Return the state of the server, without names of documents."""
         from shared_core import __version__
 
-        stats = self._index.stats() if self._index is not None else None
-        model = self._engine.resources.models.get("default")
+        self._current.look()
+        engine = self._current.engine
+        stats = None
+        if self._index is not None:
+            with suppress(StoreError):  # gone or locked: the former state answers on, and "index" says so
+                stats = self._index.stats()
+        model = engine.resources.models.get("default")
         return {
             "status": "ok",
             "version": __version__,
             "documents": stats.documents if stats else 0,
             "passages": stats.passages if stats else 0,
-            "pipeline": self._engine.settings.pipeline,
+            "index": self._current.state() if self._index is not None else None,
+            "pipeline": engine.settings.pipeline,
             "has_model": model is not None,
-            "target_accuracy": self._engine.settings.target_accuracy,
+            "target_accuracy": engine.settings.target_accuracy,
             "needs_key": self.limits.key is not None,
-            "drift": sorted(self._engine.context.drift.drifted) if self._engine.context.drift is not None else [],
+            "drift": sorted(engine.context.drift.drifted) if engine.context.drift is not None else [],
             "max_upload": self.limits.max_upload if self._index is not None else 0,
         }
 
@@ -208,14 +215,15 @@ class Service:
                 hint="Ask shorter, or upload long texts as documents.",
             )
 
-    def _engine_within(self, seconds: float, target: float | None) -> SelfReflectEngine:
-        own = self._engine.settings
+    async def _engine_within(self, seconds: float, target: float | None) -> SelfReflectEngine:
+        engine = await self._current.follow()
+        own = engine.settings
         changes: dict[str, Any] = {"deadline": min(seconds, own.deadline or seconds)}
         if target is not None:
             changes["target_accuracy"] = target
-        retriever = self._engine.resources.retriever
+        retriever = engine.resources.retriever
         assert retriever is not None  # no engine is made without one
-        return self._engine.over(retriever, own.replace(**changes))
+        return engine.over(retriever, own.replace(**changes))
 
     def _add(self, index: DocumentIndex, files: Sequence[tuple[str, IO[bytes]]]) -> IndexReport:
         folder = self._uploads(index)
@@ -234,7 +242,7 @@ class Service:
             indexed = {Path(source).name for source in (*report.added, *report.changed, *report.unchanged)}
         finally:
             _put_back([path for path in paths if path.name not in indexed], former)
-        self._engine = self._engine.over(index.retriever())
+        self._current.reopen()
         return report
 
     def _uploads(self, index: DocumentIndex) -> Path:
