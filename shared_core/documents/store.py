@@ -294,7 +294,7 @@ class DocumentIndex(Remade):
         return IndexRetriever(self, retrievers, snapshot.version)
 
     def version(self) -> str:
-        """Name the content, changes by other processes included; ``retriever().index_version`` is that of a snapshot."""
+        """Name the content, changes by others included; ``retriever().index_version`` names that of a snapshot."""
         return self._opened().version
 
     def changes(self) -> tuple[int, ...]:

@@ -95,7 +95,8 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        largest = self._limits.max_upload + _FORM if scope["path"] == "/api/upload" else self._limits.max_body
+        path = _path_within(scope)
+        largest = self._limits.max_upload + _FORM if path == "/api/upload" else self._limits.max_body
         seen = 0
 
         async def receive_limited() -> Message:
@@ -113,7 +114,7 @@ class Guard:
                     headers.setdefault(name, value)
             await send(message)
 
-        refusal = await self._wrong_host(scope, receive) or self._refusal(scope["path"], Headers(scope=scope), largest)
+        refusal = await self._wrong_host(scope, receive) or self._refusal(path, Headers(scope=scope), largest)
         if refusal is not None:
             await refusal(scope, receive, send_secured)
         else:
@@ -159,6 +160,13 @@ class Guard:
         wanted = key.encode("utf-8", "surrogateescape")  # as the environment held it
         # Headers are bytes, which Starlette reads as Latin-1. Most clients send UTF-8, browsers Latin-1.
         return any(secrets.compare_digest(given.encode(sent_as), wanted) for sent_as in ("latin-1", "utf-8"))
+
+
+def _path_within(scope: Scope) -> str:
+    """Return the path as this application's routes have it: without that under which it is mounted in another one."""
+    path, root = str(scope["path"]), str(scope.get("root_path", "")).rstrip("/")
+    inside = path.startswith(f"{root}/") or path == root
+    return path[len(root) :] or "/" if inside else path
 
 
 def _host_of(origin: str) -> str:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 pytest.importorskip("fastapi")
 import httpx
-from fastapi import HTTPException
+from fastapi import FastAPI, HTTPException
+from starlette.testclient import TestClient
 
 from shared_core import Passage
+from shared_core.documents.store import DocumentIndex
 from shared_core.serve import Limits, create_app
 from shared_core.serve.limits import Gate
 from tests.fakes import Shelf
@@ -63,8 +67,6 @@ def test_other_pages_may_not_ask_unless_named(client: MakeClient) -> None:
 
 
 def test_a_server_for_this_machine_has_no_other_name() -> None:
-    from starlette.testclient import TestClient
-
     app = create_app(make_engine(), hosts=("localhost",))
     refused = TestClient(app, base_url="http://rebound.example").get("/")
     assert refused.status_code == 400
@@ -116,6 +118,25 @@ def test_a_large_upload_is_refused_before_it_is_read() -> None:
     }  # fmt: skip
     asyncio.run(app(scope, receive, send))
     assert sent[0]["status"] == 413
+
+
+@pytest.mark.parametrize("at", ["/rag", "/team/rag/api"])
+def test_mounted_below_another_application_the_same_holds(at: str, tmp_path: Path) -> None:
+    index = DocumentIndex(tmp_path / "index", dense=False)
+    outer = FastAPI()
+    outer.mount(at, create_app(make_engine(), index, Limits(key="k", max_body=1_000)))
+    asked, key = TestClient(outer), {"Authorization": "Bearer k"}
+    assert (
+        asked.get(f"{at}/").status_code == asked.get(at).status_code == asked.get(f"{at}/api/health").status_code == 200
+    )
+    assert asked.get(f"{at}/api/documents").status_code == asked.get(f"{at}/metrics").status_code == 401
+    assert asked.post(f"{at}/api/ask", json=ASK, headers=key).status_code == 200
+    assert asked.post(f"{at}/api/ask", json={"question": "x" * 2_000}, headers=key).status_code == 413
+    large = [("files", ("a.txt", "The bell was cast in 1733.\n" * 100))]
+    assert asked.post(f"{at}/api/upload", files=large, headers=key).status_code == 200
+    page = asked.get(f"{at}/").text
+    assert 'request("api/ask"' in page
+    assert not re.search(r"""request\(["']/|fetch\(["']/""", page)
 
 
 class Slow(Shelf):
