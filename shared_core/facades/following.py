@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import threading
 import time
@@ -11,6 +10,7 @@ from typing import Any, Protocol
 from shared_core.errors import SelfReflectError
 from shared_core.facades.engine import SelfReflectEngine
 from shared_core.retrieval.base import Retriever
+from shared_core.support.threads import in_thread
 
 _LOG = logging.getLogger(__name__)
 _EVERY = 1.0  # seconds between two looks at the index
@@ -58,7 +58,7 @@ class Current:
     async def follow(self) -> SelfReflectEngine:
         """Return the engine over the index as it is now, or was a second ago."""
         if self._index is not None and time.monotonic() >= self._next_look:
-            await asyncio.to_thread(self.look)
+            await in_thread(self.look)
         return self.engine
 
     def look(self) -> None:

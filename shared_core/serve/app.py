@@ -19,11 +19,12 @@ from starlette.middleware.cors import CORSMiddleware
 
 from shared_core.errors import SelfReflectError
 from shared_core.facades.engine import SelfReflectEngine
+from shared_core.serve.leaving import while_there
 from shared_core.serve.limits import Guard, Limits
 from shared_core.serve.openai_chat import chat_router
-from shared_core.serve.replies import Text, describe, event_data, failure, read_error, sse
+from shared_core.serve.replies import Json, Text, describe, event_data, failure, read_error, sse, written
 from shared_core.serve.service import Service
-from shared_core.types import Event
+from shared_core.types import Event, Finished
 
 if TYPE_CHECKING:
     from shared_core.documents.store import DocumentIndex
@@ -117,20 +118,23 @@ def _api(service: Service) -> APIRouter:
         return service.documents()
 
     @router.post("/ask")
-    async def ask(body: Ask) -> Response:
+    async def ask(body: Ask, request: Request) -> Response:
         if not body.stream:
-            return JSONResponse(describe(await service.ask(body.question, body.target_accuracy)))
+            answer = await while_there(request, service.ask(body.question, body.target_accuracy))
+            return await written(lambda: Json(describe(answer)))
         events = service.events(body.question, body.target_accuracy)
-        first = await anext(events)  # errors until then have a status of their own
+        first = await while_there(request, _first(events))  # errors until then have a status of their own
         return StreamingResponse(_stream(first, events), media_type="text/event-stream")
 
     @router.post("/check")
-    async def check(body: Check) -> Response:
-        return JSONResponse(describe(await service.check(body.answer, body.question, body.target_accuracy)))
+    async def check(body: Check, request: Request) -> Response:
+        work = service.check(body.answer, body.question, body.target_accuracy)
+        answer = await while_there(request, work)
+        return await written(lambda: Json(describe(answer)))
 
     @router.post("/search")
-    async def search(body: Search) -> Response:
-        return JSONResponse({"passages": await service.search(body.query, body.k)})
+    async def search(body: Search, request: Request) -> Response:
+        return JSONResponse({"passages": await while_there(request, service.search(body.query, body.k))})
 
     @router.post("/upload")
     async def upload(files: list[UploadFile]) -> Response:
@@ -142,12 +146,21 @@ def _api(service: Service) -> APIRouter:
     return router
 
 
+async def _first(events: AsyncGenerator[Event, None]) -> Event:
+    return await anext(events)
+
+
 async def _stream(first: Event, events: AsyncGenerator[Event, None]) -> AsyncGenerator[str, None]:
+    async def write(event: Event) -> str:
+        if isinstance(event, Finished):
+            return await written(lambda: sse(event_data(event), event.kind))
+        return sse(event_data(event), event.kind)
+
     async with aclosing(events):
-        yield sse(event_data(first), first.kind)
+        yield await write(first)
         try:
             async for event in events:
-                yield sse(event_data(event), event.kind)
+                yield await write(event)
         except Exception as error:
             yield sse(read_error(error)[1], "error")
 

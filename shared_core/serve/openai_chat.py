@@ -6,16 +6,18 @@ import time
 import uuid
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from functools import partial
 from typing import Any, Literal
 
-from fastapi import APIRouter, HTTPException
-from fastapi.responses import JSONResponse, Response, StreamingResponse
+from fastapi import APIRouter, HTTPException, Request
+from fastapi.responses import Response, StreamingResponse
 from pydantic import BaseModel
 
 from shared_core.conversation import Turn, find_question
 from shared_core.errors import OptionError
 from shared_core.lm.chat.layout import without_halves
-from shared_core.serve.replies import describe, read_error, sse
+from shared_core.serve.leaving import while_there
+from shared_core.serve.replies import Json, describe, read_error, sse, written
 from shared_core.serve.service import Service
 from shared_core.types import Answer, Event, Finished, TextDelta
 
@@ -91,19 +93,23 @@ def chat_router(service: Service) -> APIRouter:
         return offered
 
     @router.post("/chat/completions")
-    async def chat(body: ChatRequest) -> Response:
+    async def chat(body: ChatRequest, request: Request) -> Response:
         body.require_supported()
         asked = find_question([message.turn() for message in body.messages])
         if not body.stream:
-            answer = asked.tell(await service.ask(asked, endpoint="chat"))
-            return JSONResponse(_completion(answer))
+            answer = asked.tell(await while_there(request, service.ask(asked, endpoint="chat")))
+            return await written(lambda: Json(_completion(answer)))
         events = service.events(asked, endpoint="chat")
         # Nothing is sent before the first words: until then an error is an HTTP status, which clients retry by.
-        first = await anext(event async for event in events if isinstance(event, (TextDelta, Finished)))
+        first = await while_there(request, _first_words(events))
         usage = body.stream_options is not None and bool(body.stream_options.include_usage)
         return StreamingResponse(_chunks(first, events, usage), media_type="text/event-stream")
 
     return router
+
+
+async def _first_words(events: AsyncGenerator[Event, None]) -> Event:
+    return await anext(event async for event in events if isinstance(event, (TextDelta, Finished)))
 
 
 def _head(kind: str) -> dict[str, Any]:
@@ -153,11 +159,13 @@ async def _chunks(first: Event, events: AsyncGenerator[Event, None], usage: bool
 
     async with aclosing(events):
         yield chunk({"role": "assistant", "content": ""})
-        yield write(first)
+        yield await written(lambda: write(first))
         try:
             async for event in events:
-                if written := write(event):
-                    yield written
+                if isinstance(event, Finished):
+                    yield await written(partial(write, event))
+                elif text := write(event):
+                    yield text
         except Exception as error:
             yield sse(read_error(error)[1])
             return

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
 
 from fastapi import HTTPException
 from fastapi.responses import JSONResponse
 from pydantic import BeforeValidator
+from starlette.concurrency import run_in_threadpool
 
 from shared_core.citation import find_place
 from shared_core.errors import (
@@ -36,6 +38,8 @@ from shared_core.types import (
     TextDelta,
     iter_spans,
 )
+
+T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
 _BAD_INPUT = (InputError, SettingsError, CalibrationError, ContextOverflowError)
@@ -76,6 +80,32 @@ def place_of(passage: Passage, span: Span | None = None) -> dict[str, Any]:
     }
 
 
+async def written(make: Callable[[], T]) -> T:
+    """Make a reply in another thread: that of a long answer takes long, and other requests go on meanwhile."""
+    return await run_in_threadpool(make)
+
+
+class Json(JSONResponse):
+    """A reply that is written in steps."""
+
+    def render(self, content: Any) -> bytes:
+        """Write the body."""
+        return dump(content).encode()
+
+
+def dump(value: object, depth: int = 3) -> str:
+    """Write JSON in steps: other threads run between two calls of ``json``, and none during a call.
+
+    >>> dump({"claims": [{"text": "It is 3 °C.", "spans": []}], "left": None})
+    '{"claims":[{"text":"It is 3 °C.","spans":[]}],"left":null}'
+    """
+    if depth and isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return f"{{{','.join(f'{dump(k, 0)}:{dump(v, depth - 1)}' for k, v in value.items())}}}"
+    if depth and isinstance(value, (list, tuple)):
+        return f"[{','.join(dump(entry, depth - 1) for entry in value)}]"
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
 def event_data(event: Event) -> dict[str, Any]:
     """Convert an event of a stream to plain values."""
     match event:
@@ -96,8 +126,8 @@ def event_data(event: Event) -> dict[str, Any]:
 
 def sse(data: object, event: str = "") -> str:
     """Write one server-sent event; data that are not text become JSON."""
-    written = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
-    return f"event: {event}\ndata: {written}\n\n" if event else f"data: {written}\n\n"
+    text = data if isinstance(data, str) else dump(data)
+    return f"event: {event}\ndata: {text}\n\n" if event else f"data: {text}\n\n"
 
 
 def read_error(error: Exception) -> tuple[int, dict[str, Any]]:
@@ -105,16 +135,19 @@ def read_error(error: Exception) -> tuple[int, dict[str, Any]]:
 
     Errors that are not this project's own are logged, and shown without their text.
     """
+    status = status_of(error)
     if isinstance(error, HTTPException):
-        return error.status_code, _body(error.status_code, str(error.detail))
+        return status, _body(status, str(error.detail))
     if isinstance(error, SelfReflectError):
-        status = _status(error)
         return status, _body(status, error.message, code=type(error).__name__, hint=error.hint)
     _LOG.error("A request failed.", exc_info=error)
-    return 500, _body(500, "Something went wrong; the server's log says what.")
+    return status, _body(status, "Something went wrong; the server's log says what.")
 
 
-def _status(error: SelfReflectError) -> int:
+def status_of(error: Exception) -> int:
+    """Return the HTTP status of an error."""
+    if isinstance(error, HTTPException):
+        return error.status_code
     if isinstance(error, _BAD_INPUT):
         return 400
     if isinstance(error, DeadlineError):

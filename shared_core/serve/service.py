@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any
 
-from fastapi import HTTPException
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from shared_core.calibration import DriftWatch
@@ -21,8 +20,9 @@ from shared_core.errors import AbstainedError, InputError, QuestionError, Retrie
 from shared_core.facades.engine import SelfReflectEngine
 from shared_core.facades.following import Current
 from shared_core.serve.limits import Gate, Limits
-from shared_core.serve.replies import place_of
+from shared_core.serve.replies import place_of, status_of
 from shared_core.support.sanitize import to_printable_line
+from shared_core.support.threads import in_thread
 from shared_core.types import Answer, Event, Finished, TextDelta
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ _BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)  # seconds
 
 class Metrics:
     """Counts by endpoint and outcome (answered, abstained, done, refused, cancelled, error), and latencies.
+
+    An error below status 500 is ``refused``, one above ``error``.
 
     >>> metrics = Metrics(Gate(Limits()))
     >>> with metrics.measure("ask") as outcome:
@@ -66,15 +68,12 @@ class Metrics:
         start = time.monotonic()
         try:
             yield outcome
-        except (HTTPException, InputError):  # the client is to blame
-            outcome.append("refused")
-            raise
         except (GeneratorExit, asyncio.CancelledError):
             if not outcome:
                 outcome.append("cancelled")
             raise
-        except Exception:
-            outcome.append("error")
+        except Exception as error:  # below 500 the client is to blame
+            outcome.append("refused" if status_of(error) < 500 else "error")
             raise
         finally:
             self._counts.labels(endpoint, outcome[-1] if outcome else "done").inc()
@@ -159,7 +158,7 @@ class Service:
             async with self._gate.enter() as seconds:
                 try:
                     async with asyncio.timeout(seconds):
-                        found = await asyncio.to_thread(retriever.retrieve, query, k)
+                        found = await in_thread(retriever.retrieve, query, k)
                 except TimeoutError as error:
                     raise RetrievalError("The search took too long.", hint="Try again.") from error
         return [{**place_of(p), "title": p.title, "score": p.score} for p in found]
