@@ -65,6 +65,12 @@ def noted(answer: Answer, original: AIMessage) -> AIMessage:
     return original.model_copy(update={"response_metadata": {**original.response_metadata, NAMESPACE: details}})
 
 
+def unchecked(original: AIMessage, reason: str) -> AIMessage:
+    """Return a message that was not checked, with a note that says so and why."""
+    note = {"status": "unchecked", "reason": reason}
+    return original.model_copy(update={"response_metadata": {**original.response_metadata, NAMESPACE: note}})
+
+
 def chunk(text: str) -> AIMessageChunk:
     """Create a chunk with a piece of the text."""
     return AIMessageChunk(content=text)

@@ -22,6 +22,7 @@ from langchain_selfreflect.lm import HIDDEN_TAGS
 from shared_core.errors import MissingDependencyError, SettingsError
 from shared_core.pipelines.check_values import FIELDS
 from shared_core.pipelines.decision.wording import NO_ANSWER, treat_unsupported
+from shared_core.reading.questions import asks_nothing
 from shared_core.types import Answer, Passage
 
 try:
@@ -37,6 +38,9 @@ else:
 
 _LOG = logging.getLogger(__name__)
 _READ = 20_000  # characters of a tool's result
+_EARLIER = 20  # results of earlier turns, the newest ones
+_SMALL_TALK = "the user's message asks nothing"
+_NO_EVIDENCE = "no tool was called in this conversation, and there is no retriever"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -48,12 +52,14 @@ class _Reply:
         question: the user's last message.
         evidence: what the tools returned; ``None`` to retrieve.
         values: of a structured response; ``None`` for a text.
+        unchecked: why it is not checked; empty if it is.
     """
 
     message: AIMessage
     question: str
     evidence: list[Passage] | None
     values: Mapping[str, Any] | None
+    unchecked: str = ""
 
 
 class SelfReflectMiddleware(Base):
@@ -65,9 +71,11 @@ class SelfReflectMiddleware(Base):
 
     The claims of each reply that calls no tool are checked against the tools' results since the user's last message:
     texts, and documents that a tool gives as its artifact. Without any, against what ``retriever`` finds for each
-    claim; where no tool was called and there is no retriever, the reply is shown as it is. The message keeps its id and
-    gets the check under ``response_metadata["selfreflect"]``; supported claims get citations. An abstention of ours is
-    no evidence as a tool's result, and no claim as the reply.
+    claim, and without a retriever against the results of earlier turns. Where there are none, or the user's message
+    asks nothing ("Thanks!") and no tool was called for it, the reply is shown as it is, with the ``status``
+    ``unchecked`` and the reason. The message keeps its id and gets the check under
+    ``response_metadata["selfreflect"]``; supported claims get citations. An abstention of ours is no evidence as a
+    tool's result, and no claim as the reply. A reply that states nothing is never refused.
 
     The model's call is hidden from ``stream_mode="messages"``, since its tokens come before the check: each reply
     arrives whole, once it was checked. Put the middleware first in the list, so that it checks what the others return.
@@ -83,6 +91,8 @@ class SelfReflectMiddleware(Base):
         stream_drafts: show the model's tokens as they come, before the check; what it changes then does not reach
             ``stream_mode="messages"``.
         fields: names of the values of a structured response to check; by default all.
+        require_evidence: take what a reply states for unsupported where no tool was called in the whole conversation
+            and there is no retriever, instead of showing it unchecked.
         options: as for ``SelfReflectChecker``: ``retriever``, ``target_accuracy``, ``settings``, ``critic``, …
 
     Raises:
@@ -90,11 +100,18 @@ class SelfReflectMiddleware(Base):
         AbstainedError: the answer is refused and ``settings.on_abstain="raise"``; in the agent's run.
     """
 
-    def __init__(self, *, stream_drafts: bool = False, fields: Collection[str] | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        *,
+        stream_drafts: bool = False,
+        fields: Collection[str] | None = None,
+        require_evidence: bool = False,
+        **options: Any,
+    ) -> None:
         super().__init__()
         if isinstance(fields, str):
             raise SettingsError(f"fields must be a list of names, not {fields!r}.", hint=f"fields=[{fields!r}]")
-        self.stream_drafts = stream_drafts
+        self.stream_drafts, self.require_evidence = stream_drafts, require_evidence
         self.fields = None if fields is None else frozenset(fields)
         self.checker = SelfReflectChecker(**options)
 
@@ -111,6 +128,8 @@ class SelfReflectMiddleware(Base):
             response = handler(request)
         if (reply := self._find(request, response)) is None:
             return response
+        if reply.unchecked:
+            return _with(response, reply, _messages.unchecked(reply.message, reply.unchecked))
         checker = self.checker.checker
         if reply.values is None:
             checked = checker.check(reply.message.text, reply.question, reply.evidence)
@@ -126,6 +145,8 @@ class SelfReflectMiddleware(Base):
             response = await handler(request)
         if (reply := self._find(request, response)) is None:
             return response
+        if reply.unchecked:
+            return _with(response, reply, _messages.unchecked(reply.message, reply.unchecked))
         checker = self.checker.checker
         if reply.values is None:
             checked = await checker.acheck(reply.message.text, reply.question, reply.evidence)
@@ -154,12 +175,24 @@ class SelfReflectMiddleware(Base):
         asked = next((i for i in reversed(range(len(messages))) if isinstance(messages[i], HumanMessage)), -1)
         question = str(messages[asked].text) if asked >= 0 else ""
         own = _response_tools(request.response_format)
-        results = [m for m in messages[asked + 1 :] if isinstance(m, ToolMessage) and m.name not in own]
-        evidence = evidence_of(results)
+        earlier, results = (
+            [m for m in some if isinstance(m, ToolMessage) and m.name not in own]
+            for some in (messages[: asked + 1], messages[asked + 1 :])
+        )
+        if results:
+            # tools that found nothing support nothing
+            evidence = evidence_of(results)
+            return _Reply(message, question, evidence or self._none(), values)
+        if asks_nothing(question) and values is None:
+            return _Reply(message, question, None, None, _SMALL_TALK)
         if self.checker.retriever is not None:
-            return _Reply(message, question, evidence or None, values)
-        # tools that found nothing support nothing; without any tool there is nothing to check against
-        return _Reply(message, question, evidence, values) if results else None
+            return _Reply(message, question, None, values)
+        evidence = evidence_of(earlier[-_EARLIER:])
+        return _Reply(message, question, evidence, values, "" if evidence or self.require_evidence else _NO_EVIDENCE)
+
+    def _none(self) -> list[Passage] | None:
+        """Return what a reply is checked against where the tools found nothing."""
+        return None if self.checker.retriever is not None else []
 
     def _values(self, response: object) -> Mapping[str, Any]:
         """Convert a structured response to plain values; defaults that the model left are no statements of it."""
@@ -174,19 +207,22 @@ class SelfReflectMiddleware(Base):
         """Return the response with the checked message; a refused structured response is left out."""
         policy, settings = self.checker.on_unsupported, self.checker.checker.settings
         if reply.values is None:
-            made = _messages.checked(treat_unsupported(checked, policy, settings), reply.message)
-            result = [made if m is reply.message else m for m in response.result]
-            return dataclasses.replace(response, result=result)
+            return _with(
+                response, reply, _messages.checked(treat_unsupported(checked, policy, settings), reply.message)
+            )
         if policy == "flag" and not checked.metadata["passing"]:
             _warn_of_unmarked()
         withheld = policy in ("strip", "refuse")
         answer = treat_unsupported(checked, "refuse" if withheld else "pass", settings)
         if not answer.metadata["changed"]:
-            noted = _messages.noted(answer, reply.message)
-            result = [noted if m is reply.message else m for m in response.result]
-            return dataclasses.replace(response, result=result)
+            return _with(response, reply, _messages.noted(answer, reply.message))
         refusal = _messages.checked(answer, reply.message).model_copy(update={"tool_calls": [], "content": answer.text})
         return dataclasses.replace(response, result=[refusal], structured_response=None)
+
+
+def _with(response: ModelResponse[Any], reply: _Reply, message: AIMessage) -> ModelResponse[Any]:
+    """Put a message in the place of the reply's."""
+    return dataclasses.replace(response, result=[message if m is reply.message else m for m in response.result])
 
 
 @contextmanager

@@ -56,10 +56,18 @@ _PLAIN: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\n[ \t]*>+[ \t]?"), " "),
     (re.compile(r"\s+"), " "),
 )
+_MORE = r"(?:\s+(?:if|should|when|whenever)\s+(?:you|there)\b[^.!;:\d]{0,100})?"
+"""An offer to say more, which goes on behind courtesies."""
 _ASIDE = re.compile(
-    r"(?:sure|certainly|of course|yes|no|hello|hi|thanks?|thank you|you're welcome|i'm sorry|sorry|"
-    r"i (?:do not|don't) know(?: the answer)?|i hope (?:this|that|it) helps|let me know if you have "
-    r"(?:any )?(?:more|other|further)? ?questions)[.!,]*\Z",
+    r"(?:sure|certainly|of course|yes|no|hello|hi|thanks?|thank you|i'm sorry|sorry|no problem|no worries|my pleasure|"
+    r"(?:you're|you are) (?:very |most )?welcome|goodbye|bye|take care|see you(?: soon| later)?|good (?:luck|bye)|"
+    r"i (?:do not|don't) know(?: the answer)?|(?:i )?hope (?:this|that|it) helps|"
+    r"have a (?:nice|good|great|lovely) (?:day|one|evening|weekend)|"
+    r"(?:(?:i'm|i am) )?(?:so |very |always )?(?:glad|happy|pleased) (?:to (?:help|assist|be of (?:help|service))|"
+    r"i could help|(?:that |this |it )(?:helps|helped|(?:was|is) (?:useful|helpful))|to hear (?:that|it))(?: you)?"
+    rf"(?: with that)?{_MORE}|(?:please |just )?let me know{_MORE}|"
+    r"(?:please )?(?:feel free to|(?:do not|don't) hesitate to) (?:ask(?: me)?|reach out|contact me|let me know)"
+    rf"(?: (?:again|any ?time|more questions|further questions))?{_MORE})[.!,]*\Z",
     re.IGNORECASE,
 )
 LEANING = re.compile(
@@ -153,7 +161,7 @@ def _statement(text: str, start: int, end: int, plain: str, lead: str, before: s
 
 def _states_nothing(text: str, start: int, end: int, plain: str, list_follows: bool) -> bool:
     words = len(plain.split())
-    if plain.endswith(("?", "？", "؟")) or _ASIDE.match(plain) or not any(c.isalnum() for c in plain):
+    if plain.endswith(("?", "？", "؟")) or _ASIDE.match(plain.replace("’", "'")) or not any(c.isalnum() for c in plain):
         return True
     if plain.endswith((":", "：")):
         return list_follows or words <= _LEAD_WORDS

@@ -127,3 +127,22 @@ def test_every_range_is_exact_and_nothing_is_lost(answer: str) -> None:
         rest[a:b] = " " * (b - a)
     marks = re.sub(r"\[[^\]]*\](?:\([^)]*\))?|【[^】]*】|\(unsupported\)", " ", "".join(rest))
     assert all(len(label) <= 5 for label in re.findall(r"\w+", marks))  # of list items
+
+
+@pytest.mark.parametrize("text", [
+    "You're welcome!", "You’re very welcome.", "Let me know if you need anything else.", "No problem. Have a nice day!",
+    "I'm glad that was useful.", "Happy to help with that!", "Glad I could help.",
+    "Feel free to ask if you have more questions about the lamp.", "Please don't hesitate to reach out.",
+])  # fmt: skip
+def test_courtesies_state_nothing(text: str) -> None:
+    assert not cut_statements(text).found
+
+
+@pytest.mark.parametrize("text", [
+    "Feel free to bring your dog to the museum.", "You are welcome to camp by the lake.",
+    "Let the dough rest for an hour.", "Please reach out to the harbour master by radio.", "It helps against scurvy.",
+    "No problem was found in the pump.", "The staff are happy to help with luggage.", "Have a doctor look at it.",
+    "Feel free to ask the guard if you lose your ticket.",
+])  # fmt: skip
+def test_what_only_begins_like_a_courtesy_is_a_statement(text: str) -> None:
+    assert cut_statements(text).found

@@ -235,3 +235,56 @@ def test_a_refused_response_is_raised_where_it_is_told_to() -> None:
     made = agent(respond(year=1902), response_format=ToolStrategy(Lamp), on_unsupported="refuse", settings=settings)
     with pytest.raises(AbstainedError):
         made.invoke(ASKED)
+
+
+# --- turns in which no tool is called ------------------------------------------------------------------------------
+
+
+def second_turn(reply: str, question: str = "What did it burn?", *, found: str = FOUND, **options: Any) -> AIMessage:
+    """The reply to a second message, after a first one for which the tool was called."""
+    first = ToolMessage(found, tool_call_id="1", name="lookup")
+    thread = [HumanMessage(QUESTION), CALL, first, AIMessage(TRUE), HumanMessage(question)]
+    model = Streaming(replies=[AIMessage(reply)], calls=None)
+    made = agents.create_agent(model, [lookup], middleware=[SelfReflectMiddleware(**options)])
+    last: AIMessage = made.invoke({"messages": thread})["messages"][-1]
+    return last
+
+
+def test_a_later_turn_without_tools_is_checked_against_the_earlier_ones_results() -> None:
+    found = "The lamp of Vessen was lit in 1871. It burned whale oil until 1903."
+    right = second_turn("The lamp of Vessen was lit in 1871.", found=found, on_unsupported="refuse")
+    assert right.text == TRUE
+    assert right.response_metadata["selfreflect"]["claims"][0]["verdict"] == "supported"
+    for wrong in ("It burned plutonium until 2003.", "The Tide Museum was founded in 1950."):
+        assert "not shown" in second_turn(wrong, found=found, on_unsupported="refuse").text
+
+
+@pytest.mark.parametrize(("said", "reply"), [
+    ("thanks!", "You're welcome! Anything else?"),
+    ("Thank you", "Bitte sehr, jederzeit gern."),
+    ("ok thanks a lot, that helps", "I'm glad that was useful. Let me know if you have more questions."),
+    ("What did it burn?", "Which lamp do you mean?"),
+    ("What did it burn?", "I don't know."),
+])  # fmt: skip
+def test_what_states_nothing_is_not_refused(said: str, reply: str) -> None:
+    for required in (False, True):
+        assert second_turn(reply, said, on_unsupported="refuse", require_evidence=required).text == reply
+
+
+def test_a_reply_that_nothing_can_check_says_so() -> None:
+    def asked(reply: str, question: str = QUESTION, **options: Any) -> AIMessage:
+        made = agent(reply, tools=(), on_unsupported="refuse", **options)
+        last: AIMessage = made.invoke({"messages": [HumanMessage(question)]})["messages"][-1]
+        return last
+
+    shown = asked(FALSE)
+    assert shown.text == FALSE
+    assert shown.response_metadata["selfreflect"]["status"] == "unchecked"
+    assert "no tool was called" in shown.response_metadata["selfreflect"]["reason"]
+    assert "not shown" in asked(FALSE, require_evidence=True).text
+    assert asked("Hello! How can I help?", "Hi there", require_evidence=True).text == "Hello! How can I help?"
+    failed = ToolMessage("timeout", tool_call_id="1", name="lookup", status="error")
+    model = Streaming(replies=[AIMessage(FALSE)], calls=None)
+    made = agents.create_agent(model, [lookup], middleware=[SelfReflectMiddleware(on_unsupported="refuse")])
+    thread = [HumanMessage(QUESTION), CALL, failed, AIMessage("It failed."), HumanMessage(QUESTION)]
+    assert made.invoke({"messages": thread})["messages"][-1].response_metadata["selfreflect"]["status"] == "unchecked"
