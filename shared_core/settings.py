@@ -120,8 +120,9 @@ class SelfReflectSettings(Settings):
     )
     allow_answers_without_citation: bool = Field(
         default=False,
-        description="Composed pipeline: if calibrations of gate and answer say that the model knows the answer, show "
-        "it from memory, without a quote and marked as such. Otherwise passages are always retrieved.",
+        description="Show answers without a quote, marked as such. composed: from memory, if calibrations of gate and "
+        "answer say that the model knows; otherwise passages are always retrieved. seakr: from memory, or from "
+        "passages of which no sentence can be cited (yes, no); otherwise it abstains, or quotes what the reader finds.",
     )
     retry_short_answer: bool = Field(
         default=True,

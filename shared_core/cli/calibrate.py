@@ -336,9 +336,10 @@ def _write(run: CalibrateOptions, before: dict[str, AnyCalibration], fitted: dic
         calibration_io.save(run.output, {**before, **{name: f.calibration for name, f in useful.items()}})
         out.print(f"written: {run.output}")
     if "gate" in useful:
-        composed = run.pipeline == "composed"
-        where = "it is shown only with allow_answers_without_citation" if composed else "its text says so"
-        note(f"Where the gate skips retrieval the answer is from memory, without a quote: {where}.")
+        note(
+            "Where the gate skips retrieval the answer is from memory, without a quote: "
+            "it is shown only with allow_answers_without_citation."
+        )
     for result in fitted.values() if run.plots is not None else ():
         drawn = result.plot(cast(Path, run.plots))
         for path in drawn:

@@ -37,7 +37,8 @@ def lab_settings(pipeline: PipelineName) -> SelfReflectSettings:
     """Return settings with fewer samples, steps and candidates than the papers': the lab's answers are a few words.
 
     The composed pipeline ranks passages by how sure the model is with each, since reader and critic were not trained
-    on this prose. It answers nothing from memory: on the tuning split that was worth less than reading.
+    on this prose. It answers nothing from memory: on the tuning split that was worth less than reading. SeaKR does, as
+    in the paper.
 
     Raises:
         SettingsError: there is no such pipeline.
@@ -52,6 +53,7 @@ def lab_settings(pipeline: PipelineName) -> SelfReflectSettings:
         seakr = settings.seakr.replace(estimator="perplexity", multi_hop=False)
         settings = settings.replace(rerank="uncertainty", seakr=seakr)
     return settings.replace(
+        allow_answers_without_citation=pipeline == "seakr",
         research=settings.research.replace(samples=4, rounds=2, max_tokens=64),
         self_rag=settings.self_rag.replace(max_depth=2),
         reclaim=settings.reclaim.replace(max_pairs=3),

@@ -29,7 +29,7 @@ from shared_core.citation.facts import Comparison, compare_claim
 from shared_core.pipelines.competing import compare, compete, has_rival, named, trust_in
 from shared_core.pipelines.contradictions import add_contradiction
 from shared_core.pipelines.decision.decide import DecisionRequest, decide, merge_duplicates
-from shared_core.pipelines.decision.links import without_unknown_links
+from shared_core.pipelines.decision.links import without_own_references
 from shared_core.pipelines.decision.question_run import QuestionRun, try_reader
 from shared_core.pipelines.evidence import (
     around_quotes,
@@ -91,7 +91,7 @@ def weigh(
     Returns:
         All claims in their order, those with citations weighed.
     """
-    claims = without_unknown_links(claims, question, passages)
+    claims = without_own_references(claims, question, passages)
     cited = [c for c in claims if c.citations]
     if not cited:
         return Weighed(list(claims))

@@ -19,7 +19,7 @@ from shared_core.errors import ContextOverflowError, LimitError
 from shared_core.lm.base import Generation, Sample, SamplingParams
 from shared_core.pipelines.competing import is_poor, is_settled
 from shared_core.pipelines.confidence import Weighed, weigh
-from shared_core.pipelines.decision.links import without_unknown_links
+from shared_core.pipelines.decision.links import without_own_references
 from shared_core.pipelines.decision.question_run import QuestionRun, leave_out
 from shared_core.pipelines.decision.reasons import DECLINED, IN_NO_PASSAGE, SAYS_NOTHING
 from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, demonstrations_for, step_prompt
@@ -82,7 +82,7 @@ def read_again(
         return before
     if claim is None:
         return before
-    (claim,) = without_unknown_links([claim], question, found or passages)
+    (claim,) = without_own_references([claim], question, found or passages)
     yield Report(ClaimSealed(claim))
     weighed = yield from weigh(question, [claim], found or passages, run)
     answerable = before.answerable if weighed.answerable is None else weighed.answerable

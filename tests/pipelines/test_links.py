@@ -7,7 +7,7 @@ import pytest
 from shared_core import Passage, SelfReflectEngine, SelfReflectSettings
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.decision.decide import DecisionRequest, decide
-from shared_core.pipelines.decision.links import without_unknown_links
+from shared_core.pipelines.decision.links import without_own_references
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.runtime.flow import Resources, run
 from shared_core.support.markup import edit_links
@@ -30,7 +30,7 @@ PASSAGES = [
     ("See [the question's](https://asked.example), [a file](other.md) and a[i](x).", None),
 ])  # fmt: skip
 def test_targets_that_nobody_named_go_and_their_labels_stay(text: str, left: str | None) -> None:
-    (claim,) = without_unknown_links([Claim(text, short_answer=text)], "And https://asked.example?", PASSAGES)
+    (claim,) = without_own_references([Claim(text, short_answer=text)], "And https://asked.example?", PASSAGES)
     assert claim.text == claim.short_answer == (text if left is None else left)
 
 
@@ -66,3 +66,30 @@ def test_a_pipeline_shows_the_claim_without_its_link(pipeline: str) -> None:
         *(e.claim.text for e in events if isinstance(e, ClaimSealed)),
     ):
         assert "evil" not in text
+
+
+DOCUMENT = Passage("rules", "Rule [3] holds for masts. Read argv[1] first. [1] Smith, Masts, 1999.")
+
+
+@pytest.mark.parametrize(("text", "left"), [
+    ("[1] The mast is of oak.", "The mast is of oak."),
+    ("Let it cool down [1].", "Let it cool down."),
+    ("The mast is of oak.[2][3]", "The mast is of oak."),
+    ("It is of oak [1, 2], and tarred [4-6].", "It is of oak, and tarred."),
+    ("It was set in 1871[7].", "It was set in 1871."),
+    ("It is of oak [1](http://evil.example).", "It is of oak."),
+    ("It is of oak【4:0†masts.md】.", "It is of oak."),
+    ("Rule [3] holds for masts [1].", "Rule [3] holds for masts."),
+])  # fmt: skip
+def test_marks_that_a_model_made_up_are_taken_out(text: str, left: str) -> None:
+    (claim,) = without_own_references([Claim(text, short_answer=text)], "", [DOCUMENT])
+    assert claim.text == claim.short_answer == left
+
+
+@pytest.mark.parametrize("text", [
+    "Rule [3] holds.", "Read argv[1] first.", "[1] Smith, Masts, 1999.", "It returns [7].", "Add x[0] and y[1].",
+    "Print `names[2]` last.", "[1]", "The width is [12] or [14].", "It was set in [1871].", "a.values[0] is empty.",
+])  # fmt: skip
+def test_numbers_in_brackets_that_are_no_marks_stay(text: str) -> None:
+    claim = Claim(text)
+    assert without_own_references([claim], "", [DOCUMENT])[0] is claim

@@ -68,3 +68,21 @@ def test_simple_questions_whose_answer_is_unknown_are_not_answered() -> None:
     answer = made.over(Library(), made.settings.replace(compete=False)).answer(QUESTION)
     assert answer.abstained
     assert answer.claims == ()
+
+
+@pytest.mark.parametrize("said", ["Ulm.", "[1] Ulm.", "Ulm [2]."])
+def test_an_answer_from_memory_is_shown_only_where_that_is_allowed(said: str) -> None:
+    def asked(**options: Any) -> Any:
+        lm = scripted(lambda body: (f" So the answer is {said}\n", SURE), capabilities=Capabilities(hidden_states=True))
+        made = engine(lm, Library([]), multi_hop=False)
+        calibrated = made.over(Library([]), made.settings.replace(target_accuracy=0.05, **options))
+        return calibrated.answer(QUESTION)
+
+    default = asked()
+    assert default.abstained
+    assert "Ulm" not in default.text
+    assert entries(default, "quote")[0].outcome == "none"
+    allowed = asked(allow_answers_without_citation=True)
+    assert [c.text for c in allowed.claims] == ["Ulm"]
+    assert not entries(allowed, "quote")
+    assert "[" not in allowed.text

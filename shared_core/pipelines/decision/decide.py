@@ -17,7 +17,7 @@ from typing import Any
 from shared_core.abstention import expected_utility
 from shared_core.abstention.statements import LEANING
 from shared_core.calibration import DriftWatch, FittedGuarantee
-from shared_core.pipelines.decision.links import without_unknown_links
+from shared_core.pipelines.decision.links import without_own_references
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.decision.reasons import (
     BELOW_GUARANTEE,
@@ -242,7 +242,7 @@ def decide(request: DecisionRequest, run: QuestionRun) -> Flow[Answer]:
     """
     target = run.settings.target_accuracy
     if request.layout in (assemble, assemble_uncited):  # others put the claims back into a text of their own
-        claims = without_unknown_links(request.claims, request.question, request.passages)
+        claims = without_own_references(request.claims, request.question, request.passages)
         request = dataclasses.replace(request, claims=claims)
     choice = _choose(request, run)
     yield run.note(

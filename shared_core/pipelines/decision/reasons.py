@@ -11,6 +11,7 @@ REPLIES_UNUSABLE = "replies unusable"
 SUPPORT_BELOW_TARGET = "support below target"
 SUPPORT_UNKNOWN = "support unknown"
 FROM_MEMORY = "own answer not certain enough"
+WITHOUT_QUOTE = "no quote for the answer"
 CANNOT_JUDGE = "cannot be judged"
 OUT_OF_TIME = "out of time"
 OUT_OF_BUDGET = "out of budget"
@@ -41,6 +42,7 @@ def explain(reason: str, unknown: str = "") -> str:
         PASSAGES_DO_NOT_ANSWER: "The passages found do not seem to answer it.",
         SUPPORT_UNKNOWN: "Whether the passages support the candidate answers could not be determined.",
         FROM_MEMORY: "The model answered from its own knowledge, without a search, and that is not certain enough.",
+        WITHOUT_QUOTE: "The model gave an answer, but no sentence of the documents could be quoted for it.",
         CANNOT_JUDGE: f"No confidence can be given: {unknown}.{_way_out(unknown)}",
         NOTHING_ASKED: "That asks nothing that documents could answer. Ask a question about them.",
         ABOUT_ANSWER: "That asks about the answer given before, not about the documents. Ask a question about them.",

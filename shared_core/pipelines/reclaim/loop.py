@@ -17,7 +17,7 @@ from shared_core.errors import ContextOverflowError, GrammarError, LimitError
 from shared_core.lm.base import Generation, Grammar, SamplingParams
 from shared_core.pipelines.confidence import Weighed, decide_weighed, weigh
 from shared_core.pipelines.decision.decide import merge_duplicates
-from shared_core.pipelines.decision.links import without_unknown_links
+from shared_core.pipelines.decision.links import without_own_references
 from shared_core.pipelines.decision.question_run import QuestionRun, leave_out, retrieve
 from shared_core.pipelines.evidence import complete_sentences
 from shared_core.pipelines.extractive import UnusableReplies, answer_without_model
@@ -97,7 +97,7 @@ class _Draft:
 
     def add(self, text: str, citation: Citation) -> None:
         """Add a claim, without links that no passage has."""
-        self.claims += without_unknown_links([Claim(text, None, (citation,))], self.question, self.passages)
+        self.claims += without_own_references([Claim(text, None, (citation,))], self.question, self.passages)
 
     @property
     def options(self) -> ReclaimSettings:

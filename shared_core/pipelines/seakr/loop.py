@@ -8,6 +8,7 @@ every step retrieves, and no uncertainty is measured to find that out.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,8 +19,9 @@ from shared_core.lm.base import Prompt
 from shared_core.pipelines.competing import reconsider
 from shared_core.pipelines.confidence import Weighed
 from shared_core.pipelines.decision.decide import DecisionRequest, decide
+from shared_core.pipelines.decision.links import Addresses
 from shared_core.pipelines.decision.question_run import QuestionRun, retrieve
-from shared_core.pipelines.decision.reasons import FROM_MEMORY, SUPPORT_UNKNOWN
+from shared_core.pipelines.decision.reasons import FROM_MEMORY, SUPPORT_UNKNOWN, WITHOUT_QUOTE
 from shared_core.pipelines.decision.wording import assemble, assemble_uncited
 from shared_core.pipelines.extractive import answer_without_model, find_unusable
 from shared_core.pipelines.gating.choose import (
@@ -121,6 +123,7 @@ def seakr(question: str, run: QuestionRun) -> Flow[Answer]:
     weighed = Weighed([])
     try:
         text, uncertainty = yield from _multi_hop(state) if multi_hop else _single_hop(state)
+        text = text and Addresses(question, state.kept).without_others(text).strip()
         declined = text is not None and _declines(text)
         if text is not None and is_answer(text) and not declined:
             claim = yield from answer_claim(question, text, uncertainty, state.kept, chosen, run, grounds=state.grounds)
@@ -145,8 +148,18 @@ def seakr(question: str, run: QuestionRun) -> Flow[Answer]:
         reason=_why_not(state),
         layout=assemble if any(c.citations for c in weighed.claims) else assemble_uncited,
     )
+    if request.layout is assemble_uncited and weighed.claims and not run.settings.allow_answers_without_citation:
+        yield run.note("quote", "none", "an answer without a quote is not shown (allow_answers_without_citation)")
+        request = _not_shown(request, run)
     answer = yield from decide(request, run)
     return (yield from reconsider(question, answer, run, search=True))
+
+
+def _not_shown(request: DecisionRequest, run: QuestionRun) -> DecisionRequest:
+    sure = any(c.support is not None and c.support > run.settings.target_accuracy for c in request.claims)
+    # Without scores no claim passes the bar.
+    scores = [None for _ in request.claims]
+    return dataclasses.replace(request, scores=scores, reason=WITHOUT_QUOTE if sure else request.reason)
 
 
 def _declines(text: str) -> bool:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from shared_core.citation import CitationIndex, align_quote, split_sentences
 from shared_core.errors import LimitError
 from shared_core.pipelines.confidence import Weighed, decide_weighed, weigh
-from shared_core.pipelines.decision.links import without_unknown_links
+from shared_core.pipelines.decision.links import without_own_references
 from shared_core.pipelines.decision.question_run import QuestionRun, attempt
 from shared_core.pipelines.decision.reasons import CERTAINTY_UNKNOWN, FROM_MEMORY, REPLIES_UNUSABLE, UNSUPPORTED_HERE
 from shared_core.pipelines.evidence import lowest
@@ -54,7 +54,7 @@ def claims_of(segment: WrittenSegment, run: QuestionRun) -> Flow[list[Claim]]:
         if kept.passage is not None and not kept.irrelevant:
             citations = yield from quote(text, kept.passage, run)
         claims.append(Claim(text, None, citations, signals=signals, critique=segment.critique))
-    return without_unknown_links(claims, "", [kept.passage] if kept.passage is not None else [])
+    return without_own_references(claims, "", [kept.passage] if kept.passage is not None else [])
 
 
 def quote(text: str, passage: Passage, run: QuestionRun) -> Flow[tuple[Citation, ...]]:
