@@ -11,17 +11,23 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from langchain_core.documents import Document
 from langchain_core.runnables import RunnableConfig
 
 from shared_core.conversation.turns import Turn
+from shared_core.errors import OptionError
+from shared_core.facades.arguments import unknown_argument
 from shared_core.runtime.flow import Flow, Generate, HiddenStates, Retrieve, Score, Together, intercept
 
 T = TypeVar("T")
 PER_CALL = ("target_accuracy", "top_k", "where", "deadline", "on_abstain")
 """Settings that a single call may change."""
+_JOINED = [name.replace("_", "") for name in PER_CALL]
+_ALIKE = 0.82  # of two names, from which on one is taken for the other
+_OWN = "selfreflect"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -44,8 +50,14 @@ class Caller:
 
     @classmethod
     def of(cls, config: RunnableConfig, given: Mapping[str, Any]) -> Caller:
-        """Create the caller of a call with keywords ``given``; settings also stand under ``configurable``."""
-        named = {**(config.get("configurable") or {}), **given}
+        """Create the caller of a call with keywords ``given``; settings also stand under ``configurable``.
+
+        Raises:
+            ArgumentError: a keyword is nearly one of ``PER_CALL``, or a name of our own under ``configurable`` is none.
+        """
+        _refuse_misspelt(given)
+        shared = config.get("configurable") or {}
+        named = {**shared, **_own(shared), **given}
         options = {name: named[name] for name in PER_CALL if named.get(name) is not None}
         limit = config.get("max_concurrency")
         return cls(config, options, slots=asyncio.Semaphore(limit) if limit else None)
@@ -59,6 +71,27 @@ class Caller:
     def slot(self) -> AbstractAsyncContextManager[None]:
         """Return a context to retrieve in, which is entered once there is room for one more retrieval."""
         return self.slots if self.slots is not None else nullcontext()
+
+
+def _own(shared: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings under our own names, which no other node of a graph can mean."""
+    nested = shared.get(_OWN, {})
+    if not isinstance(nested, Mapping):
+        raise OptionError(
+            f"configurable[{_OWN!r}] must be a dict, not {nested!r}.", hint=f"{{{_OWN!r}: {{'top_k': 3}}}}"
+        )
+    own = {name.removeprefix(f"{_OWN}_"): v for name, v in shared.items() if str(name).startswith(f"{_OWN}_")} | nested
+    for name in own:
+        if name not in PER_CALL:
+            raise unknown_argument(str(name), PER_CALL, "a call")
+    return own
+
+
+def _refuse_misspelt(given: Mapping[str, Any]) -> None:
+    """Raise ArgumentError for a keyword that is nearly one of ours; others (``stop``) are not meant for us."""
+    for name in given:
+        if name not in PER_CALL and get_close_matches(name.replace("_", ""), _JOINED, 1, _ALIKE):
+            raise unknown_argument(name, PER_CALL, "a call")
 
 
 _CURRENT: ContextVar[Caller | None] = ContextVar("selfreflect_caller", default=None)

@@ -84,11 +84,15 @@ class LangChainRetriever:
 
     def _passages(self, found: Any, k: int, caller: Caller) -> list[Passage]:
         if not isinstance(found, (list, tuple)):
-            raise InputError(
-                f"The retriever gave a {type(found).__name__}, not a list of documents.",
-                hint="Give the retriever itself, without the step that formats its documents.",
-            )
+            hint = "Give the retriever itself, without the step that formats its documents."
+            if found is None:
+                hint = "It returns an empty list where it finds nothing: look for a missing return."
+            raise InputError(f"The retriever gave {_named(found)}, not a list of documents.", hint=hint)
         return [p for p in to_passages(found, caller.documents) if p.text.strip()][:k]
+
+
+def _named(found: object) -> str:
+    return "None" if found is None else f"a {type(found).__name__}"
 
 
 def takes_history(retriever: Runnable[Any, Any]) -> bool:

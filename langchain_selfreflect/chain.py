@@ -73,8 +73,9 @@ class SelfReflectChain(Strict, Answering[AIMessage], RunnableSerializable[ChainI
     messages the user's last one is the question; those before it (and a ``history`` or ``chat_history`` next to the
     question) are its history. A follow-up ("and when was it closed?") is made a full question, which the answer's
     metadata holds as ``condensed_question``, or declined (docs/conversation.md). ``target_accuracy``, ``top_k``,
-    ``where``, ``deadline`` and ``on_abstain`` can be given per call, as keywords or under ``config["configurable"]``;
-    other keywords (``stop`` of ``bind``) have no effect.
+    ``where``, ``deadline`` and ``on_abstain`` can be given per call, as keywords or under ``config["configurable"]``
+    (``selfreflect_top_k``, or ``{"selfreflect": {"top_k": …}}``, where other nodes know the plain names too); other
+    keywords (``stop`` of ``bind``) have no effect, and nearly these ones raise ArgumentError.
 
     Raises:
         SettingsError: an argument is unknown or wrong, or the pipeline or policy needs an ``llm``; on creation.

@@ -82,12 +82,15 @@ class SelfReflectStreamingResponse(SelfReflectResponse, StreamingResponse):
     def __reduce__(self) -> tuple[Any, ...]:  # a stream does not travel; it begins anew
         return type(self), (self._whole,)
 
-    __str__ = StreamingResponse.__str__
+    def __str__(self) -> str:
+        """The whole text, however much of the stream was read."""
+        return str(self._whole)
+
     get_formatted_sources = StreamingResponse.get_formatted_sources
 
     def get_response(self) -> SelfReflectResponse:
         """The whole, not streamed."""
-        return replace(self._whole, response=super().get_response().response)
+        return replace(self._whole)
 
 
 class SelfReflectAsyncStreamingResponse(SelfReflectResponse, AsyncStreamingResponse):
@@ -113,12 +116,15 @@ class SelfReflectAsyncStreamingResponse(SelfReflectResponse, AsyncStreamingRespo
     def __reduce__(self) -> tuple[Any, ...]:  # a stream does not travel; it begins anew
         return type(self), (self._whole,)
 
-    __str__ = AsyncStreamingResponse.__str__
+    def __str__(self) -> str:
+        """The whole text, however much of the stream was read."""
+        return str(self._whole)
+
     get_formatted_sources = AsyncStreamingResponse.get_formatted_sources
 
     async def get_response(self) -> SelfReflectResponse:
         """The whole, not streamed."""
-        return replace(self._whole, response=(await super().get_response()).response)
+        return replace(self._whole)
 
 
 def respond(answer: Answer, book: NodeBook, additional: Sequence[NodeWithScore] = ()) -> SelfReflectResponse:

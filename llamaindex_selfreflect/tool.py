@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.tools import QueryEngineTool, ToolMetadata, ToolOutput
 
 from llamaindex_selfreflect._response import SelfReflectResponse
-from shared_core.errors import InputError
-from shared_core.pipelines.decision.wording import TOOL_DESCRIPTION, TOOL_NAME, tool_text
+from shared_core.errors import InputError, QuestionError
+from shared_core.pipelines.decision.wording import NO_ANSWER, TOOL_DESCRIPTION, TOOL_NAME, tool_text
 
 
 class SelfReflectTool(QueryEngineTool):
     """A ``QueryEngineTool`` whose result begins with ``NO ANSWER`` where the engine abstains, and quotes nothing then.
+
+    So does that of an empty question.
 
     >>> from llamaindex_selfreflect import SelfReflectQueryEngine
     >>> from shared_core.retrieval import BM25Retriever
@@ -72,11 +75,23 @@ class SelfReflectTool(QueryEngineTool):
 
     def call(self, *args: Any, **kwargs: Any) -> ToolOutput:
         """Answer the question."""
-        return self._marked(super().call(*args, **kwargs))
+        try:
+            return self._marked(super().call(*args, **kwargs))
+        except QuestionError as error:
+            return self._refused(error, args, kwargs)
 
     async def acall(self, *args: Any, **kwargs: Any) -> ToolOutput:
         """``call`` without blocking the event loop."""
-        return self._marked(await super().acall(*args, **kwargs))
+        try:
+            return self._marked(await super().acall(*args, **kwargs))
+        except QuestionError as error:
+            return self._refused(error, args, kwargs)
+
+    def _refused(self, error: QuestionError, args: Sequence[Any], kwargs: dict[str, Any]) -> ToolOutput:
+        """Tell the agent's model what is wrong with its question, which an error would keep from it."""
+        raw = {"args": args, "kwargs": kwargs}
+        name = self.metadata.get_name()
+        return ToolOutput(content=f"{NO_ANSWER}: {error.message}", tool_name=name, raw_input=raw, raw_output=None)
 
     def _marked(self, output: ToolOutput) -> ToolOutput:
         response = output.raw_output

@@ -18,10 +18,10 @@ from typer.testing import Result
 
 from shared_core import Answer
 from shared_core.cli import ask as asking
-from shared_core.cli import console, main
+from shared_core.cli import common, console, main
 from shared_core.cli.common import BuiltEngine
 from shared_core.cli.console import PlainConsole
-from shared_core.errors import AbstainedError, QuestionError
+from shared_core.errors import AbstainedError, QuestionError, SelfReflectError
 from shared_core.pipelines import PIPELINES
 from shared_core.pipelines.decision.wording import UNCITED
 from shared_core.types import Citation, Claim, Finished, Passage
@@ -399,3 +399,20 @@ def test_main_leaves_with_a_code(monkeypatch: pytest.MonkeyPatch, capsys: pytest
             main()
         assert caught.value.code == code, arguments
     capsys.readouterr()
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_bars_of_libraries_are_drawn_on_a_terminal_only(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("transformers")
+    from transformers.utils import logging as bars
+
+    monkeypatch.setattr(common.err, "_force_terminal", terminal)
+    monkeypatch.delenv("HF_HUB_DISABLE_PROGRESS_BARS", raising=False)
+    bars.enable_progress_bar()
+    try:
+        with pytest.raises(SelfReflectError):
+            common.build_model("no/such/model", None)
+        assert bars.is_progress_bar_enabled() == terminal
+    finally:
+        bars.enable_progress_bar()
+        monkeypatch.delenv("HF_HUB_DISABLE_PROGRESS_BARS", raising=False)

@@ -334,10 +334,24 @@ def build_model(model: str | None, base_url: str | None, dtype: str | None = Non
         is_path = os.path.isabs(model) or model.startswith(".")  # names on the hub never begin so
         if is_path and not os.path.lexists(model):
             raise InputError(f"There is no model at {model}.", hint="Check --model: a folder, or a name on the hub.")
+        if not err.is_terminal:  # in a file each step of a bar would be a piece of one endless line
+            hide_bars()
         from shared_core.lm.transformers import TransformersLM
 
         return TransformersLM(model, dtype=dtype)
     return None
+
+
+def hide_bars() -> None:
+    """Keep the libraries that load models from drawing progress bars in this process."""
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    try:
+        from huggingface_hub.utils import disable_progress_bars
+        from transformers.utils import logging
+    except ImportError:
+        return  # reported with a hint where they are needed
+    disable_progress_bars()
+    logging.disable_progress_bar()
 
 
 def answers_closed_book(settings: SelfReflectSettings) -> bool:

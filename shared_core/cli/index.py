@@ -57,6 +57,12 @@ class IndexOptions:
         int | None,
         typer.Option("--overlap", metavar="N", help="Sentences repeated where a paragraph is cut (1 by default)."),
     ] = None
+    wait: Annotated[
+        float,
+        typer.Option(
+            "--wait", min=0, metavar="SECONDS", help="Wait so long for another process that writes to the index."
+        ),
+    ] = 5.0
     prune: Annotated[bool, typer.Option("--prune/--no-prune", help="Remove files that no longer exist.")] = True
     dense: Annotated[
         bool | None,
@@ -94,7 +100,8 @@ def index_command(
     from shared_core.documents.store import DocumentIndex
 
     folder = options.index if options.index is not None else default_index(paths)
-    with DocumentIndex(folder, dense=options.dense, settings=_settings(options.changes())) as opened:
+    settings = _settings(options.changes())
+    with DocumentIndex(folder, dense=options.dense, settings=settings, lock_timeout=options.wait) as opened:
         report = _update(opened, paths, options.prune)
     _show(report, folder, as_json=options.json)
     if report.missing:  # probably a typo: the other paths are indexed, but it must not look like success

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
 
 import typer
 
-from shared_core.cli.common import exit_code
+from shared_core.cli.common import exit_code, hide_bars
 from shared_core.cli.console import err, note, out
 from shared_core.errors import InputError, MissingDependencyError, SettingsError
 from shared_core.training.settings import TrainingSettings
@@ -129,14 +129,13 @@ def _is_follower() -> bool:
 
 def _say_little() -> None:
     """Silence the libraries, and every process of a launch but the first."""
-    for name in ("HF_HUB_DISABLE_PROGRESS_BARS", "HF_DATASETS_DISABLE_PROGRESS_BARS"):
-        os.environ.setdefault(name, "1")
+    os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
+    hide_bars()
     try:
         from datasets import disable_progress_bars
         from transformers.utils import logging
 
         disable_progress_bars()
-        logging.disable_progress_bar()
         logging.set_verbosity_error()
     except ImportError:
         pass  # reported with a hint where they are needed

@@ -48,6 +48,9 @@ BATCH = 512
 _SOON = 256  # passages that a reader embeds itself where an update was killed before it embedded them
 _LOCK = "lock"
 _READING = "reading"  # in the manifest while files are read; it stays where an update is killed
+_WAIT = (
+    "Try again once it is done, or wait for it: selfreflect index --wait SECONDS, DocumentIndex(lock_timeout=SECONDS)."
+)
 _log = logging.getLogger(__name__)
 
 
@@ -203,9 +206,7 @@ class DocumentIndex(Remade):
         try:
             lock.acquire()
         except Timeout as error:
-            raise _BusyError(
-                f"Another process is writing to the index {path}.", hint="Wait until it is done, then try again."
-            ) from error
+            raise _BusyError(f"Another process is writing to the index {path}.", hint=_WAIT) from error
         except OSError as error:
             raise StoreError(f"The index {path} cannot be locked: {error}.", hint="Check permissions.") from error
         try:

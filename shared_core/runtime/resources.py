@@ -210,19 +210,32 @@ def _checked(request: LeafRequest, result: Any) -> Any:
 def _retrieval_error(query: str, error: Exception) -> Exception:
     if isinstance(error, SelfReflectError):
         return error
-    wrapped = RetrievalError(f"Retrieving passages for {query[:80]!r} failed: {type(error).__name__}: {error}")
+    hint = next((hint for kinds, hint in _RETRIEVAL_HINTS if isinstance(error, kinds)), "")
+    if isinstance(error, TypeError) and "NoneType" in str(error):
+        hint = _NOT_NONE
+    failed = f"Retrieving passages for {query[:80]!r} failed: {type(error).__name__}: {error}"
+    wrapped = RetrievalError(failed, hint=hint)
     wrapped.__cause__ = error
     from shared_core.lm.chat.failures import as_both  # when something failed only
 
     return as_both(wrapped, error, {})  # who retries on ConnectionError catches this one too
 
 
+_NOT_NONE = "A retriever returns a list, and an empty one where it finds nothing: look for a missing return."
+_RETRIEVAL_HINTS: tuple[tuple[type[Exception], str], ...] = (
+    (TimeoutError, "What the retriever searches answers too slowly: check that it is well, or give it more time."),
+    (ConnectionError, "What the retriever searches cannot be reached: check that it runs, and its address."),
+)
+
+
 def _keywords(request: Retrieve) -> dict[str, Any]:
     return {"k": request.k} if request.where is None else {"k": request.k, "where": request.where}
 
 
-def _with_text(found: Iterable[Passage]) -> tuple[Passage, ...]:
+def _with_text(found: Iterable[Passage] | None) -> tuple[Passage, ...]:
     """Return the passages that can be read: a blank one holds nothing, and would stand before those that do."""
+    if found is None:
+        raise RetrievalError("The retriever returned None, not passages.", hint=_NOT_NONE)
     return tuple(p for p in check_passages(found) if p.text.strip())
 
 

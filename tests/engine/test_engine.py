@@ -310,10 +310,24 @@ async def test_a_retrievers_error_is_ours_and_stays_of_its_own_class(error: Exce
         with pytest.raises(caught, match="Retrieving passages for 'Who' failed") as found:
             engine.answer("Who")
     assert found.value.__cause__ is error
+    if isinstance(error, (ConnectionError, TimeoutError)):
+        assert "check" in found.value.hint
     with pytest.raises(type(error)):
         await engine.aanswer("Who")
     assert isinstance(pickle.loads(pickle.dumps(found.value)), RetrievalError)
     assert isinstance(engine.answer_many(["Who"])[0], type(error))
+
+
+async def test_a_retriever_that_returns_none_is_reported_in_words() -> None:
+    class Forgetful(Fixed):
+        def retrieve(self, query: str, k: int = 5) -> Any:
+            super().retrieve(query, k)
+
+    engine = SelfReflectEngine(Forgetful())
+    assert all("returned None" in str(error) for error in engine.answer_many(["Who", "When"]))
+    with pytest.raises(RetrievalError, match="returned None") as found:
+        await engine.aanswer("Who")
+    assert "missing return" in found.value.hint
 
 
 PIER = Passage("a.txt", "The pier is long. It was built of oak.")

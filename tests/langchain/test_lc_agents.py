@@ -86,6 +86,38 @@ async def test_settings_hold_for_one_call() -> None:
         made.invoke(QUESTION, target_accuracy=7)
 
 
+async def test_a_setting_has_a_name_of_its_own_in_a_graphs_config() -> None:
+    made = chain()
+
+    def abstains(shared: Any, **given: Any) -> bool:
+        message = made.invoke(QUESTION, {"configurable": shared}, **given)
+        return bool(message.response_metadata["selfreflect"]["abstained"])
+
+    usual = {"target_accuracy": 0.5}
+    assert not abstains(usual)
+    for own in ({"selfreflect_target_accuracy": 0.999}, {"selfreflect": {"target_accuracy": 0.999}}):
+        assert abstains(own)
+        assert abstains({**usual, **own})
+        assert not abstains(own, **usual)  # a call's own keyword
+    for wrong in ({"selfreflect_topk": 1}, {"selfreflect": {"stop": 1}}, {"selfreflect": 3}):
+        with pytest.raises(SettingsError):
+            abstains(wrong)
+    assert not abstains({"target_acuracy": 0.999, "thread_id": "1"})  # another node's
+
+
+@pytest.mark.parametrize(("name", "right"), [
+    ("target_acuracy", "target_accuracy"), ("targetaccuracy", "target_accuracy"), ("topk", "top_k"),
+    ("on_abstein", "on_abstain"), ("dead_line", "deadline"),
+])  # fmt: skip
+async def test_a_misspelt_setting_of_a_call_is_refused_with_the_right_name(name: str, right: str) -> None:
+    made = chain().bind(**{name: 1})
+    for ask in (made.invoke, made.batch, lambda q: list(made.stream(q))):
+        with pytest.raises(SettingsError, match=f"Did you mean {right}"):
+            ask([QUESTION] if ask == made.batch else QUESTION)
+    for other in ("stop", "tools", "temperature", "top_p", "timeout", "target", "line"):
+        assert chain().invoke(QUESTION, **{other: 1}).text
+
+
 async def test_settings_of_the_config_hold_for_the_tool() -> None:
     made, strict = chain().as_tool(), {"configurable": {"target_accuracy": 0.999}}
     assert made.invoke({"question": QUESTION}).startswith("The lamp")

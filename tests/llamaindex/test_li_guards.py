@@ -44,6 +44,10 @@ async def test_a_tools_abstention_is_marked() -> None:
     for result in (tool.call(UNKNOWN), await tool.acall(UNKNOWN)):
         assert result.content.startswith("NO ANSWER: ")
         assert "1871" not in result.content
+    for empty in ({"input": ""}, {"input": "  "}):
+        for result in (tool.call(**empty), await tool.acall(**empty)):
+            assert result.content.startswith("NO ANSWER: A question must be non-empty text")
+            assert not result.is_error
     assert SelfReflectTool(engine, nearest=True).call(UNKNOWN).content == f"NO ANSWER: {engine.query(UNKNOWN)}"
 
 

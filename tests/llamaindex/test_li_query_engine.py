@@ -98,11 +98,14 @@ async def test_streams_come_claim_by_claim_with_sources_from_the_start() -> None
     assert stream.metadata == whole.metadata
     tokens = list(stream.response_gen)
     assert len(tokens) == 2
-    assert "".join(tokens) == str(whole)
+    assert "".join(tokens) == str(whole) == str(stream) == str(stream)
+    assert stream.get_response() == whole  # though the stream was read
     later = await made.aquery("the captain and the lamp")
     assert isinstance(later, AsyncStreamingResponse)
     assert later.source_nodes == whole.source_nodes
+    assert str(later) == str(whole)
     assert [t async for t in later.async_response_gen()] == tokens
+    assert str(later) == str(whole)
     once_more = await made.aquery("the captain and the lamp")
     assert isinstance(once_more, AsyncStreamingResponse)
     assert await once_more.get_response() == whole

@@ -198,3 +198,10 @@ def test_a_folder_of_that_name_is_not_taken_for_the_adapter(tmp_path: Path, monk
     (tmp_path / "small").mkdir()
     monkeypatch.chdir(tmp_path)
     assert ours.find_adapter("small") is None
+
+
+def test_the_package_offers_it_by_name() -> None:
+    from shared_core import lm
+
+    assert lm.load_small_model is load_small_model
+    assert "load_small_model" in dir(lm)

@@ -6,9 +6,11 @@ import errno
 import io
 import json
 import os
+import threading
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from typer.testing import Result
 
 from shared_core.cli.console import PlainConsole, indexing_progress, set_verbosity
@@ -212,3 +214,20 @@ def test_the_old_name_of_the_option_warns(docs: Path, tmp_path: Path) -> None:
     result = run(docs, "--index", tmp_path / "i", "--chroma-url", "http://127.0.0.1:9", dense=True)
     assert "--chroma-url is now --vectors chroma:http://127.0.0.1:9" in result.stderr
     assert "The Chroma server http://127.0.0.1:9 failed" in result.stderr
+
+
+def test_it_waits_for_another_process_as_long_as_it_is_asked_to(docs: Path, tmp_path: Path) -> None:
+    index = tmp_path / "i"
+    assert run(docs, "--index", index).exit_code == 0
+    (docs / "b.txt").write_text("Beta is a bridge.")
+    lock = FileLock(index / "lock", thread_local=False)  # released by another thread
+    lock.acquire()
+    busy = run(docs, "--index", index, "--wait", 0)
+    assert busy.exit_code == 1
+    assert "Another process is writing" in busy.stderr
+    assert "--wait SECONDS" in busy.stderr
+    later = threading.Timer(0.5, lock.release)
+    later.start()
+    assert run(docs, "--index", index, "--wait", 60).exit_code == 0
+    later.join()
+    assert len(DocumentIndex(index).sources()) == 2
