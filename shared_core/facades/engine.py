@@ -33,6 +33,7 @@ from shared_core.retrieval.base import Embedder, Retriever
 from shared_core.runtime import flow as flows
 from shared_core.runtime.budget import Meter
 from shared_core.runtime.flow import Embed, Flow, Generate, Judge, LeafRequest, Read, Report, Retrieve
+from shared_core.runtime.huge import note_huge
 from shared_core.runtime.replies import readable
 from shared_core.runtime.requests import Deadline
 from shared_core.settings import GuaranteeName, SelfReflectSettings
@@ -364,7 +365,7 @@ class SelfReflectEngine:
         answer = yield from meter.watch(answer_turn(asked, partial(self._run_pipeline, meter), run))
         if answer.abstained and self.settings.on_abstain == "fallback" and answer.reason not in IN_CONVERSATION:
             answer = yield from _fall_back(answer, run, meter)
-        answer = dataclasses.replace(answer, usage=meter.usage)
+        answer = dataclasses.replace(answer, usage=meter.usage, trace=(*note_huge(answer.passages), *answer.trace))
         if answer.abstained and self.settings.on_abstain == "raise":
             raise AbstainedError(answer)
         for piece in answer.pieces():

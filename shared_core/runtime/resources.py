@@ -21,6 +21,7 @@ from shared_core.lm.base import (
 )
 from shared_core.reading.base import Judge, PassageRater, Rate, Read, Reader, SupportScorer, Verdict, VerdictScorer
 from shared_core.retrieval.base import Embedder, Retriever
+from shared_core.runtime.huge import cut_huge
 from shared_core.runtime.requests import Embed, LeafRequest, Retrieve
 from shared_core.support.threads import given_up, in_thread, run_within
 from shared_core.types import Passage, check_passages
@@ -236,7 +237,7 @@ def _with_text(found: Iterable[Passage] | None) -> tuple[Passage, ...]:
     """Return the passages that can be read: a blank one holds nothing, and would stand before those that do."""
     if found is None:
         raise RetrievalError("The retriever returned None, not passages.", hint=_NOT_NONE)
-    return tuple(p for p in check_passages(found) if p.text.strip())
+    return tuple(cut_huge(p) for p in check_passages(found) if p.text.strip())
 
 
 def _retrieve_all(retriever: Any, group: list[Retrieve]) -> list[Any]:
