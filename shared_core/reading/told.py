@@ -223,10 +223,10 @@ def tells_what_is_asked(question: str, text: str, above: str) -> bool:
     if _HOUR_ASKED.search(question):
         own = _own_numbers(question)
         text, above = (own.sub(" ", _LASTS.sub(" ", _DATE_PARTS.sub(" ", part))) for part in (text, above))
-        counts = _HOUR.search(text) or _CLOCK.search(above)
+        counts = any((_HOUR.search(text), _CLOCK.search(above)))
     else:
         counts = has_number(text) or has_number(above)
-    return bool(counts) or any(words_of.search(t) for t in (text, above) for words_of in told)
+    return counts or any(words_of.search(t) for t in (text, above) for words_of in told)
 
 
 def _own_numbers(question: str) -> re.Pattern[str]:
