@@ -80,7 +80,9 @@ def _own(shared: Mapping[str, Any]) -> dict[str, Any]:
         raise OptionError(
             f"configurable[{_OWN!r}] must be a dict, not {nested!r}.", hint=f"{{{_OWN!r}: {{'top_k': 3}}}}"
         )
-    own = {name.removeprefix(f"{_OWN}_"): v for name, v in shared.items() if str(name).startswith(f"{_OWN}_")} | nested
+    flat = {str(name): value for name, value in shared.items()}
+    own = {name.removeprefix(f"{_OWN}_"): v for name, v in flat.items() if name.startswith(f"{_OWN}_")}
+    own.update(nested)
     for name in own:
         if name not in PER_CALL:
             raise unknown_argument(str(name), PER_CALL, "a call")

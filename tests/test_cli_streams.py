@@ -406,7 +406,7 @@ def test_bars_of_libraries_are_drawn_on_a_terminal_only(terminal: bool, monkeypa
     pytest.importorskip("transformers")
     from transformers.utils import logging as bars
 
-    monkeypatch.setattr(common.err, "_force_terminal", terminal)
+    monkeypatch.setattr(console.err, "_force_terminal", terminal)
     monkeypatch.delenv("HF_HUB_DISABLE_PROGRESS_BARS", raising=False)
     bars.enable_progress_bar()
     try:

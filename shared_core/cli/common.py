@@ -346,11 +346,9 @@ def hide_bars() -> None:
     """Keep the libraries that load models from drawing progress bars in this process."""
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     try:
-        from huggingface_hub.utils import disable_progress_bars
         from transformers.utils import logging
     except ImportError:
-        return  # reported with a hint where they are needed
-    disable_progress_bars()
+        return  # reported with a hint where it is needed
     logging.disable_progress_bar()
 
 

@@ -37,7 +37,7 @@ def cut_huge(passage: Passage) -> Passage:
 def _warn(name: str, length: int, end: int) -> None:
     """Warn once of each passage."""
     logger.warning(
-        "The passage %.100s has %s characters, of which the first %s are read. Split documents before they are indexed.",
+        "The passage %.100s has %s characters, of which the first %s are read. Split documents before indexing.",
         name,
         f"{length:,}",
         f"{end:,}",

@@ -7,20 +7,18 @@ import time
 
 import pytest
 
-from shared_core import Passage, SelfReflectEngine, SelfReflectSettings
+from shared_core import Answer, Passage, SelfReflectEngine, SelfReflectSettings
 from shared_core.runtime import huge
 from tests.fakes import FirstSentenceReader, Fixed
 
 LIT = "The lamp was lit in 1871. "
 
 
-def book(repeated: str, **metadata: int) -> Passage:
-    return Passage(
-        "book", LIT + repeated * (huge.LONGEST // len(repeated)), metadata={"source": "book.txt", **metadata}
-    )
+def book(repeated: str) -> Passage:
+    return Passage("book", LIT + repeated * (huge.LONGEST // len(repeated) + 9))
 
 
-def ask(passage: Passage, **settings: float) -> object:
+def ask(passage: Passage, **settings: float) -> Answer:
     engine = SelfReflectEngine(Fixed(passage), settings=SelfReflectSettings(**settings), reader=FirstSentenceReader())
     return engine.answer("When was the lamp lit?")
 
@@ -35,8 +33,8 @@ def test_the_beginning_is_read_and_trace_and_log_say_so(repeated: str, caplog: p
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
             answer = ask(whole)
-            assert answer.text == "The lamp was lit in 1871. [1]"  # type: ignore[attr-defined]
-            assert [d.outcome for d in answer.trace if d.kind == "passages"] == ["1 cut"]  # type: ignore[attr-defined]
+            assert answer.text == "The lamp was lit in 1871. [1]"
+            assert [d.outcome for d in answer.trace if d.kind == "passages"] == ["1 cut"]
     assert len([r for r in caplog.records if "Split documents" in r.getMessage()]) == 1
 
 

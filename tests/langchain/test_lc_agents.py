@@ -110,12 +110,13 @@ async def test_a_setting_has_a_name_of_its_own_in_a_graphs_config() -> None:
     ("on_abstein", "on_abstain"), ("dead_line", "deadline"),
 ])  # fmt: skip
 async def test_a_misspelt_setting_of_a_call_is_refused_with_the_right_name(name: str, right: str) -> None:
-    made = chain().bind(**{name: 1})
-    for ask in (made.invoke, made.batch, lambda q: list(made.stream(q))):
+    made: Any = chain()
+    bound = made.bind(**{name: 1})
+    for ask in (bound.invoke, lambda q: bound.batch([q]), lambda q: list(bound.stream(q))):
         with pytest.raises(SettingsError, match=f"Did you mean {right}"):
-            ask([QUESTION] if ask == made.batch else QUESTION)
+            ask(QUESTION)
     for other in ("stop", "tools", "temperature", "top_p", "timeout", "target", "line"):
-        assert chain().invoke(QUESTION, **{other: 1}).text
+        assert made.invoke(QUESTION, **{other: 1}).text
 
 
 async def test_settings_of_the_config_hold_for_the_tool() -> None:

@@ -129,4 +129,5 @@ def test_versions_name_contents(tmp_path: Path) -> None:
     assert index.changes() != seen
     memory = DocumentIndex(None, dense=False)
     memory.update(tmp_path / "docs")
-    assert memory.version() == memory.retriever().index_version != index.version()
+    held: Any = memory.retriever()
+    assert memory.version() == held.index_version != index.version()

@@ -77,7 +77,7 @@ class Addresses:
         return left if any(c.isalnum() for c in left) else text
 
     def _has_mark(self, text: str, mark: re.Match[str]) -> bool:
-        """Whether a mark belongs to what is said: documents have it there, or it stands in code or for a value."""
+        """Whether a mark is part of the text: documents have it there, or it belongs to code or to a value."""
         before = text[: mark.start()]
         if before.count("`") % 2 or _POINTS.search(before[-20:]) or (mark[0][0] == "[" and _NAME.search(before[-20:])):
             return True
