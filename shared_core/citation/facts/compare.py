@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Literal
 
 from shared_core.citation.facts import names as naming
-from shared_core.citation.facts import opposites, scope
+from shared_core.citation.facts import asserted, opposites, scope
 from shared_core.citation.facts.arithmetic import (
     equal_quantity,
     in_named_unit,
@@ -33,6 +33,7 @@ from shared_core.citation.facts.attached import (
 )
 from shared_core.citation.facts.attributions import without_attribution
 from shared_core.citation.facts.dates import dates_in_digits, dates_of, is_every_day, same_date, weekdays_of
+from shared_core.citation.facts.ellipsis import in_full
 from shared_core.citation.facts.literals import missing_literals
 from shared_core.citation.facts.negations import contradicts
 from shared_core.citation.facts.numbered import numbered_otherwise
@@ -81,6 +82,8 @@ _STRONGER = (
     scope.unconditional,
     scope.presumed_cause,
     scope.one_of_two,
+    asserted.outdated,
+    asserted.too_sure,
     other_subject,
 )
 _LEFT_OUT = (scope.left_out, scope.without_exception, scope.short_of)
@@ -188,7 +191,7 @@ def compare_claim(claim: str, evidence: str, context: str = "", written: str = "
     said = sentences_of(_LIST_MARK.sub("", claim))
     stated = [s for s in said if not s.text.rstrip().endswith(("?", "？"))]
     asked = " ".join(s.text for s in said if s not in stated)
-    held = sentences_of(evidence)
+    stated, held = in_full(stated), in_full(sentences_of(evidence))
     if not stated or not held:
         return Comparison()
     context = f"{context}\n{asked}"
@@ -205,7 +208,7 @@ class _Scope:
 
     def __init__(self, held: Sequence[Sentence], context: Sequence[Sentence], evidence: str) -> None:
         self.held, self.context = held, context
-        self.statements = statements_of(evidence)
+        self.statements = in_full(statements_of(evidence))
         # sentence by sentence, so that numbers of headings and list items are no facts
         self.evidence, self.around = ("\n".join(s.text for s in some) for some in (held, context))
         self.text = evidence
@@ -287,7 +290,10 @@ class _Scope:
             yield "opposite", whole if ordered or compared else None
             yield "opposite", None if agreed else opposites.degree_turned(claim, nearest)
             yield from (("opposite", find(claim, nearest)) for find in _STRONGER)
-            yield from (("opposite", find(claim, nearest, self.held)) for find in (scope.done, scope.certain))
+            yield from (
+                ("opposite", find(claim, nearest, self.held)) for find in (scope.done, scope.certain, asserted.undone)
+            )
+            yield "exception", asserted.supposed(claim, nearest, self.held)
             yield from (("exception", find(claim, nearest)) for find in _LEFT_OUT)
             yield "date", dated_otherwise(claim, nearest)
         if alike >= _SAME:
@@ -296,6 +302,7 @@ class _Scope:
         yield "negation", scope.presumed_effect(claim, nearest)
         if alike >= _HALF:
             yield "number", changed_otherwise(claim, nearest)
+        yield "opposite", asserted.not_asserted(claim, self.held) or asserted.left_open(claim, self.held)
         yield (
             "role",
             other_row(claim, self.held) or of_other_row(claim, self.text) or naming.paired_otherwise(claim, self.held),

@@ -19,7 +19,7 @@ _LACK = frozenset(
     stem(word)
     for word in """fail lack lacks refuse refused deny denied absent absence hardly rarely seldom unable except instead
     avoid prevent rather stop cease abandoned cancelled dropped removed discontinued ended unless fixed resolved
-    eliminated""".split()
+    eliminated decline declined postpone postponed reject rejected false untrue""".split()
 )
 _ONCE = frozenset(map(stem, "fixed fixes resolved bug problem previously formerly earlier before until used".split()))
 _FORBIDS = frozenset(map(stem, "prohibited forbidden banned prohibits forbids disallowed".split()))

@@ -6,6 +6,7 @@ import itertools
 import re
 from collections.abc import Sequence, Set
 
+from shared_core.citation.facts.asserted import does, mentions
 from shared_core.citation.facts.negations import is_denied
 from shared_core.citation.facts.quantities import UNITS
 from shared_core.citation.facts.tokens import (
@@ -368,13 +369,10 @@ def done(claim: Sentence, nearest: Sentence, held: Sequence[Sentence]) -> Found:
     if plan is None or _AHEAD.search(claim.text):
         return None
     verb = _word_behind(nearest, plan.end())
-    if verb is None or sum(t.key == verb.key for s in held for t in s.tokens) > 1:
+    if verb is None or mentions(verb.key, held) > 1:
         return None  # said again: it may have come to pass
-    for before, token in with_word_before(claim.tokens):
-        past = token.text.lower().endswith("ed") and before not in ("", "is", "are", "be", "being")
-        if token.key == verb.key and past:
-            return token.text, nearest.text[plan.start() : verb.end]
-    return None
+    found = does(claim, verb.key)
+    return (found, nearest.text[plan.start() : verb.end]) if found else None
 
 
 _HEDGED = re.compile(
@@ -393,7 +391,7 @@ def certain(claim: Sentence, nearest: Sentence, held: Sequence[Sentence]) -> Fou
         return None
     for perhaps in _PERHAPS.finditer(nearest.text):
         verb = stem(perhaps[1])
-        if sum(t.key == verb for s in held for t in s.tokens) > 1:
+        if mentions(verb, held) > 1:
             continue
         for before, token in with_word_before(claim.tokens):
             word = token.text.lower()
