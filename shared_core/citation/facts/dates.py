@@ -29,6 +29,10 @@ _EVERY_DAY = re.compile(r"\b(?:daily|(?:every|each|any|all) (?:other )?(?:day|we
 _ISO = re.compile(r"(?<!\d)(\d{4})-(\d{1,2})-(\d{1,2})(?!\d)")
 _CJK_DATE = re.compile(r"(?:(\d{4})年)?(\d{1,2})月(?:(\d{1,2})日)?")
 _NUMERIC = re.compile(r"(?<![\d./])(\d{1,2})([./])(\d{1,2})\2(\d{4})(?!\d)")
+_DAY_MONTH = re.compile(  # without a year only behind a preposition: "2.10." may be a section
+    r"\b(?:from|until|till|on|to|by|between|and|vom|bis|am|ab|zum|und) ((\d{1,2})\.(0[1-9]|1[0-2])\.)(?![\d\w])",
+    re.IGNORECASE,
+)
 _DAY = r"(?P<day{n}>\d{{1,2}})(?:st|nd|rd|th|\.|er|º)?"
 _NAME = r"(?P<month{n}>[^\W\d_]{{3,10}})\.?"
 _YEAR = r"(?P<year{n}>\d{{3,4}})"
@@ -61,7 +65,9 @@ class Date:
     either: bool = False
 
 
-_BEFORE_MONTH = re.compile(r"\b(?:in|since|until|till|by|during|of|late|early|last|next|every)[\s-]$", re.IGNORECASE)
+_BEFORE_MONTH = re.compile(
+    r"\b(?:in|since|until|till|by|during|of|late|early|last|next|every|this|from|between)[\s-]$", re.IGNORECASE
+)
 _VERB_LIKE = frozenset({"may", "march", "mars", "mar", "sep", "dec", "jan", "mai", "mei", "marco"})
 
 
@@ -78,6 +84,7 @@ def dates_of(text: str) -> tuple[Date, ...]:
         if min(one, other) >= 1 and max(one, other) <= 31 and min(one, other) <= 12:
             month, day = (one, other) if other > 12 else (other, one)
             found.append(Date(m.group(), month, day, int(m[4]), end=m.end(), either=max(one, other) <= 12))
+    found += [Date(m[1], int(m[3]), int(m[2]), end=m.end(1)) for m in _DAY_MONTH.finditer(text) if 1 <= int(m[2]) <= 31]
     found += [Date(m.group(), int(m[2]), int(m[3] or 0), int(m[1] or 0)) for m in _CJK_DATE.finditer(text)]
     at = 0
     while match := _DATE.search(text, at):

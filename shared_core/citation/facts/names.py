@@ -294,11 +294,14 @@ def _copula_turned(claim: Sentence, nearest: Sentence) -> bool | None:
     (left, right), (held_left, held_right) = own, other
     if left <= held_right and right <= held_left and not right <= held_right:
         return False
-    relation = held_left - left
+    relation = held_left - left - _TIMES  # "until 2019, dogs were allowed"
     if relation <= _PERIODS:  # "the monthly rent", "the rent each month"
         return None
     turned = left and relation and left < held_left and held_right < right and right - held_right == relation
     return True if turned else None
+
+
+_TIMES = {stem(word) for word in ("until", "till", "since")}
 
 
 def _sides(sentence: Sentence) -> tuple[set[str], set[str]] | None:

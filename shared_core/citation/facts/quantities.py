@@ -55,6 +55,7 @@ _NUMBER = re.compile(
 _BEHIND = UNITS.keys() | _SCALE.keys() | _AMBIGUOUS.keys()
 _WORDS = re.compile(r"[^\W\d_]+")
 _NEXT_UNIT = re.compile(r"\s?-?\s?(km/h|[°º]\s?[CF]\b|[%$€£¥]|[^\W\d_]+[²2]?|[万亿億萬])")
+_KIND_OF_DAY = re.compile(r"\s(?:working|business|calendar|consecutive)(?=\s(?:day|hour|week)s?\b)", re.IGNORECASE)
 _DEGREES = re.compile(r"(?<=\d\d)[CF]\b")  # "180C"; "4C" may be a name
 _BOUND_BEHIND = re.compile(
     r"\s?(?:[^\W\d_]+\s)?(?:or|and)\s(?:(more|above|over|higher|longer|older|later|upwards)"
@@ -277,6 +278,8 @@ def _unit_after(text: str, at: int, money: bool) -> tuple[str, float, int]:
         return "points", scale, points.end()
     if degrees := _DEGREES.match(text, at):
         return f"°{degrees.group().lower()}", scale, degrees.end()
+    if kind := _KIND_OF_DAY.match(text, at):
+        end = kind.end()
     for _ in range(2):
         match = _NEXT_UNIT.match(text, end)
         if match is None:
