@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence, Set
 
 from shared_core.citation.facts.tokens import (
@@ -37,11 +38,11 @@ def contradicts(claim: Sentence, nearest: Sentence) -> Found:
     own, other = _negated(claim), _negated(nearest)
     if _says_twice(own, other, nearest) or _says_twice(other, own, claim):
         return None
-    if own and other and other[-1][0] is nearest.tokens[-1] and other[-1][1].key in claim.keys:
-        return None  # "dogs may enter; cats may not": of cats, the claim has it too
+    if _both_free(claim, nearest) or _both_free(nearest, claim):
+        return None
     if _forbids_without(claim, own, nearest, other) or _forbids_without(nearest, other, claim, own):
         return None
-    if (not own and _needs(nearest, other, claim)) or _is_cut_short(claim, own, nearest, other):
+    if not own and _needs(nearest, other, claim):
         return None
     held, said = nearest.keys, claim.keys
     if own and not other:
@@ -71,10 +72,28 @@ def contradicts(claim: Sentence, nearest: Sentence) -> Found:
         turned = [(n, w) for n, w in own if w.key in held and w.key not in {x.key for _, x in other}]
         back = [w for _, w in other if w.key in said and w.key not in {x.key for _, x in own}]
         elsewhere = not any(w.key in said for _, w in other)  # the evidence negates what the claim leaves out
+        if not back and len(own) == len(other) == 1 and turned and _reaches(nearest, other[0][0], turned[0][1]):
+            return None  # "it is no risk to health", "not harmful to health"
         if turned and (back or elsewhere or len(own) > len(other)):
             negator, word = turned[0]
             return f"{negator.text} {word.text}", _around(nearest, word)
     return None
+
+
+def _both_free(one: Sentence, other: Sentence) -> bool:
+    """Whether the one costs nothing, and the other is free, or included."""
+    free = _FREE.search(other.text)
+    return bool(_COSTS_NOTHING.search(one.text) and free and not _NOT_FREE.search(other.text[: free.start()]))
+
+
+_COSTS_NOTHING = re.compile(
+    r"\b(?:no|nothing|not|never|without|cannot|\w+n['’]t)\b(?: \w+){0,3}? "
+    r"(?:pay\w*|fees?|charg\w+|cost\w*|extra|admission|price)\b"
+    r"|\b(?:costs?|pays?|charged?|charges?) (?:\w+ )?(?:nothing|no )",
+    re.IGNORECASE,
+)
+_FREE = re.compile(r"\b(?:free|gratis|complimentary|included|includes?|covered|covers?)\b", re.IGNORECASE)
+_NOT_FREE = re.compile(r"(?:\b(?:not|never|no|nor|neither)|n['’]t)(?: \w+)? \Z", re.IGNORECASE)
 
 
 def _denies_rest(claim: Sentence, nearest: Sentence, negator: Token) -> bool:
@@ -147,15 +166,6 @@ def _needs(held: Sentence, other: Sequence[tuple[Token, Token]], claim: Sentence
     return any(content_keys(t for t in c if t.start > n.start) & claim.keys for c in clauses for n in without if n in c)
 
 
-def _is_cut_short(
-    claim: Sentence, own: Sequence[tuple[Token, Token]], held: Sentence, other: Sequence[tuple[Token, Token]]
-) -> bool:
-    """Whether the claim ends in "but members may not" where a clause of the evidence denies something of members."""
-    if not own or own[-1][0] is not claim.tokens[-1]:
-        return False
-    return any(own[-1][1].key in {t.key for t in c} and n in c for c in clauses_of(held) for n, _ in other)
-
-
 def is_denied(sentence: Sentence) -> bool:
     """Whether the sentence holds an odd number of negations."""
     return sum(_is_negation(sentence, i) for i in range(len(sentence.tokens))) % 2 == 1
@@ -169,7 +179,15 @@ def _negate_together(claim: Sentence, nearest: Sentence, own: tuple[Token, Token
 
 def _near(sentence: Sentence, token: Token) -> tuple[Token, ...]:
     at = sentence.tokens.index(token)
-    return sentence.tokens[max(0, at - _REACH) : at + _REACH]
+    return sentence.tokens[max(0, at - _REACH) : at + _REACH + 1]
+
+
+def _reaches(sentence: Sentence, negator: Token, word: Token) -> bool:
+    """Whether a negation denies a phrase with the word: it stands behind it, with nothing but a preposition between."""
+    clause = next(c for c in clauses_of(sentence) if negator in c)
+    behind = [t for t in clause if t.start > negator.start]
+    at = next((i for i, t in enumerate(behind) if t.key == word.key), None)
+    return at is not None and 0 < at < _REACH and any(fold(t.text) in ("to", "for", "of") for t in behind[:at])
 
 
 def _negated(sentence: Sentence) -> list[tuple[Token, Token]]:
