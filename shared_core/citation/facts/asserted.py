@@ -26,7 +26,8 @@ _FALSE = re.compile(
 _UNSURE = re.compile(
     r"\b(?:(?<!regardless of )(?<!matter )(?<!irrespective of )(?<!\A)whether(?! or not)"
     r"|(?:is|are|was) (?:disputed|doubtful|doubted|possible|alleged|rumou?red|conceivable) that"
-    r"|(?:suspect(?:s|ed)?|doubt(?:s|ed)?|fear(?:s|ed)?|hope[sd]?|wish(?:es|ed)?|wonder(?:s|ed)?|den(?:y|ies|ied)"
+    r"|(?<!\bthe )(?<!\ba )(?<!\bits )(?<!\bhis )(?<!\bher )(?<!\btheir )(?<!\bthis )"
+    r"(?:suspect(?:s|ed)?|doubt(?:s|ed)?|fear(?:s|ed)?|hope[sd]?|wish(?:es|ed)?|wonder(?:s|ed)?|den(?:y|ies|ied)"
     r"|speculate[sd]?|imagine[sd]?|pretend(?:s|ed)?"
     r"|demand(?:s|ed)?|request(?:s|ed)?|urge[sd]?|propose[sd]?|recommend(?:s|ed)?"
     r"|ask(?:s|ed)? (?:for|that)|call(?:s|ed)? for|plead(?:s|ed)? for|campaign(?:s|ed)? for|lobb(?:y|ies|ied) for)\b)"
@@ -70,9 +71,14 @@ def _doubted(sentence: Sentence) -> list[Token]:
     return [t for t in sentence.tokens if opener.end() <= t.start < (end.start() if end else len(sentence.text))]
 
 
-_NO = re.compile(r"\s*(?:no|nope|not (?:at all|yet|necessarily))\b(?!\s+(?:one|\d|doubt))", re.IGNORECASE)
+_NO = re.compile(  # not "No problem", "No more than 15"
+    r"\s*(?:no(?=\s*(?:[,.;:!–—]|\Z)|\s+(?:you|it|they|we|he|she|there|this|that)\b)|not (?:at all|yet|necessarily)\b)",
+    re.IGNORECASE,
+)
+_YES = re.compile(r"\s*(?:yes|of course|certainly|sure)\b", re.IGNORECASE)
 _UNKNOWN = re.compile(
-    r"\b(?:(?:not|n['’]t|nobody|no one|yet to be) (?:yet |really |\w+ )?(?:know[sn]?|sure|certain|decided|clear|settled)"
+    r"\b(?:(?:not|n['’]t|nobody|no one|yet to be) (?:\w+ )?"
+    r"(?:know[sn]?|sure|certain|decided|clear|settled)"
     r"|unknown|unclear|undecided|uncertain|open question|remains to be seen)\b",
     re.IGNORECASE,
 )
@@ -89,7 +95,8 @@ def left_open(claim: Sentence, held: Sequence[Sentence]) -> Found:
             continue
         if not asked.text.rstrip().endswith("?"):
             return None
-        if answer is not None and (_NO.match(answer.text) or _UNKNOWN.search(answer.text)):
+        unknown = answer is not None and _UNKNOWN.search(answer.text) and not _YES.match(answer.text)
+        if answer is not None and (unknown or _NO.match(answer.text)):
             found = claim.text.strip(), f"{asked.text.strip()} {answer.text.strip()}"
     return found
 
@@ -101,13 +108,15 @@ _UNDONE = re.compile(
     re.IGNORECASE,
 )
 _TURNED_DOWN = re.compile(
-    r"\b(?:but|and|though|although)\b(?: \w+){0,3}? (?:declined|refused|rejected|turned (?:it|them|this|that) down|withdrew|withdrawn)"
+    r"\b(?:but|and|though|although)\b(?: \w+){0,3}? "
+    r"(?:declined|refused|rejected|turned (?:it|them|this|that) down|withdrew|withdrawn)"
     r"(?: (?:it|them|this|the (?:offer|post|job|role|invitation|honou?r|prize|award|nomination|place))\b|(?=[.,;]|\Z))",
     re.IGNORECASE,
 )
 _NOT = re.compile(r"(?:\bnot|n['’]t|\bnever)(?: \w+ly)? \Z", re.IGNORECASE)
 _OFFERS = re.compile(
-    r"\b(?:offer\w*|declin\w+|refus\w+|reject\w+|turned|nominat\w+|invit\w+|propos\w+|withdr\w+|award\w*)\b", re.IGNORECASE
+    r"\b(?:offer\w*|declin\w+|refus\w+|reject\w+|turned|nominat\w+|invit\w+|propos\w+|withdr\w+|award\w*)\b",
+    re.IGNORECASE,
 )
 
 
@@ -185,7 +194,9 @@ def supposed(claim: Sentence, nearest: Sentence, held: Sequence[Sentence]) -> Fo
     return condition.group().strip(" ,"), ""
 
 
-_ENDED = re.compile(r"\b(?:until|up to|before|prior to) (?:\w+ ){0,2}?\d{4}\b|\bused to\b|\b(?:formerly|previously)\b", re.IGNORECASE)
+_ENDED = re.compile(
+    r"\b(?:until|up to|before|prior to) (?:\w+ ){0,2}?\d{4}\b|\bused to\b|\b(?:formerly|previously)\b", re.IGNORECASE
+)
 _STILL = re.compile(r"\b(is|are|has|have|can|does|do)\b", re.IGNORECASE)
 _WAS = {"is": ("was",), "are": ("were",), "has": ("had",), "have": ("had",), "can": ("could",), "does": (), "do": ()}
 
@@ -205,12 +216,13 @@ def outdated(claim: Sentence, nearest: Sentence) -> Found:
 
 _SURE = re.compile(
     r"\b(?:certainly|definitely|surely|undoubtedly|doubtless|without (?:a )?doubt|beyond doubt|prov(?:ed|en|es)"
-    r"|establish(?:ed|es)|confirm(?:ed|s)|undisputed(?:ly)?|guaranteed?|always|never fails)\b",
+    r"|(?<!was )(?<!were )(?<!been )(?<!is )(?<!are )"
+    r"(?:establish(?:ed|es)|confirm(?:ed|s))|undisputed(?:ly)?|guaranteed?|always|never fails)\b",
     re.IGNORECASE,
 )
 _MAYBE = re.compile(
     r"\b(?:probabl[ey]|possibl[ey]|perhaps|maybe|likely|presumabl[ey]|allegedly|reportedly|apparently|suspect(?:s|ed)?"
-    r"|believed?|thought|assumed?|suggests?|may|might|could|seems?|appears?)\b",
+    r"|believed?|thought|assumed?|suggests?|(?-i:may)|might|could|seems?|appears?)\b",
     re.IGNORECASE,
 )
 

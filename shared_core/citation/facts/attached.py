@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -33,10 +33,12 @@ _FAR = 8
 """Words between two numbers at most: what is further apart is no list."""
 _MOST = 12  # numbers of a sentence; more are a table
 _OF_BOTH = re.compile(r"\bof (?:whom|which|these|those)\b")
-_CUT = re.compile(r"\b(?:and|but|while|to|or|whereas)\b|[,;](?!\d)")
+_CUT = re.compile(r"\b(?:and|but|while|to|or|whereas)\b|[,;](?!\d)|[()]")
 
 
-def attached_otherwise(claim: Sentence, quantity: Quantity, held: Sentence) -> Quantity | None:
+def attached_otherwise(
+    claim: Sentence, quantity: Quantity, held: Sentence, asked: Set[str] = frozenset()
+) -> Quantity | None:
     """Return the number that a sentence gives for what the claim speaks of, where it gives the claim's for another.
 
     The sentence is cut between its numbers, at the conjunction before the next or else behind the last. Each part has
@@ -45,6 +47,7 @@ def attached_otherwise(claim: Sentence, quantity: Quantity, held: Sentence) -> Q
 
     Args:
         quantity: one of its numbers, which ``held`` has as well.
+        asked: words of the question, which may name what the claim only answers ("Up to 190 euros").
     """
     dated = dates_in_digits(held.text)
     every = [q for q in quantities_of(held.text) if not q.is_year and not q.ordinal]
@@ -62,6 +65,8 @@ def attached_otherwise(claim: Sentence, quantity: Quantity, held: Sentence) -> Q
         return None  # "3 million served, 1.5 million of whom fought": the part shares the words of the whole
     behind = _words(held.text[numbers[own].end : parts[own][1]]) if own == 0 else whole[own]
     mine = (behind or whole[own]) - set().union(*(w for i, w in enumerate(whole) if i != own))
+    if mine & asked and not mine & said:
+        return None
     for i, other in enumerate(numbers):
         theirs = whole[i] - set().union(*(w for j, w in enumerate(whole) if j != i))
         comparable = other.dimension == quantity.dimension and not any(other.values & c.values for c in claimed)
@@ -259,11 +264,12 @@ def other_bound(claim: Sentence, quantity: Quantity, held: Sentence) -> Found:
     "Up to 140" is not 140, and 140 is not more than 140; "about 140", and "at least" left out, are let pass.
     """
     same = [q for q in quantities_of(held.text) if equal_quantity(quantity, q)]
-    turned = {"above": "below", "below": "above"}.get(quantity.hedge)
-    hedges = {q.hedge for q in same}
+    own = _bound_of(quantity, claim.text)
+    turned = {"above": "below", "below": "above"}.get(own)
+    hedges = {_bound_of(q, held.text) for q in same}
     beyond = {"below": _LARGER, "above": _SMALLER}.get(turned or "")
     if hedges == {turned} and not (beyond and beyond.search(held.text, same[0].end)):
-        return f"{quantity.hedge} {quantity.text}", f"{turned} {quantity.text}"
+        return f"{own} {quantity.text}", f"{turned} {quantity.text}"
     strict = _STRICT.search(claim.text[: quantity.start])
     if strict and hedges == {""} and not re.search("[<>≤≥]", held.text) and is_denied(claim) == is_denied(held):
         return claim.text[strict.start() : quantity.end], held.text[same[0].start : same[0].end]
@@ -272,6 +278,16 @@ def other_bound(claim: Sentence, quantity: Quantity, held: Sentence) -> Found:
     if says_more and all(bounds) and (bound := bounds[0]) and any(t.end <= quantity.start for t in claim.tokens[1:]):
         return claim.text[quantity.start : quantity.end], held.text[bound.start() : same[0].end]
     return None
+
+
+def _bound_of(quantity: Quantity, text: str) -> str:
+    """Return its bound: "no later than ten days before" is at least ten days before."""
+    ahead = _LATEST.search(text[: quantity.start]) and _AHEAD.match(text, quantity.end)
+    return {"below": "above", "above": "below"}.get(quantity.hedge, quantity.hedge) if ahead else quantity.hedge
+
+
+_LATEST = re.compile(r"\b(?:no|not) (?:later|earlier|sooner) than \Z", re.IGNORECASE)
+_AHEAD = re.compile(r"\s?(?:\w+ )?(?:before|ahead|in advance|prior|earlier|beforehand)\b", re.IGNORECASE)
 
 
 def other_subject(claim: Sentence, held: Sentence) -> Found:

@@ -9,8 +9,8 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
+from shared_core.citation.facts import amounts, asserted, opposites, ordering, scope
 from shared_core.citation.facts import names as naming
-from shared_core.citation.facts import asserted, opposites, scope
 from shared_core.citation.facts.arithmetic import (
     equal_quantity,
     in_named_unit,
@@ -32,8 +32,9 @@ from shared_core.citation.facts.attached import (
     placed_otherwise,
 )
 from shared_core.citation.facts.attributions import without_attribution
+from shared_core.citation.facts.bound import acts_on_it, said_of_another
 from shared_core.citation.facts.dates import dates_in_digits, dates_of, is_every_day, same_date, weekdays_of
-from shared_core.citation.facts.ellipsis import in_full
+from shared_core.citation.facts.ellipsis import each_included, in_full
 from shared_core.citation.facts.literals import missing_literals
 from shared_core.citation.facts.negations import contradicts
 from shared_core.citation.facts.numbered import numbered_otherwise
@@ -82,11 +83,20 @@ _STRONGER = (
     scope.unconditional,
     scope.presumed_cause,
     scope.one_of_two,
+    *amounts.RULES,
     asserted.outdated,
     asserted.too_sure,
     other_subject,
 )
 _LEFT_OUT = (scope.left_out, scope.without_exception, scope.short_of)
+_ROLES = (
+    opposites.conversed,
+    opposites.exchanged_things,
+    opposites.changed_voice,
+    opposites.acted_on,
+    said_of_another,
+    acts_on_it,
+)
 _HALF = 0.5
 _ALIKE = 0.6  # of a claim's content words: a sentence that holds them speaks of the same matter
 _SAME = 0.75  # … says the same but for a word or two
@@ -191,7 +201,7 @@ def compare_claim(claim: str, evidence: str, context: str = "", written: str = "
     said = sentences_of(_LIST_MARK.sub("", claim))
     stated = [s for s in said if not s.text.rstrip().endswith(("?", "？"))]
     asked = " ".join(s.text for s in said if s not in stated)
-    stated, held = in_full(stated), in_full(sentences_of(evidence))
+    stated, held = each_included(in_full(stated)), in_full(sentences_of(evidence))
     if not stated or not held:
         return Comparison()
     context = f"{context}\n{asked}"
@@ -213,6 +223,7 @@ class _Scope:
         self.evidence, self.around = ("\n".join(s.text for s in some) for some in (held, context))
         self.text = evidence
         self.keys = {t.key for t in all_tokens([*held, *context])}
+        self.around_keys = frozenset(t.key for t in all_tokens(context) if t.is_content)
         self.prefixes = {k[:5] for k in self.keys if len(k) >= 5}
         self.quantities = [*quantities_of(self.evidence), *quantities_of(self.around)]
 
@@ -277,10 +288,10 @@ class _Scope:
             denied = is_complement(claim, nearest) or scope.denies_others(claim, nearest)
             yield "negation", None if denied else contradicts(claim, nearest)
             yield "role", placed_otherwise(claim, nearest)
-        ordered, compared = (f(claim, nearest) for f in (opposites.order_turned, opposites.compared_otherwise))
+        ordered, compared = (f(claim, nearest) for f in (ordering.order_turned, ordering.compared_otherwise))
         agreed = ordered is False or compared is False
         for words in (
-            opposites.opposed(claim, self.held, self.keys) or opposites.opposed_beside(claim, self.held),
+            opposites.opposed(claim, self.statements, self.keys) or opposites.opposed_beside(claim, self.held),
             opposites.other_side(claim, self.held, self.keys),
             opposites.in_place(claim, nearest),
             opposites.denied_by_prefix(claim, nearest),
@@ -288,7 +299,7 @@ class _Scope:
             yield "opposite", None if words and agreed and _COMPARES.search(words[0]) else words
         if close:
             yield "opposite", whole if ordered or compared else None
-            yield "opposite", None if agreed else opposites.degree_turned(claim, nearest)
+            yield "opposite", None if agreed else ordering.degree_turned(claim, nearest)
             yield from (("opposite", find(claim, nearest)) for find in _STRONGER)
             yield from (
                 ("opposite", find(claim, nearest, self.held)) for find in (scope.done, scope.certain, asserted.undone)
@@ -316,7 +327,7 @@ class _Scope:
         )
         roles = naming.swapped(claim, nearest) if swaps else None
         if max(alike, worded) >= _ALIKE:  # where names are left out, the verb may be all that remains of a claim
-            for find in (opposites.conversed, opposites.exchanged_things, opposites.changed_voice, opposites.acted_on):
+            for find in _ROLES:
                 roles = roles or find(claim, nearest)
         yield "role", roles
 
@@ -349,6 +360,7 @@ class _Scope:
                 is_share(quantity, near)
                 or is_in_range(quantity, nearest)
                 or in_named_unit(quantity, nearest)
+                or amounts.is_every_other(quantity, claim, self.evidence)
                 or is_sum(quantity, self.quantities)
                 or (worded < _ALIKE and self._follows(quantity, nearest))
                 or (_CHANGE.search(claim.text[: quantity.start]) and is_difference(quantity, near, change=True))
@@ -357,7 +369,8 @@ class _Scope:
                 continue
             spare = unclaimed if is_dated(quantity, claim) else [q for q in unclaimed if not is_dated(q, nearest)]
             instead = [q for q in spare if crossed(swaps, claim, quantity, nearest, q)]
-            if instead and not any(same_quantity(quantity, q) for q in instead):
+            elsewhere = same and worded < _ALIKE  # another sentence, of which the claim is a paraphrase, has it
+            if instead and not elsewhere and not any(same_quantity(quantity, q) for q in instead):
                 kind: Kind = "unit" if quantity.values & instead[0].values else "number"
                 yield Mismatch(kind, _shown(claim.text, quantity), _shown(nearest.text, instead[0]))
                 continue
@@ -372,7 +385,7 @@ class _Scope:
             if not holding or quantity.is_year:
                 continue
             best = max(holding, key=lambda s: _overlap(claim, s))
-            if (other := attached_otherwise(claim, quantity, best)) is not None:
+            if (other := attached_otherwise(claim, quantity, best, self.around_keys)) is not None:
                 yield Mismatch("number", _shown(claim.text, quantity), _shown(best.text, other))
             if rates := other_rate(claim, quantity, best):
                 yield Mismatch("unit", *rates)

@@ -1,4 +1,4 @@
-"""Say in full what a clause leaves to the one before it: "Guests may not enter; members may" says that they may enter."""
+"""Say in full what a clause leaves to the one before it: "Guests may not enter; members may"."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _LEFT = re.compile(
     r"(?P<joint>[,;]\s*(?:(?:and|but|while|whereas|although|though)\s)?|\s(?:and|but|while|whereas)\s|\A(?:but\s)?)"
     r"(?P<subject>[^,;:()]{1,60}?)\s(?P<verb>is|are|was|were|do|does|did|has|have|had"
     r"|can|could|may|might|must|shall|should|will|would|cannot)"
-    r"(?P<negation>n['’]t|\snot)?(?:\s(?:be|have|have\sbeen))?(?P<more>\s(?:too|as well|either))?\s*(?P<end>[.!]?\s*\Z|[,;](?=\s))",
+    r"(?P<negation>n['’]t|\snot)?(?:\s(?:be|have|have\sbeen))?(?:\s(?:too|as well|either))?"
+    r"\s*(?P<end>[.!]?\s*\Z|[,;](?=\s))",
     re.IGNORECASE,
 )
 _NO_SUBJECT = frozenset(
@@ -39,11 +40,29 @@ def in_full(sentences: Sequence[Sentence]) -> list[Sentence]:
     return found
 
 
+_INCLUDING = re.compile(
+    r"\A([^,]+), (?:including|even|also) ([^,]+), ((?:can|may|must|is|are|was|were|has|have)\b.*)\Z", re.DOTALL
+)
+
+
+def each_included(sentences: Sequence[Sentence]) -> list[Sentence]:
+    """Add what a sentence says of what it includes: "All loans, including films, may be renewed"."""
+    found: list[Sentence] = []
+    for sentence in sentences:
+        found.append(sentence)
+        if included := _INCLUDING.match(sentence.text.strip()):
+            text = f"{included[2]} {included[3]}"
+            found.append(Sentence(text, tokens_of(text)))
+    return found
+
+
 def _cut(sentence: Sentence, previous: Sentence | None) -> list[Sentence]:
     for left in _LEFT.finditer(sentence.text):
         subject = tokens_of(left["subject"])
         before = sentence.text[: left.start()]
         full = Sentence(before, tokens_of(before)) if before.strip() else previous
+        if full is previous and left["end"][:1] == ",":
+            continue  # "The truth is, nobody pays"
         if full is None or not _is_subject(subject) or full.text.rstrip().endswith("?"):
             continue
         said = _predicate(full, fold(left["verb"]))

@@ -8,6 +8,7 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from shared_core.citation.facts.negations import is_denied
+from shared_core.citation.facts.scope import EXCEPT
 from shared_core.citation.facts.tokens import (
     BE,
     Found,
@@ -19,7 +20,6 @@ from shared_core.citation.facts.tokens import (
     cut_tokens,
     fold,
     stem,
-    telling_keys,
 )
 from shared_core.support.files import read_lists
 
@@ -81,15 +81,17 @@ def opposed(claim: Sentence, held: Sequence[Sentence], known: Set[str]) -> Found
         return None
     parts = [(part, sentence) for sentence in held for part in _clauses(sentence)]
     for token in turning:
-        if any(_is_opposite(token, t) for t in turning):
+        if any(is_opposite(token, t) for t in turning):
             continue
         rest = [t.key for t in claim.tokens if t is not token and t.is_telling]
         alike = {id(part): part for part, _ in parts if any(_is_same(token, t) for t in part.tokens)}
         # What its pronoun stands for counts as held, too.
         most = max((part.holds(rest) + part.refers(rest, known) for part in alike.values()), default=-1)
         for part, sentence in parts:
-            other = next((t for t in part.tokens if _is_opposite(token, t)), None)
+            other = next((t for t in part.tokens if is_opposite(token, t)), None)
             if other is None or id(part) in alike or part.holds(rest) <= most or not part.says(rest, known):
+                continue
+            if _is_excepted(rest, sentence):
                 continue
             own = next((t for t in sentence.tokens if _is_same(token, t)), None)
             if own is not None and (part.holds(rest) < len(rest) or _are_joined(own, other, sentence)):
@@ -97,6 +99,13 @@ def opposed(claim: Sentence, held: Sequence[Sentence], known: Set[str]) -> Found
             if _is_name(token) == _is_name(other) and not _is_converse(claim, token, sentence, other):
                 return token.text, other.text
     return None
+
+
+def _is_excepted(rest: Sequence[str], sentence: Sentence) -> bool:
+    """Whether the claim speaks of the exception: "closed on Sundays", where it is "open daily except Sunday"."""
+    excepted = EXCEPT.search(sentence.text)
+    words = {t.key for t in sentence.tokens if excepted and excepted.start(1) <= t.start < excepted.end(1)}
+    return any(key in words or key.removesuffix("s") in words for key in rest)
 
 
 def opposed_beside(claim: Sentence, held: Sequence[Sentence]) -> Found:
@@ -108,7 +117,7 @@ def opposed_beside(claim: Sentence, held: Sequence[Sentence]) -> Found:
         for sentence in held:
             if sentence.is_negated or any(_is_same(token, t) for t in sentence.tokens):
                 continue
-            other = next((t for t in sentence.tokens if _is_opposite(token, t) and not _is_name(t)), None)
+            other = next((t for t in sentence.tokens if is_opposite(token, t) and not _is_name(t)), None)
             if other is None or not _neighbours(claim, token) & _neighbours(sentence, other):
                 continue
             said = sum(key in sentence.keys for key in rest)
@@ -198,13 +207,14 @@ def _clauses(sentence: Sentence) -> list[_Clause]:
         inherited: frozenset[str] = frozenset()
         first = fold(tokens[0].text)
         if found and (first in _RELATIVE or tokens[first in _JOINS and len(tokens) > 1].key in _OPPOSITES):
-            turned = {t.key for t in found[-1].tokens if any(_is_opposite(t, own) for own in tokens)}
+            turned = {t.key for t in found[-1].tokens if any(is_opposite(t, own) for own in tokens)}
             inherited = found[-1].keys - turned
         found.append(_Clause(tokens, inherited))
     return found
 
 
-def _is_opposite(token: Token, other: Token, of: dict[str, tuple[int, int]] = _OPPOSITES) -> bool:
+def is_opposite(token: Token, other: Token, of: dict[str, tuple[int, int]] = _OPPOSITES) -> bool:
+    """Whether two words stand on different sides of one pair or group."""
     one, two = of.get(token.key), of.get(other.key)
     return one is not None and two is not None and one[0] == two[0] and one[1] != two[1]
 
@@ -225,7 +235,7 @@ def conversed(claim: Sentence, nearest: Sentence) -> Found:
     for i, token in enumerate(claim.tokens):
         if token.key not in _CONVERSES or token.key in nearest.keys:
             continue
-        at = next((j for j, t in enumerate(nearest.tokens) if _is_opposite(token, t, _CONVERSES)), None)
+        at = next((j for j, t in enumerate(nearest.tokens) if is_opposite(token, t, _CONVERSES)), None)
         if at is None:
             continue
         doing = content_keys(claim.tokens[:i])
@@ -270,21 +280,35 @@ def exchanged_things(claim: Sentence, nearest: Sentence) -> Found:
     """
     a, b = ([t for t in s.tokens if fold(t.text) not in _ARTICLES] for s in (claim, nearest))
     keys, held = [t.key for t in a], [t.key for t in b]
-    if len(a) != len(b) or keys == held or sorted(keys) != sorted(held) or {fold(t.text) for t in a} & _NO_ORDER:
+    if len(a) != len(b) or keys == held or sorted(keys) != sorted(held):
         return None
+    unordered = {fold(t.text) for t in a} & _NO_ORDER
     differ = [i for i, (one, other) in enumerate(zip(keys, held)) if one != other]
     first, end = differ[0], differ[-1] + 1
     for one, two in itertools.product(range(1, _LONGEST + 1), repeat=2):
         left, right = a[first : first + one], a[end - two : end]
         between = a[first + one : end - two]
         turned = [t.key for t in (*right, *between, *left)]
-        if between and turned == held[first:end] and all(t.is_content for t in (*left, *right)):
+        if unordered and (unordered != {"and"} or not _changes_sides(left, between, right, a[end : end + 1])):
+            continue
+        if between and turned == held[first:end] and (unordered or all(t.is_content for t in (*left, *right))):
             says = any(fold(t.text) not in BE for t in between)
             # "in the garden in the morning", but not "by the maker, not by the owner"
             alike = first > 0 and a[first - 1].is_function_word and a[first - 1].key == between[-1].key
             alike = alike and not any(t.is_negation for t in between)
             return (claim.text.strip(), nearest.text.strip()) if says and not alike else None
     return None
+
+
+def _changes_sides(
+    left: Sequence[Token], between: Sequence[Token], right: Sequence[Token], behind: Sequence[Token]
+) -> bool:
+    """Whether "free [online] and cost 60p [at the counter]" says another thing turned round; a mere list does not."""
+    at = next((i for i, t in enumerate(between) if fold(t.text) == "and"), None)
+    if at is None or not all(any(t.is_telling for t in part) for part in (left, right, between[at + 1 :])):
+        return False
+    listed = {t.key for t in between[:at]} & {t.key for t in behind}  # "a red lamp and a green lamp"
+    return not listed and not any(fold(t.text) == "and" for t in (*left, *right, *between[at + 1 :]))
 
 
 def changed_voice(claim: Sentence, nearest: Sentence) -> Found:
@@ -334,15 +358,11 @@ def _names_thing(token: Token) -> bool:
     return token.is_content or fold(token.text) in _ARTICLES
 
 
-# --- in the same place, before and after, more than -------------------------------------------------------------------
+# --- in the same place, or with a prefix ------------------------------------------------------------------------------
 
 _PREFIXES = ("un", "non", "dis", "in", "im", "ir", "il")
 _ADJECTIVE = re.compile(r"(?:able|ible|ed|ent|ant|ate|al|ar|ive|ful|ous|ct|ain|ing|ete)(?:ly)?\Z")
 _VERBATIM = 0.7
-_BEFORE, _AFTER = ("before", "prior"), ("after", "following")
-_THAN = re.compile(r"\bthan\b|\bas (?:\w+ly )?[a-z]+ (as)\b", re.IGNORECASE)
-_END = re.compile(r"[,;](?!\d)|\b(?:and|but|while|whereas|although)\b")
-_MORE, _LESS = frozenset("more better greater".split()), frozenset("less fewer worse".split())
 
 
 def in_place(claim: Sentence, nearest: Sentence) -> Found:
@@ -360,7 +380,7 @@ def in_place(claim: Sentence, nearest: Sentence) -> Found:
         one, other = own[a1], held[b1]
         if other.key in claim.keys or one.key in nearest.keys:
             continue
-        if _is_opposite(one, other) or other.key in _denied(one) or one.key in _denied(other):
+        if is_opposite(one, other) or other.key in _denied(one) or one.key in _denied(other):
             return one.text, other.text
     return None
 
@@ -393,97 +413,3 @@ def denied_by_prefix(claim: Sentence, nearest: Sentence) -> Found:
             if rest and len(rest & content_keys(t for t, _ in clause)) >= _ALIKE * len(rest):
                 return token.text, other.text
     return None
-
-
-_DEGREE = re.compile(r"\b(?:(more)|less|fewer) ([^\W\d_]{3,})", re.IGNORECASE)
-
-
-def degree_turned(claim: Sentence, nearest: Sentence) -> Found:
-    """Find "more often" where the evidence has "less often", and not "more often" too."""
-    held = {(bool(m[1]), stem(m[2])): m.group() for m in _DEGREE.finditer(nearest.text)}
-    for own in _DEGREE.finditer(claim.text):
-        more, word = bool(own[1]), stem(own[2])
-        if (not more, word) in held and (more, word) not in held and is_denied(claim) == is_denied(nearest):
-            return own.group(), held[not more, word]
-    return None
-
-
-def order_turned(claim: Sentence, nearest: Sentence) -> bool | None:
-    """Whether two things are said to come in another order ("before X, do Y": "after X, do Y", "before Y, do X").
-
-    ``None`` where claim or evidence does not tell of an order, or they do not speak of the same two things.
-    """
-    own, other = _ordered(claim), _ordered(nearest)
-    if own is None or other is None or is_denied(claim) != is_denied(nearest):
-        return None
-    straight = _are_alike(own[0], other[0]) and _are_alike(own[1], other[1])
-    across = _are_alike(own[0], other[1]) and _are_alike(own[1], other[0])
-    return None if straight == across else across
-
-
-def _ordered(sentence: Sentence) -> tuple[set[str], set[str]] | None:
-    """Return the words of what comes first, and of what comes then, by the one "before" or "after" of a sentence."""
-    words = [fold(t.text) for t in sentence.tokens]
-    at = [i for i, w in enumerate(words) if w in (*_BEFORE, *_AFTER)]
-    if len(at) != 1:
-        return None
-    start = sentence.tokens[at[0]].end
-    cut = _END.search(sentence.text, start)
-    end = cut.start() if cut else len(sentence.text)
-    thing = telling_keys(t for t in sentence.tokens if start <= t.start < end)
-    rest = [t for t in sentence.tokens if not start <= t.start < end and fold(t.text) not in (*_BEFORE, *_AFTER)]
-    other = telling_keys(rest) - thing
-    if not thing or not other:
-        return None
-    return (other, thing) if words[at[0]] in _BEFORE else (thing, other)
-
-
-def _are_alike(one: set[str], other: set[str]) -> bool:
-    """Whether most words of the smaller are words of the other."""
-    small, large = sorted((one, other), key=len)
-    return len(small & large) >= _ALIKE * len(small)
-
-
-def compared_otherwise(claim: Sentence, nearest: Sentence) -> bool | None:
-    """Whether "B is larger", or "A is smaller", stands against "A is larger than B" or "as large as B".
-
-    ``None`` where the claim does not compare these.
-    """
-    for held_subject, word, held_standard in _compared(nearest):
-        own = next((t for t in claim.tokens if t.key == word.key or _is_contrary(t, word)), None)
-        if own is None or is_denied(claim) != is_denied(nearest):
-            continue
-        compared = [(named, s) for named, w, s in _compared(claim) if w is own]
-        subject, standard = compared[0] if compared else (set(), set())
-        subject |= telling_keys(t for t in claim.tokens if t.start < own.start) - standard
-        subject |= {t.key for t in claim.tokens if t.start > own.end and t.is_number and t.key not in standard}
-        mine = subject - held_subject
-        if mine and mine <= held_standard and not standard & held_standard:
-            return own.key == word.key
-        if subject <= held_subject and (standard & held_standard or (subject and not standard)):
-            return own.key != word.key
-    return None
-
-
-def _is_contrary(one: Token, other: Token) -> bool:
-    words = {fold(one.text), fold(other.text)}
-    return _is_opposite(one, other) or bool(words & _MORE and words & _LESS)
-
-
-def _compared(sentence: Sentence) -> list[tuple[set[str], Token, set[str]]]:
-    """Return what is compared, the word by which it is, and what it is compared with, of each "than" and "as … as"."""
-    found = []
-    for match in _THAN.finditer(sentence.text):
-        before = [t for t in sentence.tokens if t.end <= match.end(0) - len("than")]
-        words = [t for t in before if fold(t.text) != "as"]
-        word = next((t for t in reversed(words) if fold(t.text).endswith("er") or fold(t.text) in _MORE | _LESS), None)
-        word = words[-1] if match[1] and words else word
-        if word is None:
-            continue
-        cuts = [m.end() for m in _END.finditer(sentence.text, 0, word.start)]
-        begin = cuts[-1] if cuts and not match[1] and any(cuts[-1] <= t.start < word.start for t in words) else 0
-        end = next((m.start() for m in _END.finditer(sentence.text, match.end())), len(sentence.text))
-        subject = telling_keys(t for t in words if t.start >= begin and t is not word)
-        behind = telling_keys(t for t in sentence.tokens if match.end() <= t.start < end)
-        found.append((subject, word, behind - subject))
-    return found

@@ -111,7 +111,7 @@ _NARROW = re.compile(
 )
 _FURTHER = re.compile(r"(?:\s[\w-]+){1,7}?\s(?:who|whose|weighing|provided)\b([^,;.]*)", re.IGNORECASE)
 _NARROWED = re.compile(r"^\W*(?:within|among|outside|during|under|inside)\s([^,]*),", re.IGNORECASE)
-_EXCEPT = re.compile(
+EXCEPT = re.compile(
     r"\b(?:except(?:ing|ions?)?|exclud\w*|other than|apart from|but not|save for)\b"
     r"(?: (?:for|on|in|at|to|of|cases|the))*"
     r"([^,.;]*)",
@@ -144,8 +144,8 @@ def widened(claim: Sentence, nearest: Sentence) -> Found:
 
 def without_exception(claim: Sentence, nearest: Sentence) -> Found:
     """Find an exception ("except the studio") that a claim on all or none of them leaves out."""
-    exception = _EXCEPT.search(nearest.text)
-    if exception is None or _EXCEPT.search(claim.text) or _LIMITS.search(claim.text):
+    exception = EXCEPT.search(nearest.text)
+    if exception is None or EXCEPT.search(claim.text) or _LIMITS.search(claim.text):
         return None
     amounts = [fold(t.text) for t in claim.tokens if fold(t.text) in _WHOLE]
     kept = content_keys(tokens_of(exception[1]))
@@ -158,7 +158,7 @@ def without_exception(claim: Sentence, nearest: Sentence) -> Found:
 
 def includes_exception(claim: Sentence, nearest: Sentence) -> Found:
     """Find "even on Mondays" in the claim where the evidence has "except on Mondays"."""
-    own, held = _EVEN.search(claim.text), _EXCEPT.search(nearest.text)
+    own, held = _EVEN.search(claim.text), EXCEPT.search(nearest.text)
     if own is None or held is None:
         return None
     said = content_keys(tokens_of(own[1]))
@@ -182,7 +182,7 @@ _SOLE = frozenset("only solely exclusively".split())
 _NUMBERS = frozenset(f"a an half about {_COUNT.replace('|', ' ')}".split())
 _SOLELY = re.compile(
     r"\b(?:sole\w*|exclusiv\w*|alone|just|single|unique\w*|entire\w*|all|every|purely|merely|limit\w*|reserved|one|first"
-    r"|last|solitary|wholly|other|else|few\w*|remaining|rare\w*)\b",
+    r"|last|solitary|wholly|other|else|few\w*|remaining|rare\w*|aged|from \d+|at (?:least|most)|up to)\b",
     re.IGNORECASE,
 )
 
@@ -338,7 +338,8 @@ _PLANS = re.compile(
     re.IGNORECASE,
 )
 _AHEAD = re.compile(
-    r"\b(?:will|would|shall|going|to be|plan\w*|inten[dt]\w*|expect\w*|propos\w*|schedul\w*|hop\w*|aim\w*)\b",
+    r"\b(?:will|would|shall|going|to be|plan(?:s|ned|ning)?|inten[dt]\w*|expect\w*|propos\w*|schedul\w*|hop\w*"
+    r"|aim\w*)\b",
     re.IGNORECASE,
 )
 _CONDITION = re.compile(r"\b(?:(unless)|if|when|provided that)\b([^,.;]*)", re.IGNORECASE)
@@ -365,19 +366,23 @@ def obliged(claim: Sentence, nearest: Sentence) -> Found:
 
 def done(claim: Sentence, nearest: Sentence, held: Sequence[Sentence]) -> Found:
     """Find a deed ("was replaced") of which the evidence only says that it is planned ("plans to replace")."""
-    plan = _PLANS.search(nearest.text)
-    if plan is None or _AHEAD.search(claim.text):
+    if _AHEAD.search(claim.text):
         return None
-    verb = _word_behind(nearest, plan.end())
-    if verb is None or mentions(verb.key, held) > 1:
-        return None  # said again: it may have come to pass
-    found = does(claim, verb.key)
-    return (found, nearest.text[plan.start() : verb.end]) if found else None
+    said = content_keys(claim.tokens)
+    alike = (s for s in held if len(said & s.keys) >= _ALIKE * len(said))  # the nearest may be a title
+    for sentence in (nearest, *alike):
+        plan = _PLANS.search(sentence.text)
+        verb = _word_behind(sentence, plan.end()) if plan else None
+        if plan is None or verb is None or mentions(verb.key, held) > 1:
+            continue  # said again: it may have come to pass
+        if found := does(claim, verb.key):
+            return found, sentence.text[plan.start() : verb.end]
+    return None
 
 
 _HEDGED = re.compile(
     r"\b(?:may|might|could|would|can|should|must|possib\w*|perhaps|maybe|potential\w*|likely|unlikely|suggest\w*|suspect\w*|risk"
-    r"|expect\w*|plan\w*|if|unless|believ\w*|think\w*|thought|hypoth\w*|seem\w*|appear\w*|probab\w*|sometimes|often|hop\w+"
+    r"|expect\w*|plan(?:s|ned|ning)?|if|unless|believ\w*|think\w*|thought|hypoth\w*|seem\w*|appear\w*|probab\w*|sometimes|often|hop\w+"
     r"|provided|depend\w*|allow\w*|permit\w*|whether|able)\b",
     re.IGNORECASE,
 )
