@@ -13,11 +13,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from shared_core.citation.facts import compare_claim
+from shared_core.citation.facts import Comparison, compare_claim
 from shared_core.citation.sentences import split_sentences
 from shared_core.reading.base import Rate, Verdict, check_pairs
 from shared_core.reading.candidates import log_sum
 from shared_core.reading.confidence import sigmoid
+from shared_core.reading.equals import as_evidence_writes, number_places
 from shared_core.reading.features import NUMBER, NUMBER_WORD, RARITY, Words, is_among
 from shared_core.reading.language import is_english, is_english_beside_names
 from shared_core.reading.network import REFUTED, log_odds
@@ -95,7 +96,7 @@ class CriticSupportScorer(Remade):
         evidence, claim = pair
         if not (evidence.strip() and claim.strip() and self._reads(evidence) and is_english(claim, beside=evidence)):
             return None
-        return evidence_figures(Beside(self._loaded(), claim, claim=True), claim, evidence)
+        return evidence_figures(self._loaded(), claim, evidence)
 
     def _judge(self, pair: tuple[str, str]) -> Verdict | None:
         found = self._figures(pair)
@@ -139,25 +140,26 @@ EVIDENCE_FIGURES = (
     "words",  # share of the claim's words in the evidence
     "rare_words",  # the same of content words' stems, weighed by their rarity
     "nearest",  # the same within one sentence
-    "numbers",  # -ln(1 + numbers of the claim that the evidence lacks)
+    "numbers",  # -ln(1 + numbers of the claim that the evidence lacks, and that do not follow from its own)
     "refuted",  # P("refuted") by the window that supports best, as the network says
     "contradicted",  # -1 if a fact of the claim is contradicted (``citation.facts``), else 0
     "missing",  # -1 if the evidence lacks one of the claim's facts, else 0
 )
 
 
-def evidence_figures(claim: Beside, text: str, evidence: str) -> NDArray[np.float64] | None:
-    """(len(EVIDENCE_FIGURES),) of one claim, given also as text; ``None`` where either text has no words."""
-    said, held = claim.words, claim.words_of(evidence)
-    whole = [logits.support for logits in claim.read(evidence)]
+def evidence_figures(weights: Weights, claim: str, evidence: str) -> NDArray[np.float64] | None:
+    """(len(EVIDENCE_FIGURES),) of one claim; ``None`` where either text has no words."""
+    text = as_evidence_writes(claim, evidence)
+    beside = Beside(weights, text, claim=True)
+    said, held = beside.words, beside.words_of(evidence)
+    whole = [logits.support for logits in beside.read(evidence)]
     if not whole or not len(said) or not len(held):
         return None
     sentences = split_sentences(evidence)
-    shares = [_rare_share(said, claim.words_of(evidence[a:b])) for a, b in sentences]
+    shares = [_rare_share(said, beside.words_of(evidence[a:b])) for a, b in sentences]
     best = max(whole, key=log_odds)
-    alone, around = _close_by(claim, evidence, sentences, shares) or (log_odds(best), log_odds(best))
-    facts = compare_claim(text, evidence)
-    numbers = said.static[:, [NUMBER, NUMBER_WORD]].any(axis=1) & ~is_among(said.stem, np.unique(held.stem))
+    alone, around = _close_by(beside, evidence, sentences, shares) or (log_odds(best), log_odds(best))
+    facts = compare_claim(claim, evidence)
     return np.array(
         [
             log_odds(best),
@@ -166,12 +168,21 @@ def evidence_figures(claim: Beside, text: str, evidence: str) -> NDArray[np.floa
             float(is_among(said.exact, np.unique(held.exact)).mean()),
             _rare_share(said, held),
             max(shares, default=0.0),
-            -np.log1p(numbers.sum()),
+            -np.log1p(_numbers_lacking(text, said, held, facts)),
             float(np.exp(best[REFUTED])),
             -float(facts.refuted),
             -float(not all(m.refuted for m in facts.mismatches)),
         ]
     )
+
+
+def _numbers_lacking(text: str, said: Words, held: Words, facts: Comparison) -> int:
+    """Count the numbers of a claim that the evidence lacks; a sum or difference of its own is none of them."""
+    lacking = said.static[:, [NUMBER, NUMBER_WORD]].any(axis=1) & ~is_among(said.stem, np.unique(held.stem))
+    if not any(m.kind in ("number", "unit", "date") for m in facts.mismatches):
+        for start, end in number_places(text):
+            lacking &= ~said.within(start, end)
+    return int(lacking.sum())
 
 
 def _close_by(
