@@ -245,6 +245,8 @@ class _Scope:
             return False  # what was counted in another year is another count
         if any(h.ordinal and not any(same_quantity(q, h) for q in said) for h in has):
             return False  # "a second lamp"
+        if weekdays_of(nearest.text).keys() - weekdays_of(claim.text).keys():
+            return False  # what holds on another day
         # and the other way round: "the electric lamp" may be another one
         return min(self._share(claim, nearest.keys), self._share(nearest, claim.keys)) >= _VERBATIM
 

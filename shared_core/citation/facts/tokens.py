@@ -60,20 +60,17 @@ class Token:
     @property
     def is_function_word(self) -> bool:
         """Carries no content by itself (articles, prepositions, auxiliaries, pronouns)."""
-        return fold(self.text) in _FUNCTION and not (len(self.text) > 1 and self.text.isupper())
+        return _kind_of(self.text)[1]
 
     @property
     def is_content(self) -> bool:
         """A word with content: no number, no function word, no negation, more than one letter."""
-        counts = self.is_number or fold(self.text) in _COUNTS
-        plain = not counts and len(self.text) > 1 and not self.is_function_word
-        return plain and not self.is_negation
+        return _kind_of(self.text)[0]
 
     @property
     def is_negation(self) -> bool:
         """Negates: "not", "n't", "never", and their like in other languages."""
-        word = fold(self.text).replace("’", "'")
-        return word in _NEGATIONS or word.endswith("n't")
+        return _kind_of(self.text)[2]
 
     @property
     def is_capitalised(self) -> bool:
@@ -89,6 +86,17 @@ class Token:
     def is_telling(self) -> bool:
         """A word with content or a number."""
         return self.is_content or self.is_number
+
+
+@lru_cache(maxsize=65536)
+def _kind_of(text: str) -> tuple[bool, bool, bool]:
+    """Whether a word has content, is a function word, negates: asked of each pair of words, so remembered."""
+    folded = fold(text)
+    function = folded in _FUNCTION and not (len(text) > 1 and text.isupper())
+    plain = folded.replace("’", "'")
+    negation = plain in _NEGATIONS or plain.endswith("n't")
+    counts = text[:1].isdigit() or folded in _COUNTS
+    return not (counts or len(text) <= 1 or function or negation), function, negation
 
 
 @dataclass(frozen=True, slots=True)
