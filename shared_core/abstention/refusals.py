@@ -109,6 +109,19 @@ _DECLINES = re.compile(
     rf"{_SAYS_NOTHING}|{_NOTHING_FOUND}|{_UNSAID})",
     re.IGNORECASE,
 )
+_DOCUMENT = (
+    r"(?:the|this|that|your)\s+(?:[\w'’&-]+\s+){0,3}(?:leaflet|handbook|manual|guide|guidelines?|brochure|polic(?:y|ies)|"
+    r"contract|agreement|minutes|terms|instructions|documentation|docs|faqs?|web ?site|page|article|recipe|transcript)"
+)
+_UNMENTIONED = re.compile(
+    # Of these verbs only: "The policy does not cover theft" is a claim.
+    rf"\W*(?:{_DOCUMENT} (?:{_NOT} (?:(?:explicitly|specifically|directly|actually) )?(?:mention|say|specify|state)\b"
+    rf"(?! that\b)|(?:says?|mentions?|states?) nothing (?:about|on|of|regarding)\b)|"
+    r"(?:(?:it|this|that) (?:is|was) )?not (?:explicitly |specifically )?(?:specified|stated|mentioned|disclosed)"
+    r"(?:\s+(?:in|by|within)\s+[^.,;:]{1,60})?\W*\Z)",
+    re.IGNORECASE,
+)
+"""What only a check takes for a refusal: whether a document is silent is not for its passages to say."""
 _PARTS = re.compile(
     r"[,;:–—(]\s*(?:(?:and|but|so|therefore|thus|hence|because|since|as|which means(?: that)?)\b,?\s*)?|"
     r"\s+(?:but|so|because|since|therefore|and (?=(?:the|it|they|he|she|we|you|there|this|that|i)\b))\b,?\s*",
@@ -138,15 +151,21 @@ def only_refuses(sentence: str) -> bool:
         False
     """
     plain = _REGRETS.sub("", without_attribution(_REGRETS.sub("", sentence)))
-    if _DECLINES.match(plain) is None:
+    if not _declines(plain):
         return False
     first, *others = [part.strip() for part in _PARTS.split(plain)]
-    return _DECLINES.match(first) is not None and all(_adds_nothing(part) for part in others)
+    return _declines(first) and all(_adds_nothing(part) for part in others)
+
+
+def _declines(text: str) -> bool:
+    return _DECLINES.match(text) is not None or _UNMENTIONED.match(text) is not None
 
 
 def _adds_nothing(part: str) -> bool:
     """Return whether a part behind a refusal is one itself, an offer to help, or goes on with a list of its objects."""
-    if not any(c.isalnum() for c in part) or any(p.match(part) for p in (_DECLINES, _OFFERS, _NOR_DOES_IT)):
+    if not any(c.isalnum() for c in part) or any(
+        p.match(part) for p in (_DECLINES, _UNMENTIONED, _OFFERS, _NOR_DOES_IT)
+    ):
         return True
     words = len(part.split())
     if _FINITE.search(part):

@@ -1,17 +1,21 @@
 """Cut a written answer into the statements that can be checked.
 
 Answers of chat models are Markdown with marks of citations in it. Statements are separated from everything else
-(code, headings, questions, lists of sources, refusals), and from the marks around and in them. Nothing is lost
-silently: the rest is ``left_out``. Linear in the text.
+(code, headings, questions, lists of sources, refusals), and from the marks around and in them. What only looks like
+these and states something ("## Entry is free", "Did you know that …?") is a statement. Nothing is lost silently: the
+rest is ``left_out``. Linear in the text.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from shared_core.abstention.claims import split_claims
+from shared_core.abstention.asserting import asserts, is_prose, is_source, stated_in_question
+from shared_core.abstention.claims import ClaimSpan, split_claims
+from shared_core.abstention.lookalikes import written_plainly
+from shared_core.abstention.polarity import opening_of
 from shared_core.abstention.refusals import only_refuses
 from shared_core.errors import InputError
 
@@ -22,13 +26,15 @@ MARK = (
     r"|\[citation needed\]|\(unsupported\))"
 )
 """Pattern of what models put behind a statement: marks of citations."""
-_ITEM = r"(?:[-*+•‣◦▪●○–—·]|\(?(?:\d{1,3}|[A-Za-z]|[ivx]{1,5})[.)])[ \t\u00a0]++"
+_ITEM = r"(?:[-*+•‣◦▪●○–—·\u2460-\u24ff\u2776-\u2793]|\(?(?:\d{1,3}|[A-Za-z]|[ivx]{1,5})[.)])[ \t\u00a0]++"
 _LINE_START = re.compile(rf"(?>(?:[ \t\u00a0]|>|#{{1,6}}[ \t]|{_ITEM}|\[[ xX]\][ \t]|\|)*)")
 _MARKS_BEFORE = re.compile(rf"(?>(?:\s*{MARK})*)\s*+")
 _MARKS_AFTER = re.compile(rf"\s*{MARK}")
 _LONGEST_MARK = 600
 _LISTED = re.compile(rf"[ \t\u00a0>]*+{_ITEM}")
 _FENCE = re.compile(r"[ \t>]{0,12}(`{3,}|~{3,})")
+_PROSE = ("", "text", "txt", "md", "markdown", "plain", "plaintext")
+_BREAKS = "\r\n\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 _DEFINITION = re.compile(r"[ \t]{0,3}\[[^\]\n]{1,60}\]:[ \t]")
 _SOURCES = re.compile(
     r"[ \t#*_]*+(?:sources?|references?|citations?|bibliography|works cited|further reading)"
@@ -41,9 +47,12 @@ _HEADING = re.compile(
     r"[ \t]{0,3}#{1,6}[ \t]|[ \t]*\*\*[^*\n]+\*\*:?[ \t]*\Z|[^\n]*\n[ \t]{0,3}(?:={3,}|-{3,})[ \t]*\Z"
 )
 _HEADING_WORDS = 8
-"""A heading of more words is taken for a statement."""
+"""A heading of more words is taken for a statement, as one that states something is."""
+_ASKS = ("?", "？", "؟")
 _LEAD_WORDS = 6
 """What ends in a colon and has more words is a statement, unless a list follows, whose items are judged with it."""
+_LONGEST = 1500
+"""Code points of one statement; a longer sentence is judged in parts. Comparing takes the square of it."""
 _FRAGMENT_WORDS = 4
 """What has fewer words cannot be judged without what it answers."""
 
@@ -87,8 +96,10 @@ class Statement:
         plain: what is to be judged: without Markdown and marks, on one line.
         context: what was said before and is needed to understand it (the line that a list item completes, the
             statement before one that begins with "She"); empty if it stands alone.
-        written: on one line, with its backticks and links.
         fragment: too short to state anything without its context.
+        written: on one line, with its backticks and links.
+        cells: of the row of a table, each with the name of its column; the first one names the row.
+        opening: the "yes" or "no" before it, in it or as a sentence of its own.
     """
 
     text: str
@@ -98,6 +109,8 @@ class Statement:
     context: str = ""
     fragment: bool = False
     written: str = ""
+    cells: tuple[tuple[str, str], ...] = ()
+    opening: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +121,13 @@ class Statements:
         found: the statements.
         left_out: all other ranges.
         declines: among these are sentences that decline to answer.
+        code: lines of code among these.
     """
 
     found: tuple[Statement, ...]
     left_out: tuple[tuple[int, int], ...]
     declines: bool = False
+    code: tuple[tuple[int, int], ...] = ()
 
 
 def cut_statements(text: str) -> Statements:
@@ -127,27 +142,68 @@ def cut_statements(text: str) -> Statements:
     """
     if not isinstance(text, str):
         raise InputError(f"An answer to cut into statements must be text, not {type(text).__name__}.")
-    masked, left_out = _mask(text)
+    masked, left_out, code = _mask(text)
     found: list[Statement] = []
     lead = ""  # the line with a colon that the list items here complete
-    sentences, declines = split_claims(masked), False
+    head: tuple[str, ...] = ()  # the names of the columns of the rows here
+    opening = ""  # the "Yes." before
+    sentences, declines = _short_enough(split_claims(masked)), False
     for i, sentence in enumerate(sentences):
         start, end = _trim(masked, sentence.start, sentence.end)
         line = masked[sentence.start : sentence.end]
-        listed = (_begins_line(masked, sentence.start) and _LISTED.match(line) is not None) or line.startswith("|")
+        row = _begins_line(masked, sentence.start) and line.lstrip().startswith("|")
+        listed = row or (_begins_line(masked, sentence.start) and _LISTED.match(line) is not None)
         plain = _plain(text[start:end])
+        if plain.endswith(_ASKS):
+            plain = stated_in_question(plain) or plain
         follows = i + 1 < len(sentences) and _LISTED.match(masked, sentences[i + 1].start) is not None
         if not listed and _begins_line(masked, sentence.start):
             lead = ""
+        head = head if row else ()
         refuses = only_refuses(plain)
         declines = declines or refuses
         if refuses or _states_nothing(masked, sentence.start, sentence.end, plain, follows):
             left_out.append((sentence.start, sentence.end))
-            lead = plain if line.startswith("|") or (follows and plain.endswith(":")) else lead
+            lead = plain if follows and plain.endswith(":") else lead
+            head = _cells(line) if row else ()
+            opening = opening_of(plain)[0]
             continue
         before = found[-1].plain if found else ""
-        found.append(_statement(text, start, end, plain, lead, before))
-    return Statements(tuple(found), tuple(sorted(left_out)), declines)
+        made = _row(text, start, end, head, _cells(line)) or _statement(text, start, end, plain, lead, before)
+        found.append(replace(made, opening=opening_of(plain)[0] or opening))
+        opening = ""
+    return Statements(tuple(found), tuple(sorted(left_out)), declines, tuple(code))
+
+
+def _short_enough(sentences: Sequence[ClaimSpan]) -> list[ClaimSpan]:
+    """Cut what is too long to be judged at once at its commas and semicolons, else between words."""
+    out: list[ClaimSpan] = []
+    for sentence in sentences:
+        at, text = 0, sentence.text
+        while len(text) - at > _LONGEST:
+            part = text[at : at + _LONGEST]
+            cut = max(part.rfind(mark, _LONGEST // 2) for mark in (", ", "; ", " – "))
+            cut = cut if cut > 0 else max(part.rfind(" "), part.rfind("\n"))
+            end = at + cut + 1 if cut > 0 else at + _LONGEST
+            out.append(ClaimSpan(text[at:end], sentence.start + at, sentence.start + end))
+            at = end
+        out.append(ClaimSpan(text[at:], sentence.start + at, sentence.end))
+    return [s for s in out if any(c.isalnum() for c in s.text)]
+
+
+def _row(text: str, start: int, end: int, head: Sequence[str], cells: Sequence[str]) -> Statement | None:
+    """Word a row of a table by the names of its columns; ``None`` without these."""
+    if not head or len(head) != len(cells) or not any(cells):
+        return None
+    named = tuple((name, value) for name, value in zip(head, cells, strict=True) if value)
+    plain = "; ".join(f"{name}: {value}" if name else value for name, value in named)
+    written = " ".join(text[start:end].split())
+    return Statement(text[start:end], start, end, plain, written=written, cells=named if cells[0] else ())
+
+
+def _cells(line: str) -> tuple[str, ...]:
+    """Cells of a line between bars, without Markdown."""
+    return tuple(_plain(cell) for cell in line.strip().strip("|").split("|"))
 
 
 def _statement(text: str, start: int, end: int, plain: str, lead: str, before: str) -> Statement:
@@ -161,12 +217,12 @@ def _statement(text: str, start: int, end: int, plain: str, lead: str, before: s
 
 def _states_nothing(text: str, start: int, end: int, plain: str, list_follows: bool) -> bool:
     words = len(plain.split())
-    if plain.endswith(("?", "？", "؟")) or _ASIDE.match(plain.replace("’", "'")) or not any(c.isalnum() for c in plain):
+    if plain.endswith(_ASKS) or _ASIDE.match(plain.replace("’", "'")) or not any(c.isalnum() for c in plain):
         return True
     if plain.endswith((":", "：")):
         return list_follows or words <= _LEAD_WORDS
     heading = _begins_line(text, start) and _HEADING.match(text, start, end)
-    if heading and words <= _HEADING_WORDS and not plain.endswith((".", "!", "。")):
+    if heading and words <= _HEADING_WORDS and not plain.endswith((".", "!", "。")) and not asserts(plain):
         return True
     return text[start:end].lstrip().startswith("|") and _is_table_head(text, end)
 
@@ -210,36 +266,56 @@ def _begins_line(text: str, at: int) -> bool:
 
 
 def _plain(text: str) -> str:
+    text = written_plainly(text)
     for pattern, replacement in _PLAIN:
         text = pattern.sub(replacement, text)
     return text.strip(" ,")
 
 
-def _mask(text: str) -> tuple[str, list[tuple[int, int]]]:
-    """The text with code blocks, definitions of links and lists of sources blanked, and where these are."""
+def _mask(text: str) -> tuple[str, list[tuple[int, int]], list[tuple[int, int]]]:
+    """The text with code blocks, definitions of links and lists of sources blanked; where these are; lines of code."""
     lines = text.splitlines(keepends=True)
+    fenced = _fenced(lines)
     kept: list[str] = []
     ranges: list[tuple[int, int]] = []
-    at, fence, sources = 0, "", False
-    for line in lines:
-        content = line.rstrip("\r\n\v\f\x1c\x1d\x1e\x85\u2028\u2029")
-        mark = _FENCE.match(content)
-        hidden = bool(fence)
-        if fence:
-            closing = mark is not None and mark.group(1).startswith(fence) and not content[mark.end() :].strip("`~ \t")
-            fence = "" if closing else fence
-        elif mark is not None:
-            fence, hidden = mark.group(1), True
+    code: list[tuple[int, int]] = []
+    at, sources = 0, False
+    for number, line in enumerate(lines):
+        content = line.rstrip(_BREAKS)
+        hidden = number in fenced
+        if hidden:
+            if fenced[number] and content.strip():
+                code.append((at, at + len(content)))
         elif _SOURCES.match(content):
             sources, hidden = True, True
         elif sources and content.strip():
-            hidden = sources = _SOURCE.match(content) is not None
+            sources = _SOURCE.match(content) is not None
+            hidden = sources and is_source(content[_end_of(_LINE_START, content, 0, len(content)) :])
         hidden = hidden or _DEFINITION.match(content) is not None
         if hidden and any(c.isalnum() for c in content):
             _extend(ranges, at, at + len(content))
         kept.append(" " * len(content) + line[len(content) :] if hidden else line)
         at += len(line)
-    return "".join(kept), ranges
+    return "".join(kept), ranges, code
+
+
+def _fenced(lines: Sequence[str]) -> dict[int, bool]:
+    """Find the lines of code blocks by their numbers: ``False`` for their fences, and no lines of prose in them."""
+    found: dict[int, bool] = {}
+    first, fence, language = 0, "", ""
+    for number, line in enumerate([*lines, ""]):
+        mark = _FENCE.match(line)
+        if fence:
+            closing = mark is not None and mark[1].startswith(fence) and not line[mark.end() :].strip("`~ \t\r\n\v\f")
+            if not (closing or number == len(lines)):
+                continue
+            found |= {first: False, number: False}
+            if not (language in _PROSE and is_prose(lines[first + 1 : number])):
+                found |= dict.fromkeys(range(first + 1, number), True)
+            fence = ""
+        elif mark is not None:
+            first, fence, language = number, mark[1], line[mark.end() :].strip().lower()
+    return found
 
 
 def _extend(ranges: list[tuple[int, int]], start: int, end: int) -> None:

@@ -24,6 +24,8 @@ from shared_core.abstention.statements import cut_statements
     "As an AI language model, I cannot answer that.",
     "The text does not specify the exact date on which the office was founded.",
     "There is no answer in the documents; please contact the office.", "I'm not sure.",
+    "The leaflet does not mention electricity.", "The user manual doesn't say how long it takes.", "Not specified.",
+    "This is not stated in the brochure.", "The club's handbook says nothing about guests.",
 ])  # fmt: skip
 def test_sentences_that_only_decline(text: str) -> None:
     assert only_refuses(text)
@@ -37,7 +39,10 @@ def test_sentences_that_only_decline(text: str) -> None:
     "There is no information desk at the station.", "No documents are required.",
     "No information is provided to third parties.", "The passages do not say when, only that it was built in 1911.",
     "I can't tell which, the dam broke in 1911.", "Unfortunately, the dam broke.", "I cannot recommend the fish.",
-    "The dam was not mentioned.", "The policy does not cover theft.",
+    "The dam was not mentioned.", "The policy does not cover theft.", "Not available on Sundays.",
+    "Not mentioned twice.",
+    "The leaflet does not mention the fee, but the office is closed on Monday.",
+    "The contract does not say that dogs are allowed.", "The contract does not include breakfast.",
     "The documents do not mention the fee and the office is closed on Monday.",
 ])  # fmt: skip
 def test_sentences_that_state_something(text: str) -> None:

@@ -87,8 +87,13 @@ def test_list_items_that_state_nothing_alone_are_understood_by_the_line_above() 
 
 
 def test_rows_of_a_table_are_understood_by_its_head() -> None:
-    found = cut_statements("| year | oil |\n|---|---|\n| 1871 | whale |").found
-    assert [(s.plain, s.context) for s in found] == [("1871, whale", "year, oil")]
+    found = cut_statements(
+        "| year | oil |\n|---|---|\n| 1871 | whale |\n\n| | May |\n|---|---|\n| Rent | **£5** |"
+    ).found
+    assert [(s.plain, s.context) for s in found] == [("year: 1871; oil: whale", ""), ("Rent; May: £5", "")]
+    assert found[1].cells == (("", "Rent"), ("May", "£5"))
+    (bare,) = cut_statements("| 1871 | whale |").found  # without a head
+    assert (bare.plain, bare.cells) == ("1871, whale", ())
 
 
 def test_a_statement_that_leans_on_the_one_before_it_says_so() -> None:
@@ -99,6 +104,58 @@ def test_a_statement_that_leans_on_the_one_before_it_says_so() -> None:
 def test_what_is_no_text_is_refused() -> None:
     with pytest.raises(InputError, match="must be text"):
         cut_statements(None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("answer", "statements"), [
+    ("## Guided tours are free\n\nWe open at nine.", ["Guided tours are free", "We open at nine."]),
+    ("**Parking costs £4**\n\nWe open at nine.", ["Parking costs £4", "We open at nine."]),
+    ("# Free parking for all guests", ["Free parking for all guests"]),
+    ("Did you know that tours are free?", ["tours are free."]),
+    ("We open at nine, and isn't it nice that tours are free?", ["We open at nine, tours are free."]),
+    ("Tours are free, aren't they?", ["Tours are free."]),
+    ("References:\n1. Tours are free on Mondays.\n2. [Prices](http://x.org)", ["Tours are free on Mondays."]),
+    ("```text\nTours are free on Mondays.\n```", ["Tours are free on Mondays."]),
+])  # fmt: skip
+def test_what_only_looks_like_a_heading_question_source_or_code_is_a_statement(
+    answer: str, statements: list[str]
+) -> None:
+    assert [s.plain for s in cut_statements(answer).found] == statements
+
+
+@pytest.mark.parametrize("answer", [
+    "## What is included", "## Why it is safe", "**Things you can do**", "## Items that are included", "## Prices",
+    "## The data we have", "## Top 10 tips", "## Step 2: Close it", "## Are dogs allowed", "**The will of the people**",
+    "Do you want to know when we open?", "Is it true that tours are free?", "Would you like me to check that it opens?",
+    "You are asking about Mondays?", "In which year is it due?", "Anything else that is unclear?",
+    "Sources:\n- Ann Moor (2020): Why sleep is good\n- Handbook, p. 4\n- \"The tide is high\", Orm\n- prices.pdf",
+    "```python\nprint('Tours are free.')\n```", "```\n$ lamp --lit\nThe lamp is lit.\n```",
+    "```sh\necho Tours are free on Mondays.\n```", "```\nlamp.lit = True\n```",
+])  # fmt: skip
+def test_headings_questions_sources_and_code_stay_left_out(answer: str) -> None:
+    assert cut_statements(answer).found == ()
+
+
+def test_yes_and_no_before_a_sentence_are_remembered() -> None:
+    found = cut_statements("Yes. Tours are free on Mondays. No, the hall is not heated. No, never. No dogs live here.")
+    assert [(s.plain, s.opening) for s in found.found] == [
+        ("Tours are free on Mondays.", "yes"),
+        ("No, the hall is not heated.", "no"),
+        ("No, never.", "no"),
+        ("No dogs live here.", ""),
+    ]
+
+
+def test_digits_that_only_look_otherwise_are_plain_ones_for_the_judge() -> None:
+    found = cut_statements("① Open from ⑤ to ９ or Ⅴ, with 10⁵ lamps, by Charles Ⅴ.").found
+    assert [s.plain for s in found] == ["Open from 5 to 9 or 5, with 10⁵ lamps, by Charles V."]
+
+
+def test_a_sentence_too_long_for_a_judge_is_cut() -> None:
+    answer = "The lamp was lit, " + "and the hall was heated, " * 400 + "and we left."
+    found = cut_statements(answer).found
+    assert len(found) > 5
+    assert max(len(s.text) for s in found) <= 1500
+    assert "".join("".join(s.text for s in found).split()) == "".join(answer.split())
 
 
 PIECES = st.sampled_from(
