@@ -114,8 +114,10 @@ def _decoded(raw: bytes, what: str) -> str:
 
 def _check(built: BuiltEngine, text: str, question: str, necessary: bool) -> Answer:
     from shared_core.abstention.statements import cut_statements  # slow to import, and `--help` does without
+    from shared_core.facades.checker import require_answer
     from shared_core.lm.chat.thoughts import without_thoughts
 
+    require_answer(text)
     total = len(cut_statements(without_thoughts(text)).found)
     with question_progress(err, total, "Checking claims") as progress:
         done = 0
@@ -124,7 +126,7 @@ def _check(built: BuiltEngine, text: str, question: str, necessary: bool) -> Ans
             nonlocal done
             if isinstance(event, ClaimSealed):
                 done += 1
-                progress(done, total)
+                progress(min(done, total), total)  # lines of code with unknown addresses come on top
 
         (checked,) = built.engine.check_many([text], [question], on_event=tell, necessary=necessary)
     if not isinstance(checked, Answer):

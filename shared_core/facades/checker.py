@@ -30,6 +30,8 @@ from shared_core.types import Answer, Decided, Decision, Event, Finished, Passag
 _LOG = logging.getLogger(__name__)
 ABSTENTION = "abstention"
 """Reason of a check of one of our own abstentions."""
+MAX_ANSWER = 200_000
+"""Characters of an answer to check at most, unless a checker is made for more."""
 Passages = Sequence[Passage | str]
 """Passages to check against; a plain text is a passage without a title, with its position as the id."""
 
@@ -56,9 +58,10 @@ class SelfReflectChecker:
             per claim. Needs a model that scores given texts.
         calibrations: by purpose; ``support`` is applied. Read from ``settings.calibration`` if not given. ``claims``,
             fitted to a pipeline's own answers, is not applied; log and trace say so.
+        max_answer: characters of an answer at most; a longer one is refused.
 
     Attributes:
-        settings, resources, context, necessary: its parts.
+        settings, resources, context, necessary, max_answer: its parts.
 
     Raises:
         InputError: ``retriever`` cannot retrieve, ``settings`` has another type, or a role does not exist.
@@ -78,6 +81,7 @@ class SelfReflectChecker:
         models: Mapping[str, LanguageModel] | None = None,
         calibrations: Mapping[str, AnyCalibration] | None = None,
         necessary: bool = False,
+        max_answer: int = MAX_ANSWER,
     ) -> None:
         parts = Parts.of(
             settings,
@@ -90,7 +94,7 @@ class SelfReflectChecker:
             calibrations=calibrations,
         )
         self.settings, self.resources, self.context = parts.settings, parts.resources, parts.context
-        self.necessary = necessary
+        self.necessary, self.max_answer = necessary, max_answer
         if necessary:
             require_scores(self.context)
         if self.context.stack is not None:
@@ -100,14 +104,16 @@ class SelfReflectChecker:
     def over(cls, parts: Parts, *, necessary: bool = False) -> Self:
         """Create a checker that shares the parts of an engine."""
         checker = cls.__new__(cls)
-        checker.necessary = necessary
+        checker.necessary, checker.max_answer = necessary, MAX_ANSWER
         checker.settings, checker.resources, checker.context = parts.settings, parts.resources, parts.context
         return checker
 
     def with_retriever(self, retriever: Retriever | None, settings: SelfReflectSettings | None = None) -> Self:
         """Return the same checker over another retriever, sharing its parts; ``settings`` replace its own."""
         resources = dataclasses.replace(self.resources, retriever=retriever)
-        return self.over(Parts(settings or self.settings, resources, self.context), necessary=self.necessary)
+        checker = self.over(Parts(settings or self.settings, resources, self.context), necessary=self.necessary)
+        checker.max_answer = self.max_answer
+        return checker
 
     def check(self, answer: str, question: str = "", passages: Passages | None = None) -> Answer:
         """Check one answer; ``shared_core.pipelines.check.check`` describes the result.
@@ -119,8 +125,8 @@ class SelfReflectChecker:
             passages: to check against; ``None`` retrieves for each claim.
 
         Raises:
-            InputError: the answer is empty or no text, or there is nothing to check against: no passages are given, and
-                there is no retriever.
+            InputError: the answer is empty, no text or longer than ``max_answer``, or there is nothing to check
+                against: no passages are given, and there is no retriever.
             PassageError: two passages of one id differ.
         """
         flow = self._flow(answer, question, passages)
@@ -208,7 +214,8 @@ class SelfReflectChecker:
     def _flow(self, answer: str, question: str, passages: Passages | None) -> Flow[Answer]:
         """Create the flow that checks one answer; errors in the arguments are raised when it runs."""
         try:
-            _require_texts(answer, question)
+            require_answer(answer, self.max_answer)
+            _require_question(question)
             given = self._given(passages)
         except SelfReflectError as error:
             return flows.fail(error)
@@ -263,6 +270,7 @@ def _abstention(answer: str, question: str, passages: Sequence[Passage], setting
         "verdicts": dict.fromkeys(VERDICTS, 0),
         "shares": dict.fromkeys(VERDICTS, None),
         "unchecked": [],
+        "disputed": [],
         "judged_by": None,
     }
     checked = Answer(
@@ -289,10 +297,19 @@ def _complete(checking: Flow[Answer], run: QuestionRun, *, thought: bool = False
     return checked
 
 
-def _require_texts(answer: str, question: str) -> None:
+def require_answer(answer: str, longest: int = MAX_ANSWER) -> None:
+    """Refuse an answer that cannot be checked.
+
+    Raises:
+        InputError: it is empty, no text, or longer than ``longest`` characters.
+    """
     if not isinstance(answer, str) or not answer.strip():
         raise InputError(f"An answer to check must be non-empty text, not {answer!r}.")
-    _require_question(question)
+    if len(answer) > longest:
+        raise InputError(
+            f"The answer has {len(answer):,} characters, and at most {longest:,} are checked.",
+            hint="Check it in parts, or raise max_answer.",
+        )
 
 
 def _require_question(question: str) -> None:

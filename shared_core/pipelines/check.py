@@ -12,14 +12,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TypeVar
 
 from shared_core.abstention import expected_utility
 from shared_core.abstention.statements import Statement, Statements, cut_statements, joined
-from shared_core.citation.facts import Comparison, compare_claim
+from shared_core.citation.facts import MISSING_AT_MOST, Comparison, compare_claim
 from shared_core.citation.facts.attributions import without_attribution
 from shared_core.citation.facts.tokens import keys_of
 from shared_core.errors import DeadlineError, LimitError
+from shared_core.pipelines.check_code import lines_with_unknown_addresses
+from shared_core.pipelines.check_rules import settle
 from shared_core.pipelines.deciding import Judged, ask, choose_sentences, decide, most, verdict_of
 from shared_core.pipelines.decision.links import Addresses
 from shared_core.pipelines.decision.question_run import QuestionRun
@@ -44,7 +47,7 @@ from shared_core.pipelines.support import (
     support_method,
 )
 from shared_core.reading.base import Verdict
-from shared_core.runtime.flow import Flow, Judge, Report, Retrieve, Together
+from shared_core.runtime.flow import Compute, Flow, Judge, Report, Retrieve, Together
 from shared_core.types import Answer, Citation, Claim, ClaimSealed, ClaimVerdict, Passage, Retrieved, Signals
 
 T = TypeVar("T")
@@ -75,14 +78,18 @@ def check(
         the target anyway. ``abstained`` means here that no claim is supported. ``metadata`` has ``passing`` (all claims
         are supported, or it only declines to answer), ``verdicts`` and ``shares`` (the number and share of claims with
         each verdict), ``unchecked`` (ranges of the text that state nothing, or are code, headings, refusals or lists of
-        sources) and ``judged_by``.
+        sources), ``disputed`` (ranges of claims that one passage supports and another contradicts) and ``judged_by``.
 
     Raises:
         CapabilityError: ``necessary`` is asked for, and the model cannot score given texts.
     """
     if necessary:
         require_scores(run.abilities)  # before any judge runs: the check would be thrown away
-    cut = cut_statements(answer)
+    try:
+        cut = yield Compute(partial(cut_statements, answer))
+    except LimitError as error:
+        yield run.stop(error)
+        cut = Statements((), ((0, len(answer)),))
     yield run.note(
         "split",
         f"{len(cut.found)} claims",
@@ -95,24 +102,40 @@ def check(
     near: list[list[str]] = [[] for _ in cut.found]  # ids of a claim's own retrieval; none where passages are given
     if passages is None:
         passages, near = yield from look_up(cut.found, question, run)
-    evidence = Evidence(passages)
+    evidence = yield from gather_evidence(passages, run)
     claims: list[Claim] = []
-    known: dict[tuple[str, str, str], Judged] = {}
+    known: dict[Statement, Judged] = {}
     for batch in _batches(list(zip(cut.found, near, strict=True)), BATCH):
         sealed = yield from judge_statements(batch, question, evidence, known, run)
         claims += sealed
         for claim in sealed:
             yield Report(ClaimSealed(claim))
+    disputed = [(s.start, s.end) for s in cut.found if known.get(_key(s), Judged()).disputed]
+    lines, cut = lines_with_unknown_addresses(answer, cut, question, evidence)
+    for line in lines:
+        claims.append(_claim(line, Judged(MISSING_AT_MOST, None, evidence.nearest(line.plain)), run))
+        yield Report(ClaimSealed(claims[-1]))
+    claims.sort(key=lambda c: c.start or 0)
     if necessary and claims and run.trace.limit is None:
         claims = yield from ask_necessity(question, claims, evidence.passages, run)
-    return (yield from conclude(answer, question, claims, cut, evidence, run))
+    return (yield from conclude(answer, question, claims, cut, evidence, run, disputed))
+
+
+def gather_evidence(passages: Sequence[Passage], run: QuestionRun) -> Flow[Evidence]:
+    """Cut and index the passages; there are none once the time is over."""
+    try:
+        evidence: Evidence = yield Compute(partial(Evidence, passages))
+    except LimitError as error:
+        yield run.stop(error)
+        return Evidence(())
+    return evidence
 
 
 def judge_statements(
     batch: Sequence[tuple[Statement, Sequence[str]]],
     question: str,
     evidence: Evidence,
-    known: dict[tuple[str, str, str], Judged],
+    known: dict[Statement, Judged],
     run: QuestionRun,
 ) -> Flow[list[Claim]]:
     """Judge the statements of a batch; one that is repeated is judged once and remembered in ``known``."""
@@ -124,8 +147,9 @@ def judge_statements(
     return [_claim(statement, known.get(_key(statement), Judged()), run) for statement, _ in batch]
 
 
-def _key(statement: Statement) -> tuple[str, str, str]:
-    return statement.plain, statement.context, statement.written
+def _key(statement: Statement) -> Statement:
+    """The statement wherever it stands."""
+    return dataclasses.replace(statement, text="", start=0, end=0)
 
 
 def _batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
@@ -175,9 +199,17 @@ def look_up(
 # --- judging -------------------------------------------------------------------------------------------------------
 
 
-def _judge_batch(
-    items: Sequence[tuple[Statement, Sequence[str]]], question: str, evidence: Evidence, run: QuestionRun
-) -> Flow[list[Judged]]:
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Prepared:
+    """Statements of a batch, ready to be judged: their wordings, and the windows to judge them by."""
+
+    said: list[str]
+    written: list[str]
+    ranked: list[list[Window]]
+    windows: list[list[Window]]
+
+
+def _prepare(items: Sequence[tuple[Statement, Sequence[str]]], question: str, evidence: Evidence) -> _Prepared:
     ranked = evidence.best([_query(s, question) for s, _ in items], [ids for _, ids in items], WINDOWS)
     known = Addresses(question, evidence.passages)
     said = [
@@ -185,6 +217,36 @@ def _judge_batch(
     ]
     written = [known.unknown_in(s.written) for s, _ in items]
     windows = [evidence.narrowed(claim, some) for claim, some in zip(said, ranked, strict=True)]
+    _compare(said, windows, written, question)  # remembered: whoever compares them again need not wait
+    return _Prepared(said, written, ranked, windows)
+
+
+def _compare(
+    said: Sequence[str], windows: Sequence[Sequence[Window]], written: Sequence[str], question: str
+) -> list[list[Comparison]]:
+    return [
+        [compare_claim(claim, w.text, text, code) for w, text in zip(some, _around(some, question), strict=True)]
+        for claim, some, code in zip(said, windows, written, strict=True)
+    ]
+
+
+def _judge_batch(
+    items: Sequence[tuple[Statement, Sequence[str]]], question: str, evidence: Evidence, run: QuestionRun
+) -> Flow[list[Judged]]:
+    try:
+        ready: _Prepared = yield Compute(partial(_prepare, items, question, evidence))
+        out = yield from _judge_prepared([s for s, _ in items], ready, question, evidence, run)
+        settled: list[Judged] = yield Compute(partial(settle, [s for s, _ in items], ready.windows, out, question, run))
+    except LimitError as error:
+        yield run.stop(error)
+        return [Judged()] * len(items)
+    return settled
+
+
+def _judge_prepared(
+    statements: Sequence[Statement], ready: _Prepared, question: str, evidence: Evidence, run: QuestionRun
+) -> Flow[list[Judged]]:
+    said, written, ranked, windows = ready.said, ready.written, ready.ranked, ready.windows
     told = yield from _ask_windows(windows, said, written, question, run)
     # A row may be too short to tell its language, which the table or list as a whole does.
     unknown = [i for i, some in enumerate(told) if not any(some) and windows[i] != ranked[i]]
@@ -193,19 +255,16 @@ def _judge_batch(
     )
     for i, found in zip(unknown, again, strict=True):
         windows[i], told[i] = ranked[i], found
-    around = [_around(some, question) for some in windows]
     told = yield from _ask_critic_for_contradiction(windows, said, told, run)
-    facts = [
-        [compare_claim(claim, w.text, text, code) for w, text in zip(some, texts, strict=True)]
-        for claim, some, texts, code in zip(said, windows, around, written, strict=True)
-    ]
+    facts = _compare(said, windows, written, question)
     told = [_without_silence(some, compared, run) for some, compared in zip(told, facts, strict=True)]
     decisive = [decide(*of_claim, run) for of_claim in zip(windows, told, facts, strict=True)]
     chosen = yield from choose_sentences(said, decisive, evidence, run)
     out = [
-        Judged(lowest(d.supported, limit), d.refuted, shown) for d, (shown, limit) in zip(decisive, chosen, strict=True)
+        Judged(lowest(d.supported, limit), d.refuted, shown, d.disputed)
+        for d, (shown, limit) in zip(decisive, chosen, strict=True)
     ]
-    out = yield from _ask_the_reader([s for s, _ in items], windows, question, out, run)
+    out = yield from _ask_the_reader(statements, windows, question, out, run)
     return (yield from _ask_the_model(windows, said, out, run))
 
 
@@ -319,7 +378,13 @@ def _claim(statement: Statement, judged: Judged, run: QuestionRun) -> Claim:
 
 
 def conclude(
-    answer: str, question: str, claims: Sequence[Claim], cut: Statements, evidence: Evidence, run: QuestionRun
+    answer: str,
+    question: str,
+    claims: Sequence[Claim],
+    cut: Statements,
+    evidence: Evidence,
+    run: QuestionRun,
+    disputed: Sequence[tuple[int, int]] = (),
 ) -> Flow[Answer]:
     """Make the answer of judged claims, as ``check`` describes it."""
     target = run.settings.target_accuracy
@@ -358,6 +423,7 @@ def conclude(
             "verdicts": counts,
             "shares": {v: n / len(claims) if claims else None if declines else 0.0 for v, n in counts.items()},
             "unchecked": [list(place) for place in cut.left_out],
+            "disputed": [list(place) for place in disputed],
             "judged_by": method,
         },
     )
@@ -371,10 +437,10 @@ def _weakest(claims: Sequence[Claim], target: float) -> float | None:
 
 
 def _reason(counts: dict[ClaimVerdict, int], evidence: Evidence, run: QuestionRun) -> str:
-    if not sum(counts.values()):
-        return NOTHING_STATED
     if run.trace.limit is not None:  # claims not reached are unknown, which says nothing of the documents
         return limit_reason(run.trace.limit)
+    if not sum(counts.values()):
+        return NOTHING_STATED
     if not evidence.windows:
         return NOTHING_RETRIEVED
     if counts["contradicted"]:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from shared_core.abstention.statements import Statements, cut_statements
-from shared_core.pipelines.check import conclude, judge_statements, look_up
+from shared_core.pipelines.check import conclude, gather_evidence, judge_statements, look_up
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.decision.wording import is_abstention
 from shared_core.pipelines.evidence import Evidence
@@ -92,7 +92,7 @@ def check_values(
     yield run.note("split", f"{len(worded)} values", "each is worded as a statement", values=len(worded))
     if passages is None:
         passages, _ = yield from look_up([s for cut in asked for s in cut.found], question, run)
-    evidence = Evidence(passages)
+    evidence = yield from gather_evidence(passages, run)
     first = yield from _judge(asked, question, evidence, run)
     second = yield from _judge(alone, "", evidence, run)
     lines: list[str] = []

@@ -5,18 +5,20 @@ One rule gives the verdict and what is quoted for it: the sentence shown is of t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from shared_core.abstention import keep_claims
 from shared_core.citation.facts import REFUTED_AT_MOST, Comparison, compare_claim
+from shared_core.citation.facts.tokens import tokens_of
 from shared_core.errors import LimitError
 from shared_core.pipelines.decision.question_run import QuestionRun
-from shared_core.pipelines.evidence import Evidence, Window
+from shared_core.pipelines.evidence import Evidence, Window, headings_of
 from shared_core.pipelines.support import verdicts
 from shared_core.reading.base import Verdict
-from shared_core.runtime.flow import Flow
-from shared_core.types import ClaimVerdict, Span
+from shared_core.runtime.flow import Compute, Flow
+from shared_core.types import ClaimVerdict, Passage, Span
 
 _SENTENCES = 4  # of the decisive window that are tried one by one for the citation
 _NEARLY = 0.8  # a sentence replaces its window as the citation if it keeps this share of the window's support
@@ -26,11 +28,16 @@ _REFUTED = 0.5  # above it, contradiction is more probable than support and sile
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The judgement of one statement: probabilities in [0, 1] or ``None``, and the sentences to cite."""
+    """The judgement of one statement: probabilities in [0, 1] or ``None``, and the sentences to cite.
+
+    Attributes:
+        disputed: one sentence of the passages supports it, and another one contradicts that.
+    """
 
     supported: float | None = None
     refuted: float | None = None
     spans: tuple[Span, ...] = ()
+    disputed: bool = False
 
     @property
     def support(self) -> float | None:
@@ -77,22 +84,44 @@ def ask(
     return [[next(told) for _ in some] for some in pairs]
 
 
-def _refuting(judged: Sequence[Verdict | None], facts: Sequence[Comparison]) -> list[float | None]:
+def _refuting(
+    windows: Sequence[Window], judged: Sequence[Verdict | None], facts: Sequence[Comparison]
+) -> list[float | None]:
     """P(the window contradicts the claim) for each window, by its judge or by its facts; ``None`` if it has no say.
 
     Beside a window that supports the claim, another one counts only if its facts refute the claim and it speaks of the
     same subject: what another lake's depth is says nothing about this one's, and a passage that leaves a fact out
-    contradicts none.
+    contradicts none; nor does one whose title names another thing.
     """
-    supported = any(v is not None and v.supported > _REFUTED and f.agrees for v, f in zip(judged, facts, strict=True))
+    homes = [w.passage for w, v, f in zip(windows, judged, facts, strict=True)
+             if v is not None and v.supported > _REFUTED and f.agrees]  # fmt: skip
     out: list[float | None] = []
-    for verdict, compared in zip(judged, facts, strict=True):
-        if verdict is None or (supported and not (compared.refuted and compared.same_subject)):
+    for window, verdict, compared in zip(windows, judged, facts, strict=True):
+        counts = compared.refuted and compared.same_subject and any(are_of_one(h, window.passage) for h in homes)
+        if verdict is None or (homes and not counts):
             out.append(None)
         else:
             by_facts = 1 - REFUTED_AT_MOST if compared.refuted else None  # the cap on support, turned round
             out.append(most((verdict.refuted, by_facts)))
     return out
+
+
+def are_of_one(one: Passage, other: Passage) -> bool:
+    """Return whether two passages may speak of the same thing, by their headings: not of two of a kind.
+
+    >>> pools = [Passage(name, "It opens at 7.", f"{name} pool") for name in ("North", "South")]
+    >>> are_of_one(*pools), are_of_one(pools[0], Passage("faq", "It opens at 9.", "Questions"))
+    (False, True)
+    """
+    titles = [[t for t in tokens_of(headings_of(p)) if t.is_telling] for p in (one, other)]
+    own, others = ({t.key for t in tokens if not _YEAR.fullmatch(t.text)} for tokens in titles)
+    if not (own - others and others - own):
+        return True
+    numbered = [{t.key for t in tokens if _CODE.search(t.text) and not _YEAR.fullmatch(t.text)} for tokens in titles]
+    return titles[0][-1].key != titles[1][-1].key and not (numbered[0] and numbered[1] and numbered[0] != numbered[1])
+
+
+_CODE, _YEAR = re.compile(r"\d"), re.compile(r"(?:19|20)\d\d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +132,14 @@ class Decisive:
         window: that supports the claim best; the one that contradicts it most if the claim is contradicted.
         supported, refuted: the largest probabilities of all windows.
         against: the claim is contradicted.
+        disputed: another window supports it.
     """
 
     window: Window | None = None
     supported: float | None = None
     refuted: float | None = None
     against: bool = False
+    disputed: bool = False
 
 
 def decide(
@@ -119,13 +150,14 @@ def decide(
     if not known:
         return Decisive(windows[0] if windows else None)
     supported, window = max(known, key=lambda pair: pair[0])
-    refuting = _refuting(told, facts)
+    refuting = _refuting(windows, told, facts)
     judged = Judged(supported, most(refuting))
     if verdict_of(judged, run) != "contradicted":
         return Decisive(window, supported, judged.refuted)
     # Of two that contradict it alike, the one that has the claim's names and is more like it (they are ranked).
     rank = [(p or 0.0, not any(m.kind == "name" for m in f.mismatches)) for p, f in zip(refuting, facts, strict=True)]
-    return Decisive(windows[rank.index(max(rank))], supported, judged.refuted, True)
+    disputed = verdict_of(Judged(supported), run) == "supported"
+    return Decisive(windows[rank.index(max(rank))], supported, judged.refuted, True, disputed)
 
 
 def choose_sentences(
@@ -171,13 +203,18 @@ def _score(
 ) -> Flow[list[list[float]]]:
     """Score how far each candidate supports (or contradicts) its claim; -1 if that is unknown."""
     pairs = [[(d.window.with_heading(spans), claim) for spans in some if d.window] for some, claim, d in items]
+    # Remembered: judging compares them again, and does not block the event loop with it then.
+    yield Compute(lambda: [compare_claim(claim, text, "", "") for of_claim in pairs for text, claim in of_claim])
     told = yield from ask(pairs, run)
-    return [
-        _against(of_claim, some, claim, d.window)
-        if d.against and d.window
-        else [-1.0 if v is None else v.supported for v in of_claim]
-        for of_claim, (some, claim, d) in zip(told, items, strict=True)
-    ]
+    scores: list[list[float]] = yield Compute(lambda: list(map(_scores, told, items)))
+    return scores
+
+
+def _scores(told: Sequence[Verdict | None], item: tuple[Sequence[tuple[Span, ...]], str, Decisive]) -> list[float]:
+    some, claim, decisive = item
+    if decisive.against and decisive.window:
+        return _against(told, some, claim, decisive.window)
+    return [-1.0 if v is None else v.supported for v in told]
 
 
 def _against(

@@ -293,6 +293,11 @@ class Evidence:
         words = set(self._tokenize(claim))
         return sorted(spans, key=lambda s: -len(words & set(self._tokenize(s.text))))
 
+    def nearest(self, text: str) -> tuple[Span, ...]:
+        """Return the one sentence most like a text, of the window most like it; none without passages."""
+        ((window, *_),) = self.best([text], [[]], 2) if self.windows else [[None]]
+        return tuple(self.like(text, window.quotable)[:1]) if window is not None else ()
+
     def narrowed(self, claim: str, windows: Sequence[Window]) -> list[Window]:
         """Replace windows with rows of a table or list by windows of the rows that the claim speaks of.
 

@@ -58,6 +58,7 @@ from shared_core.lm.base import Generate, HiddenStates, Score, TokenIds
 from shared_core.reading.base import Judge, Rate, Read
 from shared_core.runtime.requests import (
     Clock,
+    Compute,
     Deadline,
     Embed,
     Flow,
@@ -74,9 +75,9 @@ from shared_core.runtime.resources import LATE, Resources
 from shared_core.types import Event
 
 __all__ = [
-    "Deadline", "Embed", "Flow", "Generate", "HiddenStates", "Judge", "LeafRequest", "Rate", "Read", "Report",
-    "Request", "Resources", "Retrieve", "Score", "Together", "TokenIds", "arun", "arun_many", "astream", "describe",
-    "fail", "intercept", "leaves_of", "run", "run_many", "stream",
+    "Compute", "Deadline", "Embed", "Flow", "Generate", "HiddenStates", "Judge", "LeafRequest", "Rate", "Read",
+    "Report", "Request", "Resources", "Retrieve", "Score", "Together", "TokenIds", "arun", "arun_many", "astream",
+    "describe", "fail", "intercept", "leaves_of", "run", "run_many", "stream",
 ]  # fmt: skip
 
 T = TypeVar("T")

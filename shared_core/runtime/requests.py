@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -34,13 +34,23 @@ class Embed:
 
 
 @dataclass(frozen=True, slots=True)
+class Compute:
+    """Compute something that takes long without a model. Result: what ``work`` returns.
+
+    Asynchronous drivers run it in a thread, so that the event loop stays free.
+    """
+
+    work: Callable[[], Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """Report an event to whoever listens. Result: ``None``, at once."""
 
     event: Event
 
 
-LeafRequest = Generate | Score | HiddenStates | TokenIds | Retrieve | Read | Judge | Rate | Embed
+LeafRequest = Generate | Score | HiddenStates | TokenIds | Retrieve | Read | Judge | Rate | Embed | Compute
 """Requests that something outside of a flow carries out."""
 
 

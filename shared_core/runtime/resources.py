@@ -22,7 +22,7 @@ from shared_core.lm.base import (
 from shared_core.reading.base import Judge, PassageRater, Rate, Read, Reader, SupportScorer, Verdict, VerdictScorer
 from shared_core.retrieval.base import Embedder, Retriever
 from shared_core.runtime.huge import cut_huge
-from shared_core.runtime.requests import Embed, LeafRequest, Retrieve
+from shared_core.runtime.requests import Compute, Embed, LeafRequest, Retrieve
 from shared_core.support.threads import given_up, in_thread, run_within
 from shared_core.types import Passage, check_passages
 
@@ -138,6 +138,8 @@ class Resources:
             return _judge_all(_require(getattr(self, first.by), first.by), group)
         if isinstance(first, Rate):
             return [tuple(rated) for rated in _rater(self.critic).rate(group)]
+        if isinstance(first, Compute):
+            return [_computed(request) for request in group]
         return _embed_all(_require(self.embedder, "embedder"), group)
 
     async def _acall(self, group: list[Any]) -> list[Any]:
@@ -150,6 +152,13 @@ class Resources:
         if isinstance(first, Retrieve) and hasattr(self.retriever, "aretrieve"):
             return list(await asyncio.gather(*(_aretrieve(self.retriever, r) for r in group)))
         return await in_thread(self._call, group)
+
+
+def _computed(request: Compute) -> Any:
+    try:
+        return request.work()
+    except Exception as error:  # raised inside the flow that asked, and in no other of the batch
+        return error
 
 
 def _rater(critic: object) -> PassageRater:

@@ -92,6 +92,8 @@ def test_an_answer_is_checked(client: MakeClient) -> None:
     assert [c["verdict"] for c in checked["claims"]] == ["supported", "contradicted"]
     assert checked["sources"][0]["document"] == "lamps.md"
     assert client().post("/api/check", json={"answer": " "}).status_code == 400
+    long = client().post("/api/check", json={"answer": "a" * 200_001})
+    assert (long.status_code, "at most 200,000 are checked" in long.text) == (400, True)
 
 
 def test_half_a_surrogate_pair_is_replaced_and_offsets_hold(client: MakeClient) -> None:

@@ -42,7 +42,8 @@ class Addresses:
         self._question, self._passages = question, passages
 
     @cached_property
-    def _text(self) -> str:
+    def text(self) -> str:
+        """The texts that may hold them, one below the other."""
         texts = [self._question]
         for passage in self._passages:
             texts += [passage.text, passage.title, passage.id]
@@ -51,7 +52,7 @@ class Addresses:
 
     def has(self, address: str) -> bool:
         """Whether question or passages have this address."""
-        return has_address(address, self._text)
+        return has_address(address, self.text)
 
     def without_others(self, text: str) -> str:
         """Take the targets of links that are unknown out of a Markdown text, and unknown marks; labels stay.
