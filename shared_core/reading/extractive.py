@@ -300,7 +300,7 @@ class ExtractiveReader(Remade):
         answers |= {i: chosen.lines[line] or answers.get(i) for i, line in enumerate(lines) if line is not None}
         marked |= {i: 1 for i in said if answers_by_form(asked.text, texts[i], passages[out[i].passage])}
         releases = {i: release_of(asked.text, passages[out[i].passage], out[i].start, out[i].end) for i in said}
-        marked |= dict.fromkeys(only_release(releases), 1)
+        marked |= dict.fromkeys(only_release(asked.text, releases), 1)
         said = [said[i] for i in kept]
         unsaid = [lost or names_nobody(t, asked.text) or counts_nothing(t, asked.text) for t in texts]
         # the entry of a setting need not name the product whose it is
