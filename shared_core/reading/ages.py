@@ -42,7 +42,13 @@ _RESTRICTS = re.compile(
 )
 _LIGHT = re.compile(r"\b(?:take part|allowed|sons?|daughters?|boys?|girls?|able|permitted)\b", re.IGNORECASE)
 _SUM = re.compile(r"\b(?:pays?|cost|tickets?|fees?|free|charged?|price|admission|entry|entrance)\b", re.IGNORECASE)
-_GETS = re.compile(r"\b(?:need|have|got|buy|get)\b", re.IGNORECASE)
+_ASKS_SUM = re.compile(
+    r"\W*(?:how much (?:for|is|are|do|does|will|would|must)\b"
+    r"|what(?:['’]s| is| are) the (?:\w+ )?(?:price|fee|cost)s?\b"
+    r"|what (?:do|does|will|would|must) (?=[^?]*\b(?:pay|cost)\b))",
+    re.IGNORECASE,
+)
+_ASKED_OF_SUM = re.compile(r"\b(?:need|have|got|buy|get|without|only)\b", re.IGNORECASE)
 _CHARGES = re.compile(r"\bfree\b|\bno charge\b|[£$€] ?\d|\d ?(?:[£$€]|euros?|dollars?|pounds?)", re.IGNORECASE)
 _NO_AGE = r"(?!\s?(?:%|minutes?|days?|hours?))"
 _RANGE = re.compile(
@@ -106,7 +112,7 @@ def decides_for_age(question: str, text: str) -> bool:
 
 
 def charges_for_age(question: str, text: str, around: str) -> bool:
-    """Return whether a question asks if people of an age pay, and a text says what people of that age do.
+    """Return whether a question asks if or how much people of an age pay, and a text says what people of that age do.
 
     Args:
         question: as asked.
@@ -119,11 +125,13 @@ def charges_for_age(question: str, text: str, around: str) -> bool:
     False
     """
     age = age_asked(question)
-    if age is None or not asks_yes_or_no(question) or not _SUM.search(question) or not _CHARGES.search(text):
+    asks = _ASKS_SUM.match(question) or (asks_yes_or_no(question) and _SUM.search(question))
+    if age is None or not asks or not _CHARGES.search(text):
         return False
     if not _OF_AGES.search(text) or not any(a <= age <= b for a, b in map(_ages, _RANGE.finditer(text))):
         return False
-    return things_asked(_SUM.sub(" ", _GETS.sub(" ", question))) <= content_stems(f"{around} {text}")
+    asked = _ASKED_OF_SUM.sub(" ", _SUM.sub(" ", _ASKS_SUM.sub(" ", question)))
+    return things_asked(asked) <= content_stems(f"{around} {text}")
 
 
 def ages_of(text: str) -> tuple[float, float] | None:

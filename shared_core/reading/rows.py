@@ -150,7 +150,7 @@ def of_named_rows(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -
         passage = entries[i].passage
         if (row := _row_of(entries[i], asked.words, code)) is not None:
             found = tables[source_of(passage), place_of(passage)[1].rpartition(" > ")[0]]
-            alike = [rows for rows in found if any(not row.cells.isdisjoint(other.cells) for other in rows.values())]
+            alike = [rows for rows in found if any(_have_most_columns(row, other) for other in rows.values())]
             if not alike:
                 found.append({})
             (alike or found[-1:])[0][i] = row
@@ -161,6 +161,11 @@ def of_named_rows(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -
         poorer |= rows.keys() - set(fullest)
         empty += without
     return [i for i in kept if i not in poorer], empty
+
+
+def _have_most_columns(one: _Row, other: _Row) -> bool:
+    """Return whether two rows may be of one table: that of the opening times may share "Museum" with that of prices."""
+    return 2 * len(one.cells & other.cells) > min(len(one.cells), len(other.cells))
 
 
 def _of_table(question: Words, rows: dict[int, _Row], entries: Sequence[Entry]) -> tuple[list[int], list[int]]:

@@ -148,6 +148,11 @@ def test_the_rule_for_ages_is_quoted_though_it_excludes_the_age() -> None:
         ("Is the museum free for my 2-year-old?", "Children under 3 enter free", False),
         ("Is the zoo fun for my 2-year-old?", "Children under 3 enter free", False),
         ("Is the zoo free for my 2-year-old?", "Children under 3 may pet the goats", False),
+        ("How much for a 10 year old?", "Ticket: Child 5–15; Zoo: £4.50", True),
+        ("What does a 12-year-old pay at the zoo?", "Ticket: Child 5–15; Zoo: £4.50", True),
+        ("How much for a 17 year old?", "Ticket: Child 5–15; Zoo: £4.50", False),
+        ("How much does a 10 year old camel cost?", "Ticket: Child 5–15; Zoo: £4.50", False),
+        ("How much can a 10 year old learn?", "Ticket: Child 5–15; Zoo: £4.50", False),
     ],
 )
 def test_what_people_of_an_age_pay(question: str, text: str, charges: bool) -> None:

@@ -110,6 +110,16 @@ def test_a_heading_tells_rows_that_begin_alike_apart() -> None:
     assert quotes("When does the pool open on Monday?", pool, gym)[0] == "Day: Monday; Opens: 9:00"
 
 
+def test_tables_of_sibling_sections_that_share_one_column_are_two() -> None:
+    texts = {
+        "Hours": "Month: May; Pool: 9–12, not on 14 May; Sauna: 10–12\nMonth: June; Pool: 8–20; Sauna: 10–20",
+        "Tickets": "Ticket: Child; Pool: £3; Locker: £1\nTicket: Adult; Pool: £6; Locker: £1",
+    }
+    pool = [Passage(name, text, "Pool", {"source": "pool.html", "section": name}) for name, text in texts.items()]
+    assert any(quote.startswith("Ticket: Adult") for quote in quotes("How much is the pool on 14 May?", *pool))
+    assert not any(quote.startswith("Ticket: Adult") for quote in quotes("How much is the pool for a child?", *pool))
+
+
 def test_of_lines_with_times_the_one_with_the_event_counts() -> None:
     text = (
         "# Timetable\n\n## Monday\n\n- 11:30–13:00 — Arrival and registration\n- 13:00–13:30 — Opening remarks\n"
