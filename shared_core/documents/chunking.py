@@ -2,7 +2,7 @@
 
 A passage is one contiguous stretch of its document, so that a quote from it can be shown in its place. It always ends
 with its table row, section or page (a sentence that runs over a page's end stays whole). Within them it ends between
-paragraphs if the next one does not fit, but not behind one that leads in what follows ("They are:"); between sentences
+paragraphs if the next one does not fit, but not behind one that leads in or heads what follows; between sentences
 of a paragraph that is itself too long, and then passages overlap by whole sentences; between words of a sentence that
 is longer than a passage may be. Tables of contents, indexes, lists of links into the page and single words get no
 passages, if their form is unmistakable.
@@ -23,7 +23,7 @@ from shared_core.documents.loaders.extracted import TERM_LEVEL, Heading, Page, S
 from shared_core.errors import InputError
 from shared_core.types import MetadataValue, Passage
 
-CHUNKING_VERSION = 6
+CHUNKING_VERSION = 7
 """Increased whenever the same document may give other passages."""
 
 MAX_CHARS = 900
@@ -37,6 +37,12 @@ _PARAGRAPH_BREAK = re.compile(r"(?>\r\n|\r|\n)[^\S\r\n]*+(?>\r\n|\r|\n)\s*+")
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _JOINERS = frozenset("\u200d\ufe0e\ufe0f")
 _LONGEST_CLUSTER = 32
+# "ABOUT US", "SECTION C: EXCESS", "4.2 Fees", "Part 3: Fees": where a loader has not found them to be headings.
+_HEADING_LINE = re.compile(
+    r"(?=[^\n]*[A-Z]{3})[A-Z0-9 ,:&/'’().-]{3,80}(?<![.,;])"
+    r"|\d{1,2}(?:\.\d{1,2}){1,3}\.?[ \t]{1,4}[A-Z][^\n.;!]{2,80}"
+    r"|(?i:section|part|chapter|appendix|annex|article) [\dA-Z]{1,4}[.:]? [^\n.;!]{2,80}"
+)
 _LEAD = 250  # characters of what leads in a list
 
 
@@ -248,8 +254,10 @@ class _Cutter:
             yield current
 
     def _leads_in(self, start: int, end: int) -> bool:
-        """Return whether a paragraph or sentence ends in a colon and is short enough to go on with what follows it."""
-        return self.split is not _lines and self.text[end - 1] == ":" and end - start <= min(_LEAD, self.max // 2)
+        """Return whether a paragraph or sentence ends in a colon or is a heading, and is short enough to go on."""
+        if self.split is _lines or end - start > min(_LEAD, self.max // 2):
+            return False
+        return self.text[end - 1] == ":" or _HEADING_LINE.fullmatch(self.text, start, end) is not None
 
     def sentence_end(self, place: int, start: int, end: int) -> int:
         """Return the end of the sentence that runs over ``place``; ``place`` if none does or it is too long."""

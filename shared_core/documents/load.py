@@ -43,7 +43,7 @@ from shared_core.documents.loaders.limits import MAX_SECONDS, Budget, read_unpac
 from shared_core.documents.loaders.line_groups import with_groups
 from shared_core.errors import DocumentError, InputError
 
-LOADER_VERSION = 41
+LOADER_VERSION = 42
 """Increased whenever the same bytes may give another text; an index then reads its files again."""
 
 _OPEN: dict[str, Callable[[io.BytesIO], Any]] = {"gzip": gzip.open, "bzip2": bz2.open}
@@ -325,11 +325,15 @@ def _extract(kind: str, data: bytes, options: LoadOptions, budget: Budget) -> tu
 
         if (mail := load_mail(data, options.encoding, budget)) is not None:
             return kind, mail
+    from shared_core.documents.loaders.mail import load_saved_mail
+
     text = decode(data, fallback=options.encoding)
     if "\n" not in text:  # lines end as on old Macs
         text = text.replace("\r", "\n")
     if kind == "text" and is_rst(text) and importlib.util.find_spec("docutils") is not None:
         kind = "rst"
+    if kind == "text" and (mail := load_saved_mail(text)) is not None:
+        return kind, mail
     return _extract_text(kind, text, options, budget)
 
 

@@ -38,9 +38,7 @@ _WORD = re.compile(rf"\b(?!(?:many|much|{'|'.join(sorted(STOP_WORDS))})\b)\w{{3,
 _NUMBERED = re.compile(r"\b(?=[a-z]*\d)[a-z\d]+\b")  # "b7", "2023"
 _COMPOUND = re.compile(r"\b\w{3,}-(?:in|out|up|off|on|down|over)\b")  # "check-in" is not "check-out"
 _NAMES = re.compile(r"(?<=\s)\w{3,}")  # where they have a capital; a question's first word has one anyway
-_OLDER_MAIL = re.compile(
-    r"On\b.*\bwrote:|-{3,} ?(?:Original|Forwarded) message ?-{3,}|From:.*\b(?:Sent|Date):.*", re.IGNORECASE
-)
+_OLDER_MAIL = re.compile(r"On\b.*\bwrote:|-{3,} ?(?:Original|Forwarded) message ?-{3,}|From: .+", re.IGNORECASE)
 """The heading of a section that holds an older mail within a newer one."""
 
 

@@ -253,3 +253,18 @@ def test_cutting_takes_work_in_proportion_to_the_text(unit: str) -> None:
         work[size] = len(passages)
     assert work[400_000] <= 4.1 * work[100_000]
     assert work[400_000] * 900 <= 2 * 400_000
+
+
+@pytest.mark.parametrize("heading", ["SECTION C: FEES", "ABOUT US", "4.2 What we charge", "Part 3: Fees"])
+def test_no_passage_ends_with_the_heading_of_what_follows(heading: str) -> None:
+    text = f"The ferry is old. {'It sails. ' * 20}\n\n{heading}\n\nThe fare is two farthings. {'It is low. ' * 20}"
+    first, second = chunk_document(Document("a.txt", text), max_chars=300)
+    assert first.text.endswith("It sails.")
+    assert second.text.startswith(f"{heading}\n\nThe fare")
+
+
+@pytest.mark.parametrize("last", ["Ida Holm", "It sails at 9.", "NO SMOKING."])
+def test_other_short_lines_stay(last: str) -> None:
+    text = f"The ferry is old. {'It sails. ' * 20}\n\n{last}\n\nThe fare is two farthings. {'It is low. ' * 20}"
+    first, _ = chunk_document(Document("a.txt", text), max_chars=300)
+    assert first.text.endswith(last)

@@ -100,7 +100,7 @@ def test_columns_written_line_by_line_are_read_column_by_column() -> None:
 
 
 def test_tables_stay_row_by_row() -> None:
-    table = [("Lamp", "Oil", "Range"), *((f"No. {i}", "Rapeseed", f"{i} miles") for i in range(1, 9))]
+    table = [("Lamp", "Oil", "Range"), *((f"No. {i}", "Rapeseed", "far") for i in range(1, 9))]
     placed = [(60 + 150 * j, 700 - 14 * i, 10.0, cell) for i, row in enumerate(table) for j, cell in enumerate(row)]
     assert read(pdf([placed]), "a.pdf").text == "\n".join("\t".join(row) for row in table)
 

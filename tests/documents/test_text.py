@@ -57,6 +57,58 @@ def test_a_mailbox_holds_mails_with_their_subjects() -> None:
         read("It sails at nine.", "post.mbox")
 
 
+SAVED = """From: Ida Holm <ida@a.org>
+To: Bo Lund <bo@b.org>
+Date: Tue, 7 May 2024 18:12
+Subject: Re: Hens
+
+Hello Bo,
+
+Five, please.
+
+> To: Ida Holm <ida@a.org>
+> From: Bo Lund <bo@b.org>
+> Subject: Hens
+> Sent: Mon, 6 May 2024
+>
+> How many?
+>
+> > Cc: Jon
+> > Subject: Hens
+> > From: Ida Holm
+> > Date: 5 May 2024
+> >
+> > Have you any?
+"""
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_mail_saved_as_text_has_its_subject_and_its_older_mails(end: str) -> None:
+    document = read(SAVED.replace("\n", end), "mail.txt")
+    assert document.title == "Re: Hens"
+    assert [h.label for h in document.headings] == [
+        "From: Bo Lund <bo@b.org> Sent: Mon, 6 May 2024",
+        "From: Ida Holm Date: 5 May 2024",
+    ]
+    assert ">" not in document.text.replace("@a.org>", "").replace("@b.org>", "")
+    assert document.text.endswith("Date: 5 May 2024\n\nHave you any?")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "From: Leeds\nTo: York\nDate: 3 May 2024\n\nA single ticket.\n",  # a journey
+        "Subject: Latin\nTo: learn\nDate: Friday\n\nRoom 4.\n",  # from nobody
+        "From: Ida <ida@a.org>\nSubject: Hens\n\nFive.\n",  # too little
+        "She wrote:\n\nFrom: Ida\nTo: Bo\nSubject: Hens\n\nFive.\n",
+        "From: Ida\nTo: Bo\nSubject: Hens\nFive, please.\n",  # no empty line
+    ],
+)
+def test_other_texts_are_no_mails(text: str) -> None:
+    document = read(text, "a.txt")
+    assert (document.text, document.headings) == (text, ())
+
+
 def test_outlines_and_releases_of_packages_are_sections() -> None:
     outline = "* Release 2.1\n\n** Bugs\n\n  None.\n\n* Release 2.0\n\n** Bugs\n\n* a\n* b\n"
     document = read(f"ROPE NEWS      -*- outline -*-\n\n{outline}", "NEWS")

@@ -6,8 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shared_core.documents.chunking import chunk_document
 from shared_core.documents.loaders.text import load_text
-from shared_core.documents.loaders.text_layout import find_capital_headings, find_numbered_sections, name_rows
+from shared_core.documents.loaders.text_layout import (
+    find_capital_headings,
+    find_numbered_sections,
+    find_papers,
+    name_rows,
+)
+from tests.documents.reading import read
 
 MINUTES = """ARLE GARDEN CLUB
 Minutes of the meeting of 9 March
@@ -54,6 +61,43 @@ def test_lines_in_capitals_head_sections_where_the_rest_is_not() -> None:
     assert find_capital_headings(text.upper()) == []
 
 
+def test_parts_with_a_colon_head_sections_and_fields_do_not() -> None:
+    text = "PART 1: TOOLS\n\nBring a rake.\n\nPART 2: TIMES\nAt nine.\n\nPART 3: WAGES\n\nNone at all.\n"
+    assert [h.label for h in find_capital_headings(text)] == ["PART 1: TOOLS", "PART 2: TIMES", "PART 3: WAGES"]
+    assert (
+        find_capital_headings("NAME: IDA HOLM\n\nA keeper.\n\nTOWN: OSTRAND\n\nBy the sea.\n\nAGE: OLD\n\nOh.\n") == []
+    )
+
+
+def test_numbered_headings_may_break_off() -> None:
+    text = "1. Parts\n\n1.1 Rake\n\nOak.\n\n2. If it breaks ...\n\n2.1 The head\n\nGlue it.\n\n3. And if not…\n\nOh.\n"
+    assert [h.label for h in load_text(text).headings] == [
+        "1. Parts",
+        "1.1 Rake",
+        "2. If it breaks ...",
+        "2.1 The head",
+        "3. And if not…",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("head", "title"),
+    [
+        (
+            "Moor Choir\nMinutes of the committee held on 6 May 2024 in the hall, while it was raining in",
+            0,
+        ),
+        ("Moor Voices\nInterview 9: Ada Pym\nRecorded on 14 March 2019\nInterviewer: Bo Lund", 2),
+        ("Report on the hens\nAuthor: Ida Holm\nDate: 3 May", 1),
+        ("Moor Choir\nRules for the hall\nOf the committee\nOn the first floor", 0),
+        ("Milk\nEggs\nFlour\nBread\nSalt", 0),
+        ("Server: ida\nPort: 80\nUser: bo", 0),
+    ],
+)
+def test_the_lines_above_fields_and_dates_are_the_title(head: str, title: int) -> None:
+    assert load_text(f"{head}\n\nIt was so.\n").title == " – ".join(head.splitlines()[:title])
+
+
 def test_rows_set_with_spaces_have_the_names_of_their_columns() -> None:
     assert "Income: Rents; 2023: £4,386.00; 2022: £4,212.00\nIncome: Plant sale; 2023: £518.75; 2022: -" in (
         load_text(MINUTES).text
@@ -63,6 +107,13 @@ def test_rows_set_with_spaces_have_the_names_of_their_columns() -> None:
 def test_the_first_column_needs_no_name() -> None:
     fees = "            Ducks   Foxes\nFull day      £72     £62\nMorning       £41     £35\n"
     assert name_rows(fees) == "Full day; Ducks: £72; Foxes: £62\nMorning; Ducks: £41; Foxes: £35\n"
+
+
+def test_values_with_units_are_values() -> None:
+    oven = (
+        "Dish      Heat     Time      Note\nBread     220 °C   45 min    Crisp\nPie       180 °C   1 h 10    Golden\n"
+    )
+    assert name_rows(oven).splitlines()[1] == "Dish: Pie; Heat: 180 °C; Time: 1 h 10; Note: Golden"
 
 
 @pytest.mark.parametrize(
@@ -87,6 +138,31 @@ def test_every_cell_of_a_table_is_kept(names: list[str], values: list[int]) -> N
     lines = ["".join(cell.ljust(12) for cell in row).rstrip() for row in [names, *rows]]
     written = name_rows("\n".join(lines) + "\n").splitlines()
     assert written == ["; ".join(f"{n}: {c}" for n, c in zip(names, row)) for row in rows]
+
+
+ABOUT = "We counted them on nine days of May, from the pier and from the boat of the harbour master. " * 2
+
+
+def test_papers_in_one_file_have_their_own_titles() -> None:
+    one = "Eels in the harbour: a count\n\nI. Holm, B. Lund"
+    two = "What do the gulls of the pier eat?\n\nJon Falk, Ann B. Berg & M. Oe"
+    document = read(f"{one}\n\n{ABOUT}\n\n{two}\n\n{ABOUT}\n", "papers.txt")
+    passages = chunk_document(document)
+    assert [p.title for p in passages] == ["Eels in the harbour: a count", "What do the gulls of the pier eat?"]
+    assert passages[0].text.endswith("master.")
+    assert passages[1].text.startswith("What do the gulls of the pier eat?")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"Eels in the harbour: a count\n\nI. Holm, B. Lund\n\n{ABOUT}",  # one
+        f"{ABOUT}\n\nEels in the harbour: a count\n\nI. Holm\n\n{ABOUT}\n\nGulls of the harbour\n\nB. Lund\n\n{ABOUT}",
+        f"Dear all, here is the count\n\nThe eels first\n\n{ABOUT}\n\nThe gulls come second\n\nAnd now they\n\n{ABOUT}",
+    ],
+)
+def test_other_texts_are_no_papers(text: str) -> None:
+    assert find_papers(text) == ()
 
 
 @given(st.text("aA1.  \t\n-:£é", max_size=300))

@@ -1,4 +1,4 @@
-"""Read mails as they were sent, one or a mailbox of them."""
+"""Read mails as they were sent, one or a mailbox of them, and as a program or a person has saved their text."""
 
 from __future__ import annotations
 
@@ -30,10 +30,18 @@ _MAIL_HEAD = re.compile(rb"(?:From [^\n]*\n)?(?:[!-9;-~]+:[^\n]*\n(?:[ \t][^\n]*
 _MAIL_BEGINS = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))From [^\n]*\n(?=[!-9;-~]+:)")
 _MARKED_FROM = re.compile(rb"^>(>*From )", re.MULTILINE)  # in a mailbox, of a line that would begin a mail
 _MAIL_NAME = re.compile(rb"^([!-9;-~]+):", re.MULTILINE)
+# The head of a mail as programs show it, its lines in any order; a journey has From, To and Date as well.
+_FIELDS = r"(?:\*{0,2}(?:From|To|Cc|Date|Sent|Subject):[^\n]*\n){2,5}\*{0,2}(?:From|To|Cc|Date|Sent|Subject):[^\n]*"
+_SHOWN_HEAD = (
+    r"(?=(?:[^\n]+\n){0,5}\*{0,2}From:[^\n]*\S)"
+    rf"(?=(?:[^\n]+\n){{0,5}}(?:\*{{0,2}}(?:Subject|Sent):|\*{{0,2}}From:[^\n]*\w@\w)){_FIELDS}"
+)
+_SAVED = re.compile(rf"\s*({_SHOWN_HEAD})[ \t]*\n[ \t]*\n")
+_FIELD = re.compile(r"^\*{0,2}(From|Date|Sent|Subject):\*{0,2}[ \t]*([^\n]*\S)", re.MULTILINE)
 # What a mail says above the text of an older one.
 _OLDER = re.compile(
     r"^(On\b(?:[^\n]{6,150}?|[^\n]{6,150}\n[^\n]{0,80}?)\bwrote:|-{3,} ?(?:Original|Forwarded) [Mm]essage ?-{3,}"
-    r"|\*?From:[^\n]+\n\*?(?:Sent|Date):[^\n]+(?=\n(?:\*?(?:To|Cc):[^\n]*\n){1,2}\*?Subject:))[ \t]*(?:\n|\Z)",
+    rf"|{_SHOWN_HEAD})[ \t]*(?:\n|\Z)",
     re.MULTILINE,
 )
 _MARKS = re.compile(r"(?:(?:[ \t]*>)+[ \t]?)?")  # before each line of an older mail, once more for each mail between
@@ -85,6 +93,27 @@ def load_mailbox(data: bytes, fallback: str | None, budget: Budget) -> Extracted
     return replace(join_texts(mails), problems=tuple(problems))
 
 
+def load_saved_mail(text: str) -> Extracted | None:
+    """Read a text that begins with the head of a mail as programs show it, and may repeat older ones below.
+
+    Returns ``None`` for any other text.
+
+    >>> older = "> From: Bo\\n> Sent: Monday\\n> To: Ida\\n>\\n> How many?"
+    >>> found = load_saved_mail(f"Subject: Hens\\nFrom: Ida\\nTo: Bo\\n\\nThree.\\n\\n{older}")
+    >>> found.title, [heading.label for heading in found.headings]
+    ('Hens', ['From: Bo Sent: Monday'])
+    >>> load_saved_mail("From: Leeds\\nTo: York\\nDate: 3 May\\n\\nA single ticket.") is None
+    True
+    """
+    text = text.replace("\r\n", "\n")
+    head = _SAVED.match(text)
+    if head is None:
+        return None
+    subject = next((said for name, said in _FIELD.findall(head[1]) if name == "Subject"), "")
+    found = join_pages((Extracted(head[1]), _with_older(Extracted(text[head.end() :].strip("\n")))))
+    return replace(found, title=one_line(subject))
+
+
 def _read(data: bytes, fallback: str | None, budget: Budget) -> Extracted | None:
     try:
         mail = BytesParser(EmailMessage, policy=mail_policy).parsebytes(data)
@@ -127,12 +156,13 @@ def _with_older(body: Extracted) -> Extracted:
     depths = [line[: len(line) - len(plain)].count(">") for line, plain in zip(marked, lines, strict=True)]
     for match in reversed(list(_OLDER.finditer("\n".join(lines)))):
         below = match.string.count("\n", 0, match.end(1)) + 1
-        lines.insert(below, "")  # who wrote it is no part of its first sentence
-        depths.insert(below, 0)
+        if "".join(lines[below : below + 1]).strip():
+            lines.insert(below, "")  # who wrote it is no part of its first sentence
+            depths.insert(below, 0)
     text = "\n".join(lines)
     older = list(_OLDER.finditer(text))
     if not older or body.headings or not any(depths):
-        found = [Heading(m.start(), m.end(1), TERM_LEVEL, one_line(m[1])) for m in _OLDER.finditer(body.text)]
+        found = [Heading(m.start(), m.end(1), TERM_LEVEL, _named(m[1])) for m in _OLDER.finditer(body.text)]
         return replace(body, headings=tuple(sorted([*body.headings, *found])))
     return replace(body, text=text, headings=tuple(_repeated(lines, depths, older)))
 
@@ -153,12 +183,18 @@ def _repeated(lines: Sequence[str], depths: Sequence[int], older: Sequence[re.Ma
         if match := named.get(i):
             behind = bisect_right(starts, match.end(1)) - 1
             depth = next((d for d, below in zip(depths[behind + 1 :], lines[behind + 1 :]) if below.strip()), depths[i])
-            people[depth] = one_line(match[1])
+            people[depth] = _named(match[1])
             yield Heading(match.start(), match.end(1), TERM_LEVEL, people[depth])
         elif i > behind and line.strip() and depths[i] != depth:
             depth = depths[i]
             answered = _above(lines, depths, i) if between and not depth else ""
             yield Heading(starts[i], starts[i], TERM_LEVEL, people.get(depth, answered))
+
+
+def _named(head: str) -> str:
+    """Return what heads an older mail: of several lines the sender and the date."""
+    said = {name: f"{name}: {value}" for name, value in _FIELD.findall(head)}
+    return one_line(" ".join(said[name] for name in ("From", "Date", "Sent") if name in said) if said else head)
 
 
 def _above(lines: Sequence[str], depths: Sequence[int], i: int) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from shared_core.documents.loaders.extracted import grouped
-from shared_core.documents.loaders.named_rows import is_value
+from shared_core.documents.loaders.named_rows import is_amount
 from shared_core.documents.loaders.pdf_layout import join_row
 from shared_core.documents.loaders.pdf_lines import CELL_GAP, Line
 
@@ -18,7 +18,6 @@ _ONE_LINE = 0.7  # font sizes between base lines that belong to one row
 _NEXT_LINE = 1.45  # font sizes between lines of a cell
 CLOSE = 0.85  # of the usual distance between rows: lines of one row
 _MUCH_CLOSER = 0.67  # the same where rules part the rows
-_MEASURE = re.compile(r"[-+–−<>≤≥~±]?[$€£¥]?\s?\d[\d.,]*\s?(?!(?:st|nd|rd|th)\b)[^\W\d]{1,4}\.?")
 _CELL_LETTERS = 600  # a longer cell belongs to the page's layout
 _FILLED = 0.4  # of its cells are filled in a table, at least
 _TITLE_LETTERS = 50
@@ -133,11 +132,6 @@ def _united(before: Sequence[Cell], row: Sequence[Cell]) -> list[Cell]:
             known.parts += cell.parts
             fill(known)
     return [cells[column] for column in sorted(cells)]
-
-
-def is_amount(text: str) -> bool:
-    """Return whether a cell holds a value, which may have a unit."""
-    return is_value(text) or _MEASURE.fullmatch(text) is not None
 
 
 def fill(cell: Cell) -> None:

@@ -14,8 +14,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from shared_core.documents.loaders.named_rows import is_year
-from shared_core.documents.loaders.pdf_cells import CLOSE, Cell, Extent, Table, distance, is_amount, visual_rows
+from shared_core.documents.loaders.named_rows import is_amount, is_year
+from shared_core.documents.loaders.pdf_cells import CLOSE, Cell, Extent, Table, distance, visual_rows
 
 _NAME_LETTERS = 90
 _CENTRED = 0.12  # of the width of the columns that a name is in the middle of

@@ -23,6 +23,7 @@ from shared_core.documents.loaders.markdown import read_markdown
 from shared_core.documents.loaders.text_layout import (
     find_capital_headings,
     find_numbered_sections,
+    find_papers,
     first_lines_title,
     name_rows,
 )
@@ -34,7 +35,7 @@ _LEAST_QUESTIONS = 3
 # "3.6.1  Chunked Coding" at the margin, with an empty line above and below.
 _NUMBERED = re.compile(
     r"(?:\A|(?<=\n\n)|(?<=\n\r\n))((?:\d{1,2}|[A-Z](?=\.))(?:\.\d{1,3})*)\.?[ \t]{1,4}"
-    r"[^\W\d_][^\n]{0,98}[^\s.,;:?!](?=\r?\n[ \t]*\r?\n)"
+    r"[^\W\d_][^\n]{0,98}[^\s.,;:?!](?:[ ]?(?:\.\.\.|…))?(?=\r?\n[ \t]*\r?\n)"
 )
 _LEAST_NUMBERED = 3
 # "openssh (1:9.2p1-1) unstable; urgency=medium": a release in Debian's lists of changes.
@@ -76,7 +77,9 @@ def load_text(text: str) -> Extracted:
     text = name_rows(_PAGE_END.sub(_joined, text))
     titles = _underlined(text) or _numbered(text) or _outline(text) or _releases(text)
     titles = titles or find_numbered_sections(text) or find_capital_headings(text)
-    return Extracted(text, _title(text, titles), tuple(sorted([*titles, *_questions(text), *_options(text)])))
+    headings = tuple(sorted([*titles, *_questions(text), *_options(text)]))
+    papers = find_papers(text) if not titles else ()
+    return Extracted(text, "" if papers else _title(text, titles), headings, papers)
 
 
 def _joined(page_end: re.Match[str]) -> str:

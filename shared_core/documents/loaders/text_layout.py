@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from shared_core.documents.loaders.extracted import Heading, one_line
-from shared_core.documents.loaders.named_rows import is_value, is_year, replace_tables
+from shared_core.documents.loaders.extracted import Heading, Segment, one_line
+from shared_core.documents.loaders.named_rows import is_amount, is_value, is_year, replace_tables
 
 _LEAST_HEADINGS = 3
 _LEAST_ROWS = 3  # with the head
@@ -15,11 +15,19 @@ _LEAST_COLUMNS = 3  # of two columns, the first may be terms
 _ALIGNED = 2  # characters that a cell may begin or end beside its column's name
 # "4. Treasurer's report" at the margin, with an empty line above and text below.
 _SECTION = re.compile(
-    r"(?:\A|(?<=\n\n)|(?<=\n\r\n))(\d{1,2})\.[ \t]{1,4}(?=[^\W\d_])([^\n]{2,70}[^\s.,;:?!])[ \t]*(?=\r?\n)"
+    r"(?:\A|(?<=\n\n)|(?<=\n\r\n))(\d{1,2})\.[ \t]{1,4}(?=[^\W\d_])"
+    r"([^\n]{2,70}[^\s.,;:?!](?:[ ]?(?:\.\.\.|…))?)[ \t]*(?=\r?\n)"
 )
-# "ABOUT APPOINTMENTS", alike.
+# "ABOUT APPOINTMENTS", alike, or "PART 2: APPOINTMENTS": what else stands before a colon may be a field.
 _CAPITALS = re.compile(
-    r"(?:\A|(?<=\n\n)|(?<=\n\r\n))(?=[^\n]*[A-Z]{3})([A-Z0-9][A-Z0-9 ,&/'’()-]{2,58}[A-Z0-9)])[ \t]*(?=\r?\n)"
+    r"(?:\A|(?<=\n\n)|(?<=\n\r\n))(?=[^\n]*[A-Z]{3})((?:[A-Z]{3,12} (?:\d{1,3}|[A-Z]|[IVX]{1,5}):[ ])?"
+    r"[A-Z0-9][A-Z0-9 ,&/'’()-]{2,58}[A-Z0-9)])[ \t]*(?=\r?\n)"
+)
+# A title, and its authors: "M. Halvorsen, T. Adeyemi" or "Mona Halvorsen and Tom Adeyemi".
+_NAME = r"(?:(?:[A-Z]\.[ -]?){1,3}|[A-Z][\w'’-]+ (?:[A-Z]\. ){0,2})[A-Z][\w'’-]+"
+_PAPER = re.compile(
+    r"(?:\A\s*|(?<=\n\n)|(?<=\n\r\n))([A-Z][^\n]{20,200}[^\s.,;:!])[ \t]*\r?\n[ \t]*\r?\n"
+    rf"{_NAME}(?:, {_NAME}){{0,30}}(?:,? (?:and|&) {_NAME})?(?=[ \t]*\r?\n[ \t]*\r?\n[^\n]{{100}})"
 )
 _ITEM = re.compile(r"\s*(?:\d{1,3}[.)]|[-*+•])\s")
 _BLOCK = re.compile(
@@ -27,8 +35,10 @@ _BLOCK = re.compile(
     re.MULTILINE,
 )
 _CELL = re.compile(r"\S+(?: \S+)*")
-_TITLE_LINES = re.compile(r"\s*((?:[^\W_][^\n]{2,70}[^\s.?!;:,](?:[ \t\r]*\n)){2,3})[ \t\r]*\n")
+_TITLE_LINES = re.compile(r"\s*((?:[^\W_][^\n]{2,70}[^\s.?!;:,](?:[ \t\r]*\n)){2,6})[ \t\r]*\n")
+_MOST_TITLE_LINES = 3
 _FIELD = re.compile(r"[^\s:]{2,20}:\s")
+_YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 
 
 def find_numbered_sections(text: str) -> list[Heading]:
@@ -66,15 +76,43 @@ def _sections(text: str, found: Sequence[re.Match[str]]) -> list[Heading]:
 def first_lines_title(text: str) -> str:
     """Return the two or three short lines that a text begins with as its title; empty if it begins otherwise.
 
+    Of a longer head it is what stands above its fields and dates.
+
     >>> first_lines_title("Linden Street Dental Practice\\nFrequently asked questions\\n\\nHow do I book?\\n")
     'Linden Street Dental Practice – Frequently asked questions'
+    >>> first_lines_title("Voices of the Moor\\nInterview 9: Ada Pym\\nMay 2019\\nInterviewer: Bo\\n\\nBO: Hi")
+    'Voices of the Moor – Interview 9: Ada Pym'
     >>> first_lines_title("From: Ann\\nTo: Bo\\n\\nHi!")
     ''
     """
     match = _TITLE_LINES.match(text)
     lines = [one_line(line) for line in match[1].splitlines()] if match else []
-    usual = all(line[0].isupper() and not _FIELD.match(line) and "  " not in line.strip() for line in lines)
-    return " – ".join(lines) if usual and not any(_ITEM.match(line) for line in lines) else ""
+    if not lines or any(_ITEM.match(line) for line in lines):
+        return ""
+    if not all(line[0].isupper() and "  " not in line.strip() for line in match[1].splitlines() if match):
+        return ""
+    fields = [i for i, line in enumerate(lines) if _FIELD.match(line)]
+    if len(lines) > _MOST_TITLE_LINES:
+        fields += [i for i, line in enumerate(lines) if i and _YEAR.search(line)]
+    elif not fields:
+        return " – ".join(lines)
+    return " – ".join(lines[: min(fields)]) if fields and min(fields) <= _MOST_TITLE_LINES else ""
+
+
+def find_papers(text: str) -> tuple[Segment, ...]:
+    """Return the papers that a text holds one after the other, each with its title above a line of authors.
+
+    None if there are less than two, or something else stands above the first.
+
+    >>> told = "\\n\\nIda Holm, Bo Lund\\n\\n" + "It is so. " * 20
+    >>> [paper.title for paper in find_papers(f"The eel in our harbours{told}\\n\\nThe gull in our harbours{told}")]
+    ['The eel in our harbours', 'The gull in our harbours']
+    """
+    found = list(_PAPER.finditer(text))
+    if len(found) < 2 or found[0].start():
+        return ()
+    ends = [*(m.start() for m in found[1:]), len(text)]
+    return tuple(Segment(m.start(), end, one_line(m[1])) for m, end in zip(found, ends))
 
 
 def name_rows(text: str) -> str:
@@ -115,7 +153,7 @@ def _rows(block: str) -> list[list[str]]:
         cells = dict(zip(placed, (cell.text for cell in line)))
         rows.append([cells.get(i, "") for i in range(len(head))])
     filled = sum(bool(cell) for row in rows[1:] for cell in row)
-    has_values = any(is_value(cell) for row in rows[1:] for cell in row[1:])
+    has_values = any(is_amount(cell) for row in rows[1:] for cell in row[1:])
     return rows if has_values and 4 * filled >= 3 * len(head) * len(body) else []
 
 
