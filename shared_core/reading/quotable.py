@@ -42,6 +42,9 @@ _RUN_IN = re.compile(r"(?:(?:\d{1,3}[.)]|[-*•+])[ \t]+)?(\*\*|__)[^\s*_]+(?: [
 _NAMES_ALONE = re.compile(r"[ \t]*[\w./-]+:(?:\n[ \t]*[\w./-]+:)+")
 """Nested names of a configuration without a value."""
 _LONGEST_REASON = 400
+_SIGNED = re.compile(r"(?:\A|\n)[ \t]*[A-Z][\w'’]*(?: [\w'’]+){0,2},[ \t]*\n\s*\Z")
+_NAME_ALONE = re.compile(r"[A-Z][\w'’.-]*(?: [A-Z][\w'’.-]*){0,3}")
+_ASKS_WRITER = re.compile(r"\b(?:wr[io]te\w*|written|sen[dt]\w*|sign\w*|author|from|mail|letter)\b", re.IGNORECASE)
 _NAMED = re.compile(r"(?=[^\n]*[^\W\d_])[^\n.!?;]{2,40}(?<=[\w:)])[*_]*")
 _VALUE_ALONE = re.compile(r"(?=.{0,30}\d)(?:[\W\d_]|[ap]\.?m\b\.?|noon\b|midnight\b|to\b){1,40}", re.IGNORECASE)
 _GOES_ON = re.compile(r"(?!\(\w{1,3}\))\(?[a-z]")
@@ -117,6 +120,18 @@ def is_record(passage: Passage) -> bool:
     """Whether a passage is a row of a table with a line for each cell, as LangChain's CSVLoader writes it."""
     text = passage.text
     return "row" in passage.metadata and len(text) <= _LONGEST_RECORD and _RECORD.fullmatch(text.strip()) is not None
+
+
+def is_signature(text: str, passage: Passage, start: int, question: str) -> bool:
+    """Return whether a sentence is the name below "Best wishes," that tells no more than who wrote, which is not asked.
+
+    >>> letter = Passage("p", "The hall is shut.\\n\\nBest wishes,\\nAda Pym")
+    >>> [is_signature("Ada Pym", letter, 32, f"Who {did} this?") for did in ("cleans", "wrote")]
+    [True, False]
+    """
+    if not _NAME_ALONE.fullmatch(text.strip()) or _ASKS_WRITER.search(question):
+        return False
+    return _SIGNED.search(passage.text[max(0, start - 80) : start]) is not None
 
 
 def is_heading(candidate: Candidate, text: str, passage: Passage) -> bool:

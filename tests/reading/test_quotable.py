@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from shared_core import SelfReflectEngine
 from shared_core.citation.sentences import split_sentences
-from shared_core.reading.quotable import join_comments, quotable
+from shared_core.reading.quotable import is_signature, join_comments, quotable
 from shared_core.retrieval import BM25Retriever
 from shared_core.types import Passage
 
@@ -62,3 +64,19 @@ def test_a_sentence_without_its_verb_is_quoted_with_the_one_before() -> None:
     assert parts[-2:] == ["There is a choir.", "Nobody can say why."]
     apart = "Learn to sing.\n\nI never did."
     assert len(quotable(apart, split_sentences(apart))) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "question", "signs"),
+    [
+        ("It is shut.\n\nCheers,\nBo Lund", "Who works in the shop?", True),
+        ("It is shut.\n\nWith best wishes,\n\nBo", "Who works in the shop?", True),
+        ("It is shut.\n\nCheers,\nBo Lund", "Who sent this?", False),
+        ("It is shut.\n\nCheers,\nBo Lund, Chair", "Who is the chair?", False),
+        ("Chair\nBo Lund", "Who is the chair?", False),
+        ("Present were the chair, the clerk,\nBo Lund", "Who was present?", False),
+    ],
+)
+def test_the_name_below_a_letter_answers_nothing(text: str, question: str, signs: bool) -> None:
+    last = text.splitlines()[-1]
+    assert is_signature(last, Passage("p", text), len(text) - len(last), question) is signs
