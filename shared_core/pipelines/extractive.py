@@ -237,8 +237,9 @@ def _add_definition(question: str, found: tuple[Passage, ...], run: QuestionRun)
 def _read_rest(
     question: str, found: tuple[Passage, ...], result: ReadResult, run: QuestionRun
 ) -> Flow[tuple[tuple[Passage, ...], ReadResult]]:
-    """Retrieve the passages with the rest of a list or table of the first reading, and read again if there are some."""
-    quoted = next(p for p in found if p.id == result.readings[0].quote.passage_id)
+    """Retrieve the passages with the rest of a list or table that was read in part; read again if there are some."""
+    held = result.rest_of or result.readings[0].quote.passage_id
+    quoted = next(p for p in found if p.id == held)
     rows = quoted.metadata.get("rows")
     wanted = max(_MANY * count_candidates(run), min(rows if isinstance(rows, int) else 0, _MOST_ROWS))
     every = yield from passages_for(result.rest, found, wanted, run)

@@ -83,6 +83,7 @@ class ReadResult:
             then those of the whole chain.
         answer: the short answer, where the first reading has none of its own: one of two that were compared.
         rest: title and headings of the list that the first reading is only a part of, as it seems: what to retrieve.
+        rest_of: id of a passage that holds another part of it; "" for the one with the first reading.
         parts: number of the first readings that are parts of one list, or rows chosen together.
     """
 
@@ -97,6 +98,7 @@ class ReadResult:
     answer: str = ""
     rest: str = ""
     parts: int = 1
+    rest_of: str = ""
 
     @property
     def remark(self) -> str:

@@ -61,7 +61,7 @@ from shared_core.reading.questions import (
     repeats,
     words,
 )
-from shared_core.reading.quotable import is_heading, is_record, join_comments, quotable
+from shared_core.reading.quotable import is_heading, is_record, is_signature, join_comments, quotable
 from shared_core.reading.rewording import reword
 from shared_core.reading.row_values import query_for_rows
 from shared_core.reading.rows import Entry, above, answer_in_row, is_structured
@@ -208,12 +208,17 @@ class ExtractiveReader(Remade):
             why = NO_WORDS if not len(asked.words.content) else OTHER_TEXT if english else OTHER_QUESTION
             return ReadResult(readings, None, found.passage_scores, expected, judged, why, read_as)
         rest = query_for_rest(request.passages, found.candidates[order[0]])
-        rest = rest or query_for_rows(asked.text, request.passages, found.candidates[order[0]].passage)
+        holder = found.candidates[order[0]].passage
+        if not rest:
+            rest, holder = query_for_rows(asked.text, request.passages, holder)
         parts = count_parts(order, found.candidates, request.passages)
         scores = _with_best(found.passage_scores, found.candidates[order[0]].passage)
         if answerable is not None:  # rescaled, a quote may be surer than that there is an answer
             answerable = max(answerable, *(r.probability or 0.0 for r in readings))
-        return ReadResult(readings, answerable, scores, expected, judged, read_as=read_as, rest=rest, parts=parts)
+        rest_of = request.passages[holder].id if rest else ""
+        return ReadResult(
+            readings, answerable, scores, expected, judged, read_as=read_as, rest=rest, parts=parts, rest_of=rest_of
+        )
 
     def probabilities(
         self, candidates: Sequence[Candidate], question: Shape, expected: float
@@ -435,6 +440,8 @@ def _find_sought(question: str, passages: Sequence[Passage]) -> set[int]:
 def _states(question: str, text: str, candidate: Candidate, passage: Passage) -> bool:
     """Whether a sentence states something: it asks nothing, defines no link, and is no heading but one asked for."""
     if repeats(text, question) or defines_links(text, question) or only_asks(text, question):
+        return False
+    if is_signature(text, passage, candidate.start, question):
         return False
     is_asked = gives_date(question, text) or names_person(text, question)
     return is_asked or not is_heading(candidate, text, passage)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from shared_core.citation.facts.dates import dates_of
@@ -12,6 +13,7 @@ from shared_core.reading.bands import Band, read_band
 from shared_core.reading.cells import Chosen, Place, Range
 from shared_core.reading.comparisons import read_how_much, read_when
 from shared_core.reading.language import phrase_groups, word_list
+from shared_core.reading.people_rows import columns_of_verbs, is_of_people
 from shared_core.reading.questions import asks_who, content_stems, words
 from shared_core.reading.rows import NO, YES, above, source_of
 from shared_core.reading.tables import Row, Table, find_tables
@@ -39,6 +41,7 @@ _TOTAL = re.compile(r"\W*(?:grand |sub-?)?(?:totals?|sum|overall|average|mean)\b
 _BRACKETS = re.compile(r"\s*\([^()]*\)")
 _OF_ANY_ROW = {stem for word in word_list("of_any_row") for stem in content_stems(word)}
 _COMPARATIVES = {stem for word in word_list("comparatives") for stem in content_stems(word)}
+_ASKS_PERSON = re.compile(r"\W*who\b(?!['’]s\b)", re.IGNORECASE)
 _FREE = re.compile(r"free(?: of charge)?|no charge", re.IGNORECASE)
 _MONEY = frozenset(UNITS[sign].dimension for sign in "£$€")
 _BARRED = {
@@ -101,29 +104,58 @@ def choose_holding(question: str, passages: Sequence[Passage]) -> Chosen | None:
     >>> [table.text[start:end] for _, start, end in choose_holding("Which dishes are vegan?", [table]).lines]
     ['Dish: Dal; Vegan: yes; From: York']
     """
-    if not _ASKS_ROWS.match(question) or asks_who(question):
-        return None
-    if _EXTREME.search(question) or _COMPARES_OTHERWISE.search(question):
-        return None
-    tables = find_tables(passages)
-    found = [chosen for table in tables if table.is_whole and (chosen := _choose_holding(question, table, passages))]
+    tables = [table for table in find_tables(passages) if table.is_whole and _asks_rows(question, table, passages)]
+    found = [chosen for table in tables if (chosen := _choose_holding(question, table, passages))]
     return found[0] if len(found) == 1 else None
 
 
-def query_for_rows(question: str, passages: Sequence[Passage], best: int) -> str:
+def query_for_rows(question: str, passages: Sequence[Passage], best: int) -> tuple[str, int]:
     """Return a query for the other rows of the table of which a passage holds some, if its values are to be compared.
+
+    Also return the number of such a passage: the best one, or one of a table that has all that the question names.
 
     Args:
         question: as asked.
         passages: that were read.
         best: number of the passage with the best quote.
     """
-    if not (_extreme_asked(question) or (_ASKS_ROWS.match(question) and not asks_who(question))):
-        return ""
-    for table in find_tables(passages):
-        if not table.is_whole and any(row.passage == best for row in table.rows):
-            return f"{above(passages[best])} {' '.join(table.columns)}"
-    return ""
+    extreme = _extreme_asked(question) is not None
+    if not (extreme or _ASKS_ROWS.match(question)):
+        return "", best
+    tables = [table for table in find_tables(passages) if not table.is_whole]
+    tables.sort(key=lambda table: all(row.passage != best for row in table.rows))
+    for table in tables:
+        is_best = any(row.passage == best for row in table.rows)
+        if (is_best and (extreme or not asks_who(question))) or _names_rows(question, table, passages):
+            number = best if is_best else table.rows[0].passage
+            return f"{above(passages[number])} {' '.join(table.columns)}", number
+    return "", best
+
+
+def _names_rows(question: str, table: Table, passages: Sequence[Passage]) -> bool:
+    """Return whether a question chooses among the rows of a table that were read, or one of them has all it names."""
+    read = replace(table, is_whole=True)
+    if (word := _extreme_asked(question)) is not None:
+        return _choose(question, word, read, passages) is not None
+    if (limit := _limit_asked(question)) is not None:
+        return _compare(limit, read, passages) is not None
+    if not _asks_rows(question, table, passages):
+        return False
+    asked = _NEGATES.split(question)[0]
+    stems = content_stems(asked)
+    named = bool(_wanted(stems, table.rows, table, passages)) or bool(_ticks(stems, table, passages))
+    return named and bool(_holding(asked, table.rows, table, passages))
+
+
+def _asks_rows(question: str, table: Table, passages: Sequence[Passage]) -> bool:
+    """Return whether a question asks for rows of a table by their cells; "who" for those of a table of people."""
+    if not _ASKS_ROWS.match(question):
+        return False
+    if asks_who(question) and not (_ASKS_PERSON.match(question) and is_of_people(table, passages)):
+        return False
+    for name in table.columns:  # "first aiders" are no extreme
+        question = re.sub(rf"\b{re.escape(name)}s?\b", " ", question, flags=re.IGNORECASE)
+    return not (_EXTREME.search(question) or _COMPARES_OTHERWISE.search(question))
 
 
 def _extreme_asked(question: str) -> str | None:
@@ -249,18 +281,37 @@ def _has_only_marks(rows: Sequence[Row], passages: Sequence[Passage]) -> bool:
 def _holding(asked: str, rows: Sequence[Row], table: Table, passages: Sequence[Passage]) -> list[Row] | None:
     """Return the rows with all that a part of a question names; ``None`` if no row has it, in whatever columns."""
     stems = content_stems(asked)
-    wanted = stems - _OF_ANY_ROW - _known(rows, table, passages)
+    wanted = _wanted(stems, rows, table, passages)
     barred = {stem: _BARRED.get(_word_before(asked, stem), frozenset()) for stem in wanted}
+    verbs = columns_of_verbs(stems - _known(rows, table, passages), table, passages)
+    meant = [name for columns in verbs.values() for name in columns]
     if not any(_has_cells(dict.fromkeys(wanted, frozenset()), row, passages) for row in rows):
         return None
-    return [row for row in _ticked(stems, rows, table, passages) if _has_cells(barred, row, passages)]
+    held = [row for row in _ticked(stems, rows, table, passages) if _has_cells(barred, row, passages)]
+    return [row for row in held if not meant or any(_has_any(wanted, name, row, passages) for name in meant)]
+
+
+def _wanted(asked: set[str], rows: Sequence[Row], table: Table, passages: Sequence[Passage]) -> set[str]:
+    """Return the stems that the cells of a row must have: none of those of headings, no verb that is for a column."""
+    asked = asked - _known(rows, table, passages)
+    return asked - _OF_ANY_ROW - columns_of_verbs(asked, table, passages).keys()
+
+
+def _has_any(stems: set[str], name: str, row: Row, passages: Sequence[Passage]) -> bool:
+    """Return whether a cell of a row has one of some stems."""
+    return name in row.cells and not stems.isdisjoint(content_stems(_text(row.cells[name], row, passages)))
 
 
 def _ticked(asked: set[str], rows: Sequence[Row], table: Table, passages: Sequence[Passage]) -> list[Row]:
     """Return the rows with yes in all columns of yes and no that a question names."""
-    named = [name for name in table.columns if content_stems(name) and content_stems(name) <= asked]
-    ticks = [name for name in named if _is_of_marks(name, table, passages)]
+    ticks = _ticks(asked, table, passages)
     return [row for row in rows if all(_mark(name, row, passages) for name in ticks)]
+
+
+def _ticks(asked: set[str], table: Table, passages: Sequence[Passage]) -> list[str]:
+    """Return the columns of yes and no that a question names."""
+    named = [name for name in table.columns if content_stems(name) and content_stems(name) <= asked]
+    return [name for name in named if _is_of_marks(name, table, passages)]
 
 
 def _is_of_marks(name: str, table: Table, passages: Sequence[Passage]) -> bool:
@@ -301,7 +352,7 @@ def _rows_asked(
     They have yes in a column of yes and no that it names. ``None`` if no row has these words, so that the question is
     not about the table.
     """
-    apart = asked - beside - _OF_ANY_ROW - _known(rows, table, passages)
+    apart = _wanted(asked, rows, table, passages) - beside
     held = [row for row in rows if apart <= content_stems(_text((row.start, row.end), row, passages))]
     return _ticked(asked, held, table, passages) if held else None
 
@@ -376,7 +427,7 @@ def _is_of(noun: str, name: str, amounts: Mapping[Row, _Amount]) -> bool:
     """Return whether a column is called by a noun, or has values of the kind of a unit."""
     if noun in UNITS and len(noun) < _SYMBOL:
         return any(kind == UNITS[noun].dimension for kind, _ in amounts.values())
-    return bool(noun) and content_stems(noun) & content_stems(name) != set()
+    return bool(noun) and (noun == name.casefold() or not content_stems(noun).isdisjoint(content_stems(name)))
 
 
 def _stems_of(signs: Sequence[tuple[int, str]]) -> set[str]:

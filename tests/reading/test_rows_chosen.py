@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -187,6 +188,65 @@ def test_what_no_cell_holds_chooses_no_row(question: str) -> None:
     assert choose_holding(question, [Passage("p", rows)]) is None
 
 
+CREW = """Name,Job,Days,Languages,Diver,Town,Since
+Ida Holm,Cook,"Monday, Friday","Danish, Welsh",no,Ostrand,2011
+Bo Lund,Mate,Saturday,Danish,yes,Saltmere,2009
+Jon Falk,Mate,"Monday, Saturday","Danish, Finnish",yes,Ostrand,2020
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "held"),
+    [
+        ("Who speaks Finnish?", ["Jon Falk"]),
+        ("Who works on Saturday?", ["Bo Lund", "Jon Falk"]),
+        ("Which people of the crew live in Ostrand?", ["Ida Holm", "Jon Falk"]),
+        ("Who are the divers?", ["Bo Lund", "Jon Falk"]),
+        ("Which mates work on Monday?", ["Jon Falk"]),
+        ("Who in the crew has worked the longest?", ["Bo Lund"]),
+        ("Who speaks Ostrand?", []),  # in another column
+        ("Who hates Welsh?", None),
+        ("Who works on Sunday?", None),
+        ("Who founded Ostrand?", None),
+        ("Who is taller than Jon?", None),
+    ],
+)
+def test_people_are_chosen_by_what_their_cells_hold(question: str, held: list[str] | None) -> None:
+    head, *lines = csv.reader(CREW.splitlines())
+    rows = ["; ".join(f"{name}: {cell}" for name, cell in zip(head, line)) for line in lines]
+    passages = [Passage("p", "\n".join(rows), "Crew")]
+    chosen = choose_holding(question, passages) or choose_extreme(question, passages)
+    found = chosen and [passages[0].text[start:end].split(";")[0][6:] for _, start, end in chosen.lines]
+    assert found == held
+
+
+def test_verbs_are_for_columns_of_people_only() -> None:
+    text = "Name: Work safety; Day: Monday; Fee: £4\nName: Net making; Day: Friday; Fee: £5"
+    chosen = choose_holding("Which courses are about work safety?", [Passage("p", text, "Courses about the sea")])
+    assert chosen is not None
+    assert [text[start:end][:17] for _, start, end in chosen.lines] == ["Name: Work safety"]
+    cities = "City: New York; Language: English\nCity: Sao Paulo; Language: Portuguese"
+    assert choose_holding("Who speaks English?", [Passage("p", cities)]) is None
+
+
+def test_names_of_columns_are_no_extremes() -> None:
+    text = "Name: Ida Holm; First aider: yes\nName: Bo Lund; First aider: no"
+    chosen = choose_holding("Which are first aiders?", [Passage("p", text)])
+    assert chosen is not None
+    assert [text[start:end] for _, start, end in chosen.lines] == ["Name: Ida Holm; First aider: yes"]
+
+
+def test_a_table_that_another_quote_hides_is_read_whole() -> None:
+    rows = [f"Name: Ida H{i}lm; Job: {'Diver' if i % 4 else 'Cook'}; Town: Ostrand" for i in range(1, 9)]
+    crew = [Passage(f"r{i}", row, "", {"source": "crew.csv", "row": i, "rows": 8}) for i, row in enumerate(rows[:3])]
+    passages = [Passage("p", "The crew had divers."), *crew]
+    query, number = query_for_rows("Which people of the crew are divers?", passages, 0)
+    assert "Job" in query
+    assert passages[number].metadata["source"] == "crew.csv"
+    for other in ("Which people of the crew are surgeons?", "Which ship is the oldest?", "Why are there divers?"):
+        assert query_for_rows(other, passages, 0) == ("", 0)
+
+
 def test_the_cell_asked_for_is_the_short_answer() -> None:
     text = "Line: 12; To: Harbour; Operator: CityLink\nLine: 27; To: Airport; Operator: SkyRide"
     chosen = choose_holding("Which operator runs line 12?", [Passage("p", text)])
@@ -228,8 +288,8 @@ def test_rows_within_a_limit_are_those_whose_value_is(values: list[int], limit: 
 def test_a_row_that_was_not_read_leaves_extremes_open(values: list[int]) -> None:
     passages = rows_of(values, rows=len(values))[1:]
     assert choose_extreme("Which is the tallest mast?", passages) is None
-    assert "Height" in query_for_rows("Which is the tallest mast?", passages, 0)
-    assert query_for_rows("Who built mast 3?", passages, 0) == ""
+    assert "Height" in query_for_rows("Which is the tallest mast?", passages, 0)[0]
+    assert query_for_rows("Who built mast 3?", passages, 0) == ("", 0)
     assert choose_extreme("Which is the tallest mast?", rows_of(values)) is None, "how many there are is unknown"
 
 
