@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import pairwise
 
 from shared_core.citation.facts.tokens import (
     Found,
@@ -90,7 +89,7 @@ def left_open(claim: Sentence, held: Sequence[Sentence]) -> Found:
     if len(said) < 2 or claim.is_negated or _UNKNOWN.search(claim.text):
         return None
     found: Found = None
-    for asked, answer in pairwise([*held, None]):
+    for asked, answer in zip(held, [*held[1:], None]):
         if len(said & asked.keys) < _INSIDE * len(said):
             continue
         if not asked.text.rstrip().endswith("?"):

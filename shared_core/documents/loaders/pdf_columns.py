@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from shared_core.documents.loaders.named_rows import is_amount
 from shared_core.documents.loaders.pdf_cells import (
     BESIDE,
     LEAST_ROWS,
@@ -20,7 +21,6 @@ from shared_core.documents.loaders.pdf_cells import (
     Table,
     fill,
     has_values,
-    is_amount,
     is_table,
     join_wrapped,
     joined_text,

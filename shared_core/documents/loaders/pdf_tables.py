@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from shared_core.documents.loaders.extracted import grouped
+from shared_core.documents.loaders.named_rows import is_amount
 from shared_core.documents.loaders.pdf_cells import (
     BESIDE,
     LEAST_ROWS,
@@ -23,7 +24,6 @@ from shared_core.documents.loaders.pdf_cells import (
     Table,
     fill,
     has_values,
-    is_amount,
     is_table,
     join_wrapped,
     joined_text,

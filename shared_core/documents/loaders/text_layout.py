@@ -86,10 +86,11 @@ def first_lines_title(text: str) -> str:
     ''
     """
     match = _TITLE_LINES.match(text)
-    lines = [one_line(line) for line in match[1].splitlines()] if match else []
+    written = match[1].splitlines() if match else []
+    lines = [one_line(line) for line in written]
     if not lines or any(_ITEM.match(line) for line in lines):
         return ""
-    if not all(line[0].isupper() and "  " not in line.strip() for line in match[1].splitlines() if match):
+    if not all(line[0].isupper() and "  " not in line.strip() for line in written):
         return ""
     fields = [i for i, line in enumerate(lines) if _FIELD.match(line)]
     if len(lines) > _MOST_TITLE_LINES:
