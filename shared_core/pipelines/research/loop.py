@@ -169,7 +169,7 @@ def _verdicts(state: Search, claims: Sequence[Claim]) -> Flow[dict[str, Verdict]
     if not doubted or not state.options.published.own_word or state.run.trace.limit is not None:
         return found
     try:
-        asked, _ = yield from evaluate(state.question, doubted, (), 0, state.run)
+        asked, _ = yield from evaluate(state.question, doubted, [()] * len(doubted), 0, state.run)
     except LimitError as error:
         yield state.run.note("own word", "left out", error.message)
         return found
