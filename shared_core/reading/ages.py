@@ -56,6 +56,8 @@ _RANGE = re.compile(
     rf"|\b(?:under|below|younger than|less than)(?: the age of)?[- ](?P<under>\d{{1,2}})s?\b{_NO_AGE}"
     r"|\b(?:up to|until)(?: the age of)? (?P<upto>\d{1,2})\b(?=\s?(?:years?|yrs?|\)|,|;|$))"
     rf"|\b(?:over|above|older than)(?: the age of)?[- ](?P<over>\d{{1,2}})s?\b{_NO_AGE}"
+    r"|\bfrom (?:(?:the )?age (?:of )?(?P<age>\d{1,2})|(?P<years>\d{1,2}) (?:years?|yrs?)(?: of age)?)\b"
+    r"(?! ?(?:to|until|till|ago|later|-|–)\b| ?[-–—])"
     r"|(?<![\d.$£€])(?P<plus>\d{1,2})\s?(?:\+|(?:years? )?(?:and|or|&) (?:over|older|above|up)\b)"
     r"|(?<![\d.$£€])(?P<and_under>\d{1,2})\s?(?:years? )?(?:and|or|&) (?:under|younger|below)\b",
     re.IGNORECASE,
@@ -166,4 +168,6 @@ def _ages(match: re.Match[str]) -> tuple[float, float]:
         "and_under": (0, value),
         "over": (value, math.inf),
         "plus": (value, math.inf),
+        "age": (value, math.inf),
+        "years": (value, math.inf),
     }[name]

@@ -52,6 +52,9 @@ def test_the_age_of_a_question(question: str, age: int | None) -> None:
         ("Seniors 65 and over: £5", True),
         ("Youths over 10: £6", False),
         ("Children from 12 to 15: £6", True),
+        ("Adults and children from 12 years: two sprays", True),
+        ("Children from the age of 8: £6", False),
+        ("The children's hut dates from 12 years ago.", False),
         ("Children 3--9 years: £1", True),
         ("The children's farm is open 9-5.", True),  # hours are taken for ages only beside words for them
         ("Open 9am-5pm for all ages.", False),
