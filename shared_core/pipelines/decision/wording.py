@@ -136,6 +136,10 @@ def one_line(text: str) -> str:
     return re.sub(r"\s+", " ", text).strip()
 
 
+_STEP = re.compile(r"(?:first(?:ly)?|then|next|after that|finally|lastly|step \d+)\b|\d{1,2}[.)]\s", re.IGNORECASE)
+"""The beginning of a step, or of an item with a number."""
+
+
 def assemble(claims: Sequence[Claim]) -> tuple[str, tuple[Claim, ...]]:
     """Join the claims that are not dropped into the answer's text, with markers [1], [2], … after each claim.
 
@@ -172,10 +176,6 @@ def assemble(claims: Sequence[Claim]) -> tuple[str, tuple[Claim, ...]]:
         text += flag_mark(claim)
     placed.sort(key=lambda c: c.status == "dropped")  # stable: `_show` sorts the scores alike
     return text, tuple(placed)
-
-
-_STEP = re.compile(r"(?:first(?:ly)?|then|next|after that|finally|lastly|step \d+)\b|\d{1,2}[.)]\s", re.IGNORECASE)
-"""The beginning of a step, or of an item with a number."""
 
 
 def flag_mark(claim: Claim) -> str:
