@@ -1,12 +1,16 @@
 """Compare the embedded default with and without a language model: eleven simulated models and any released one.
 
-    python benchmarks/models.py [--quick] [--alone] [--model NAME] [--only KIND …] [--pipelines NAME …] [--json FILE]
+    python benchmarks/models.py [--quick] [--alone] [--model NAME] [--only KIND …] [--pipelines NAME …] [--measured]
+                                [--json FILE]
 
 Worth is the mean over the questions of 1 for a right answer shown, -1 for a wrong one, 0 for silence: the utility at a
 target accuracy of 0.5. `worth_none`: the embedded default. `worth_alone_MODEL`: a plain chain with that model, which
 shows whatever it replies unless it declines. `worth_PIPELINE_MODEL` and `wrong_shown_PIPELINE_MODEL`: ours with it.
 `dominance_gap`: the least over models of composed - max(none, alone); a promise of the project is that it is -.02 or
 more. Questions are SQuAD 2.0's (half of them without an answer) and Natural Questions', passages BM25's best eight.
+
+`--measured`: each model's replies to the built-in questions are measured first (`selfreflect calibrate replies`); the
+figures are then named `worth_measured_PIPELINE_MODEL`, beside those without.
 
 Simulated models know the right answers and reply as their kind does; they see only the prompt. `--model smollm2` and
 paths run a real one, over a part of the questions (`--real N`, 20 by default), in the same passages.
@@ -32,7 +36,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports 
 from benchmarks import command_line, write_figures
 from benchmarks.changed_claims import change_name, change_number
 from benchmarks.reader.data import read_lines, read_passages
+from shared_core.calibration.stack import AnyCalibration
 from shared_core.evaluation.baselines import Plain
+from shared_core.evaluation.dataset import read_questions
+from shared_core.evaluation.fitting import built_in_questions, fit
+from shared_core.evaluation.fitting.replies import BUILT_IN_QUESTIONS
 from shared_core.evaluation.metrics.qa import contains_answer
 from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm.base import LanguageModel
@@ -280,8 +288,9 @@ def alone(lm: LanguageModel, cases: Sequence[Case], retriever: Retrieved) -> lis
 def models_of(
     options: argparse.Namespace, cases: Sequence[Case]
 ) -> Iterator[tuple[str, LanguageModel, Sequence[Case]]]:
+    built_in = [Case(q.question, tuple(q.answers or ()), ()) for q in read_questions(BUILT_IN_QUESTIONS)]
     for kind in options.only or ([] if options.model else KINDS):
-        yield kind, Simulated(kind, cases).model(), cases
+        yield kind, Simulated(kind, [*cases, *built_in]).model(), cases
     for name in options.model:
         from shared_core.cli.common import build_model
         from shared_core.lab import load_lab_model
@@ -289,6 +298,14 @@ def models_of(
         lm = load_lab_model() if name == "lab" else build_model(name, None)
         assert lm is not None
         yield Path(name).stem, lm, random.Random(3).sample(list(cases), min(options.real, len(cases)))
+
+
+def measure_replies(lm: LanguageModel, settings: SelfReflectSettings, reader: ExtractiveReader) -> AnyCalibration:
+    """Ask a model the built-in questions, as `selfreflect calibrate replies` does."""
+    with built_in_questions() as (retriever, questions):
+        fitted = fit("replies", SelfReflectEngine(retriever, lm, settings, reader=reader), questions)
+    Console().print(fitted.summary())
+    return fitted.calibration
 
 
 def run(options: argparse.Namespace) -> dict[str, float]:
@@ -302,7 +319,10 @@ def run(options: argparse.Namespace) -> dict[str, float]:
     console = Console()
     console.print("none: right - wrong {:.3f} ({:.2f} - {:.2f})".format(*worth(cases, none)))
     table = Table(title=f"Worth a question, {len(cases)} questions", title_justify="left")
-    for column in ("model", "none", "alone", *options.pipelines):
+    forms = [
+        (pipeline, measured) for pipeline in options.pipelines for measured in (False, True)[: options.measured + 1]
+    ]
+    for column in ("model", "none", "alone", *(f"{p}, measured" if m else p for p, m in forms)):
         table.add_column(column, justify="right" if column != "model" else "left")
     gaps = []
     for name, lm, some in models_of(options, cases):
@@ -310,11 +330,13 @@ def run(options: argparse.Namespace) -> dict[str, float]:
         plain = worth(some, alone(lm, some, retriever))
         out[f"worth_alone_{name}"] = plain[0]
         row = [name, f"{base[0]:.3f}", f"{plain[0]:.3f}"]
-        for pipeline in options.pipelines:
+        for pipeline, measured in forms:
             with_model = SelfReflectSettings(top_k=5, candidates=TOP_K, pipeline=pipeline, compete=not options.alone)
-            engine = SelfReflectEngine(retriever, lm, with_model, reader=reader)
+            replies = {"replies": measure_replies(lm, with_model, reader)} if measured else None
+            engine = SelfReflectEngine(retriever, lm, with_model, reader=reader, calibrations=replies)
             value, right, wrong = worth(some, ask(engine, some, f"{name}, {pipeline}"))
-            out |= {f"worth_{pipeline}_{name}": value, f"wrong_shown_{pipeline}_{name}": wrong}
+            form = f"measured_{pipeline}" if measured else pipeline
+            out |= {f"worth_{form}_{name}": value, f"wrong_shown_{form}_{name}": wrong}
             row.append(f"{value:.3f} ({right:.2f}-{wrong:.2f})")
             if pipeline == "composed":
                 gaps.append(value - max(base[0], plain[0]))
@@ -335,6 +357,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", choices=sorted(KINDS), help="simulated models to run")
     parser.add_argument("--pipelines", nargs="*", default=["composed"], choices=PIPELINES)
     parser.add_argument("--alone", action="store_true", help="without the default's own quotes (compete=False)")
+    parser.add_argument("--measured", action="store_true", help="also with what the built-in questions show of a model")
     parser.add_argument("--part", default="tune", choices=("tune", "test"), help="part of SQuAD 2.0")
     parser.add_argument("--real", type=int, default=REAL, help="questions asked of a released model")
     run_and_write(parser.parse_args(), run)

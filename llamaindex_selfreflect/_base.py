@@ -95,6 +95,11 @@ class ReflectiveQueryEngine(BaseQueryEngine):
     # --- LlamaIndex's interface ------------------------------------------------------------------------------------
 
     @property
+    def engine(self) -> SelfReflectEngine:
+        """The engine that answers, over this query engine's retriever: to calibrate it, or to measure its model."""
+        return self._engine(self._source(None))
+
+    @property
     def retriever(self) -> BaseRetriever:
         """The retriever."""
         return self._retriever

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from shared_core.calibration.calibration import Calibration, choose_threshold, fit_calibration
 from shared_core.calibration.guarantees import GUARANTEES, DriftWatch, FittedGuarantee, fit_guarantee, two_sample_p
+from shared_core.calibration.replies import FittedReplies
 from shared_core.calibration.stack import Stack, fit_stack
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "Calibration",
     "DriftWatch",
     "FittedGuarantee",
+    "FittedReplies",
     "Stack",
     "choose_threshold",
     "fit_calibration",

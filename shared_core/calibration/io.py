@@ -9,6 +9,7 @@ from typing import Any
 
 from shared_core.calibration import FittedGuarantee
 from shared_core.calibration.calibration import Calibration
+from shared_core.calibration.replies import FittedReplies
 from shared_core.calibration.stack import AnyCalibration, Stack
 from shared_core.errors import CalibrationError
 from shared_core.support.files import replace_file
@@ -16,10 +17,12 @@ from shared_core.support.files import replace_file
 FORMAT = "selfreflect-calibrations"
 VERSION = 1
 CLAIMS = "claims"
-"""Purpose whose calibration is a stack of signals; all others but the guarantee map one score."""
+"""Purpose whose calibration is a stack of signals."""
 GUARANTEE = "guarantee"
+REPLIES = "replies"
 
-_KINDS: dict[str, type[Calibration] | type[Stack] | type[FittedGuarantee]] = {CLAIMS: Stack, GUARANTEE: FittedGuarantee}
+_KINDS: dict[str, type[AnyCalibration]] = {CLAIMS: Stack, GUARANTEE: FittedGuarantee, REPLIES: FittedReplies}
+"""Kinds of calibrations by purpose; all others map one score."""
 _HINT = "Write it with: selfreflect calibrate"
 
 

@@ -21,6 +21,7 @@ from shared_core.calibration.binding import BindingValue, Bound, plain_questions
 from shared_core.calibration.calibration import LEAST_EACH, Calibration
 from shared_core.calibration.guarantees import FittedGuarantee
 from shared_core.calibration.held_out import auroc, calibration_error, import_module, predict_held_out
+from shared_core.calibration.replies import FittedReplies
 from shared_core.errors import CalibrationError, CalibrationInputError
 from shared_core.uncertainty.arrays import Float64
 
@@ -123,8 +124,9 @@ class Stack(Bound):
 
 _LISTS = {"names": "names", "weights": "weights", "missing": "silent"}
 """Attributes that are lists, and their names in files of format 1."""
-AnyCalibration = Calibration | Stack | FittedGuarantee
-"""Content of a calibration file by purpose: ``claims`` is a stack, ``guarantee`` a guarantee, others map one score."""
+AnyCalibration = Calibration | Stack | FittedGuarantee | FittedReplies
+"""Content of a calibration file by purpose: ``claims`` is a stack, ``guarantee`` a guarantee, ``replies`` rates of
+replies; others map one score."""
 
 
 def fit_stack(

@@ -151,6 +151,31 @@ def self_evaluation_command(questions: Questions, run: CalibrateOptions, claims_
     _fit(run, questions, ["self_evaluation"], _fit_options(run), claims_file=claims_file)
 
 
+@calibrate_app.command("replies")
+@reports_errors
+def replies_command(
+    run: CalibrateOptions,
+    questions: Annotated[
+        Path | None,
+        typer.Argument(help="Questions with answers, about --docs or --index; by default built-in ones are asked."),
+    ] = None,
+) -> None:
+    """Measure how far a model's replies can be trusted. Needs no questions or documents of your own.
+
+    Without QUESTIONS the model is asked 96 built-in ones about everyday documents that come with the package.
+    """
+    from shared_core.evaluation.fitting.replies import BUILT_IN_DOCUMENTS, BUILT_IN_QUESTIONS
+
+    if questions is None:
+        if run.reads:
+            raise InputError(
+                "Which questions are to be asked of these documents?",
+                hint="Name a file of questions with answers, or leave --docs and --index out: built-in ones are asked.",
+            )
+        questions, run = BUILT_IN_QUESTIONS, dataclasses.replace(run, docs=[BUILT_IN_DOCUMENTS])
+    _fit(run, questions, ["replies"], _fit_options(run))
+
+
 @calibrate_app.command("guarantee")
 @reports_errors
 def guarantee_command(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
-from shared_core.calibration import FittedGuarantee
+from shared_core.calibration import FittedGuarantee, FittedReplies
 from shared_core.calibration.calibration import Calibration
 from shared_core.calibration.stack import AnyCalibration, Stack
 from shared_core.errors import CalibrationError, InputError, SettingsError
@@ -28,7 +28,7 @@ from shared_core.settings import SelfReflectSettings
 T = TypeVar("T")
 _LOG = logging.getLogger(__name__)
 _APPLIED = frozenset(("confidence", "claims", "support", "guarantee"))
-_APPLIED_TO_MODELS = frozenset(("gate", "answer", "self_evaluation"))
+_APPLIED_TO_MODELS = frozenset(("gate", "answer", "self_evaluation", "replies"))
 """Purposes of calibrations; the second ones say what a language model's own figures mean."""
 
 _NEEDS = {"items": "It needs a mapping from names."} | dict.fromkeys(
@@ -98,9 +98,14 @@ class Parts:
         loaded = calibrations if calibrations is not None else _load_calibrations(settings, bool(resources.models))
         expected = ExpectedShare(settings.expected_answerable)
         of_scores = {name: c for name, c in loaded.items() if isinstance(c, Calibration)}
-        stack = loaded.get("claims")
+        stack, replies = loaded.get("claims"), loaded.get("replies")
         context = Abilities.of(
-            resources, of_scores, expected, stack if isinstance(stack, Stack) else None, _guarantee_of(settings, loaded)
+            resources,
+            of_scores,
+            expected,
+            stack if isinstance(stack, Stack) else None,
+            _guarantee_of(settings, loaded),
+            replies if isinstance(replies, FittedReplies) and resources.models else None,
         )
         if settings.signals == "support_only":
             context = dataclasses.replace(context, critic=None, has_reader=False)

@@ -113,6 +113,8 @@ class SelfReflectEngine:
         self_evaluation_of(self.settings, self.context)
         if self.context.stack is not None:
             self.context.stack.require(**self.claims_binding)
+        if self.context.replies is not None:
+            self.context.replies.require(**self.replies_binding)
         if self.context.guarantee is not None and self.settings.guarantee is not None:
             self.context.guarantee.require(**self.guarantee_binding(self.settings.guarantee))
 
@@ -204,6 +206,15 @@ class SelfReflectEngine:
             "signals": self.settings.signals,
             "retry_short_answer": self._retry_form,
             **self._changed("expected_answerable", "rerank", "candidates"),
+        }
+
+    @property
+    def replies_binding(self) -> dict[str, BindingValue]:
+        """Configuration that rates of replies are bound to: who writes, in which form, and the reader beside it."""
+        return {
+            "pipeline": self.settings.pipeline,
+            **{f"{role} model": identity_of(model) for role, model in self.resources.models.items()},
+            "reader": self.resources.reader.name if self.context.has_reader and self.resources.reader else None,
         }
 
     def _changed(self, *names: str) -> dict[str, BindingValue]:
@@ -382,7 +393,7 @@ class SelfReflectEngine:
                 return (yield from decide(nothing, run))
             pipeline = readable(self._pipeline(question, run), lambda why: run.note("reply", "empty", why))
             answer = yield from pipeline
-            if not (answer.calibrated or answer.abstained):
+            if not (answer.calibrated or answer.abstained or self.context.replies is not None):
                 _warn_uncalibrated(self.settings.pipeline)
         except LimitError as error:
             yield run.stop(error)
@@ -396,7 +407,9 @@ def _warn_uncalibrated(pipeline: str) -> None:
     """Warn once per process and pipeline."""
     _LOG.warning(
         "Confidences of the pipeline %s are not calibrated for this model: they follow a rule, not your questions. "
-        "Fit them with selfreflect calibrate; Answer.calibrated says which are.",
+        "Fit them with selfreflect calibrate; Answer.calibrated says which are. Without questions of your own, "
+        "selfreflect calibrate replies (in Python: measure_replies) asks built-in ones, so that more right answers of "
+        "a good model are shown.",
         pipeline,
     )
 

@@ -52,6 +52,17 @@ def same_answer(claim: Claim, own: Claim, question: str, context: str = "") -> b
     return _tells_of_same_sentence(claim, own, question, context)
 
 
+def reads_same_quote(claim: Claim, own: Claim, question: str) -> bool:
+    """Return whether a claim rests on the reader's quote alone: then both hold that the quote answers.
+
+    They may still read different answers from it: of "Noise: DW450 47 dB, DW600 42 dB" one figure each. A claim that
+    takes a fact from elsewhere ("in version 3.5.2", from the heading) says that the quote alone is no answer.
+    """
+    cited = cited_spans(claim)
+    within = bool(cited) and all(any(_overlap(a, b) for b in cited_spans(own)) for a in cited)
+    return within and compare_claim(claim.text, own.text, question).agrees
+
+
 def _says_otherwise_worded(claim: Claim, own: Claim, question: str, context: str) -> bool:
     """Return whether a claim that cites the reader's sentence gives the short answer in words of its own.
 

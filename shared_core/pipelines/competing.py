@@ -13,7 +13,7 @@ import re
 from collections.abc import Sequence
 
 from shared_core.citation.facts import compare_claim
-from shared_core.pipelines.agreement import same_answer
+from shared_core.pipelines.agreement import reads_same_quote, same_answer
 from shared_core.pipelines.decision.decide import DecisionRequest, decide
 from shared_core.pipelines.decision.question_run import QuestionRun, retrieve, try_reader
 from shared_core.pipelines.decision.reasons import IN_NO_PASSAGE, SAYS_NOTHING
@@ -55,6 +55,7 @@ class Comparison:
         reply: what the model's claims are, compared with it.
         together: P(the quote answers), given the reply and how much this model's replies have meant so far.
         agree: for each of the model's claims, whether it says the same as the first.
+        same_quote: it differs, but reads its answer from the same quote.
     """
 
     own: list[Claim]
@@ -62,6 +63,7 @@ class Comparison:
     reply: Reply
     together: float
     agree: tuple[bool, ...] = ()
+    same_quote: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -110,7 +112,8 @@ def compete(
     if found is None:
         return Competition(list(claims), tuple(readings), answerable=answerable)
     # Counts for other questions only (`ModelTrust`), so that this one gets the same answer when asked again.
-    run.abilities.trust.observe(found.probability, found.reply, question)
+    if not found.same_quote:  # who takes the right quote may lie behind it: it speaks neither for nor against
+        run.abilities.trust.observe(found.probability, found.reply, question)
     if found.reply != "agrees":
         claims = _lower(claims, trust_in(run).own_right(found.reply, question))
     best = max((c.support for c in claims if c.support is not None), default=0.0)  # unknown ones are never shown
@@ -127,10 +130,13 @@ def compete(
         given_reply=found.together,
         model=best,
         competent=run.abilities.trust.competent(question),
+        quote=found.own[0].text,
+        same_quote=found.same_quote,
     )
     if not wins:
         return Competition(list(claims), tuple(readings), answerable=answerable)
-    # Only one of two different answers can be right, so what remains for the model's is what the quote leaves.
+    # Only one of two different answers can be right, so what remains for the model's is what the quote leaves. Both may
+    # be read from one quote; the model's words are then not shown beside it.
     lowered = _lower(claims, 1 - found.together)
     # Further quotes rise or fall with the first. Its probability is not 0: then it could not have won.
     share = found.together / found.probability
@@ -220,12 +226,15 @@ def compare(
     reply: Reply = "contradicts" if claims or _is_unfounded(run) else "declines"
     if any(borne_out):
         reply = "agrees" if any(agree) else "differs"
+    # Whatever the model reads from the reader's quote, it holds that the quote answers; that is what `together` is of.
+    supported = [c for b, c in zip(borne_out, claims, strict=True) if b]
+    same = reply == "differs" and any(reads_same_quote(c, own[0], question) for c in supported)
     trust = trust_in(run)
-    together = trust.posterior(p, reply, question)
+    together = trust.posterior(p, "agrees" if same else reply, question)
     share = named(question, own[0], passages)
     if share is not None and share < 1 and trust.competent(question) < _TRIED:
         together = min(together, p)  # of something with nearly the same name, model and reader are misled alike
-    return Comparison(own, p, reply, together, agree)
+    return Comparison(own, p, reply, together, agree, same)
 
 
 def _is_unfounded(run: QuestionRun) -> bool:

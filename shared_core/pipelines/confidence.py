@@ -12,7 +12,8 @@ signal gives that alone, and a model never is the only judge of itself where ano
 
 They are combined by a stack that was fitted for this configuration (``Abilities.stack``). Without one, the shipped
 stack for models in general counts, which also weighs what the reader would answer (``seconded``, ``rival``) and how far
-this model's replies have been borne out (``trusted``). Without a reader it is their minimum (``most_doubtful``), which
+this model's replies have been borne out (``trusted``); where the model was measured (``calibrate replies``), it is
+corrected for how much oftener its claims are right. Without a reader it is their minimum (``most_doubtful``), which
 is conservative: one doubtful signal is enough to keep a claim back.
 """
 
@@ -21,7 +22,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 
 from shared_core.calibration.stack import Stack
@@ -100,7 +101,8 @@ def weigh(
     signals = {id(claim): s for claim, s in zip(cited, found)}  # `cited` holds the same objects as `claims`
     stack = run.abilities.stack
     weighed = [
-        dataclasses.replace(c, signals=s, support=combine(s, run)) if (s := signals.get(id(c))) else c for c in claims
+        dataclasses.replace(c, signals=s, support=combine(s, run, question)) if (s := signals.get(id(c))) else c
+        for c in claims
     ]
     if not _judge_alone(run):  # as published, nobody looks at the facts
         weighed = yield from _hold_to_facts(question, weighed, passages, run)
@@ -123,7 +125,9 @@ def _rule(weighed: Sequence[Claim], run: QuestionRun) -> str:
     if _judge_alone(run):
         return "the judge alone"
     # `trusted` is known only where claims were compared with the reader's quote.
-    return "models in general" if any(c.signals.trusted is not None for c in weighed) else "lowest signal"
+    if not any(c.signals.trusted is not None for c in weighed):
+        return "lowest signal"
+    return "models in general" if run.abilities.replies is None else "models in general, corrected for this one"
 
 
 def _hold_to_facts(
@@ -247,16 +251,21 @@ def decide_weighed(
     return answer
 
 
-def combine(signals: Signals, run: QuestionRun) -> float | None:
+def combine(signals: Signals, run: QuestionRun, question: str = "") -> float | None:
     """Combine a claim's signals into its support.
 
     By the stack fitted for this configuration, else by the shipped one for models in general, where it is known how
     far this model's replies have been borne out, else by the lowest signal.
+
+    Args:
+        question: that the claim answers; what the model's reply to it taught of the model is left out.
     """
     stack = run.abilities.stack
     if stack is not None:
         return stack.combine(signal_values(signals, stack.names))
-    return signals.entailed if _judge_alone(run) else _in_general(signals)
+    if _judge_alone(run):
+        return signals.entailed
+    return _in_general(signals, lambda p: run.abilities.trust.correct(p, question))
 
 
 def signal_values(signals: Signals, names: Sequence[str] = SIGNALS) -> list[float | None]:
@@ -264,15 +273,29 @@ def signal_values(signals: Signals, names: Sequence[str] = SIGNALS) -> list[floa
     return [_in_general(signals) if name == GENERAL else getattr(signals, name) for name in names]
 
 
-def _in_general(signals: Signals) -> float | None:
-    """Return the support by the shipped stack, or by the lowest signal where the reader was not compared with."""
+def in_general(signals: Signals) -> float | None:
+    """Return the probability that a claim is right and follows from its quotes, for models in general.
+
+    ``None`` if the claim was not compared with the reader's quote, or nobody has judged it.
+    """
     if signals.trusted is None or signals.entailed is None:
-        return most_doubtful(signals)
-    # Fitted on several kinds of model and not on this one: what follows from no quote is not shown whatever it says,
-    # and where model and reader say the same, that is as probable as Bayes' rule has it.
+        return None
     shipped = models_in_general()
-    fitted = shipped.combine(signal_values(signals, shipped.names))
-    return lowest(fitted, signals.entailed, signals.certain, signals.seconded)
+    # Fitted on several kinds of model and not on this one: what follows from no quote is not shown whatever it says.
+    return lowest(shipped.combine(signal_values(signals, shipped.names)), signals.entailed)
+
+
+def _in_general(signals: Signals, correct: Callable[[float], float] = float) -> float | None:
+    """Return the support by the shipped stack, or by the lowest signal where the reader was not compared with.
+
+    Args:
+        correct: for what was measured of this model (``ModelTrust.correct``).
+    """
+    p = in_general(signals)
+    if p is None:
+        return most_doubtful(signals)
+    # Where model and reader say the same, that is as probable as Bayes' rule has it.
+    return lowest(correct(p), signals.certain, signals.seconded)
 
 
 @functools.cache

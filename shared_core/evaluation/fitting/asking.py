@@ -101,7 +101,7 @@ class Observation:
         score: raw score; NaN if unknown.
         held: whether the event held; ``None`` if it cannot be judged.
         text: answer or claim.
-        signals: of ``claims``: values in the order of a stack's names.
+        signals: of ``claims``: values in the order of a stack's names; of ``replies``: see ``observe_replies``.
     """
 
     id: str
@@ -314,6 +314,8 @@ def check_configuration(purpose: str, settings: SelfReflectSettings, *, has_mode
     """
     if purpose == "claims" and not has_model:
         raise InputError("Calibrating claims needs a language model.", hint="Name one, or calibrate confidence.")
+    if purpose == "replies":
+        _check_replies(settings, has_model=has_model)
     if purpose == "self_evaluation" and not (settings.pipeline == "research" and settings.research.closed_book):
         raise InputError(
             "Only closed-book ReSearch judges claims by self-evaluation.",
@@ -323,4 +325,15 @@ def check_configuration(purpose: str, settings: SelfReflectSettings, *, has_mode
         raise InputError(
             f"The pipeline {settings.pipeline} has no gate: a calibration of {purpose} would have no effect.",
             hint=f"Calibrate claims, or one of the pipelines {', '.join(WITH_GATE)}.",
+        )
+
+
+def _check_replies(settings: SelfReflectSettings, *, has_model: bool) -> None:
+    """Refuse a configuration in which nothing is compared with the reader's quotes."""
+    if not has_model:
+        raise InputError("Measuring replies needs a language model.", hint="Name one: --model or --base-url.")
+    if not settings.compete or settings.guarantee is not None or settings.signals == "support_only":
+        raise InputError(
+            "With these settings the model's replies are not compared with the reader's quotes.",
+            hint="Leave compete, guarantee and signals at their defaults.",
         )

@@ -13,13 +13,15 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, cast
 
 from shared_core.abstention.conformal import answers_needed
+from shared_core.calibration import io as calibration_io
 from shared_core.calibration.binding import question_digest
 from shared_core.calibration.calibration import Calibration, held_out
 from shared_core.calibration.guarantees import FittedGuarantee
 from shared_core.calibration.held_out import find_shortfall
+from shared_core.calibration.replies import FittedReplies
 from shared_core.calibration.stack import AnyCalibration, Stack, held_out_of_stack
 from shared_core.errors import CalibrationInputError, SelfReflectError
 from shared_core.evaluation.dataset import Question
@@ -35,6 +37,7 @@ from shared_core.evaluation.fitting.asking import (
 )
 from shared_core.evaluation.fitting.budget import PREVIEWED, Budget, Preview, Prices, describe, wilson_interval
 from shared_core.evaluation.fitting.purposes import PURPOSES
+from shared_core.evaluation.fitting.replies import built_in_questions
 from shared_core.evaluation.judging import CLAIMS_FIELD, gold_passages
 from shared_core.runtime.budget import Meter
 from shared_core.settings import SelfReflectSettings
@@ -87,7 +90,7 @@ class Fitted:
     @property
     def shortfall(self) -> str:
         """Reason not to use it: it does no better than what it would replace. Empty if there is none."""
-        if isinstance(self.calibration, FittedGuarantee):
+        if isinstance(self.calibration, (FittedGuarantee, FittedReplies)):
             return ""
         return find_shortfall(self.calibration.metrics, ranks_only=PURPOSES[self.purpose].ranks_only)
 
@@ -96,6 +99,8 @@ class Fitted:
         c = self.calibration
         if isinstance(c, FittedGuarantee):
             lines = _describe_guarantee(c)
+        elif isinstance(c, FittedReplies):
+            lines = _describe_replies(c)
         else:
             method = "stack of signals" if isinstance(c, Stack) else c.method
             event = "the claim is a right answer" if isinstance(c, Stack) else c.event
@@ -113,7 +118,7 @@ class Fitted:
             lines.append(f"above {self.target:g}, out of fold: {right} of {shown} right, 95 %: {low:.2f}-{high:.2f}")
         if self.observed.failed:
             lines.append(f"{self.observed.failed} questions failed")
-        if not isinstance(c, FittedGuarantee) and c.metrics.get("brier", 0.0) >= c.metrics["brier_constant"]:
+        if isinstance(c, (Calibration, Stack)) and c.metrics.get("brier", 0.0) >= c.metrics["brier_constant"]:
             lines.append("out of fold it predicts no better than the base rate for every row")
         if self.usage.calls:
             lines.append(f"cost: {describe(self.usage, self.prices)}")
@@ -130,6 +135,8 @@ class Fitted:
         """
         rows = self.observed.judged
         right, groups = [bool(r.held) for r in rows], [r.id for r in rows]
+        if isinstance(self.calibration, (FittedGuarantee, FittedReplies)):
+            return None
         if isinstance(self.calibration, Calibration):
             method, increasing = self.calibration.method, self.calibration.increasing
             found = held_out([r.score for r in rows], right, method=method, increasing=increasing, groups=groups)
@@ -152,7 +159,7 @@ class Fitted:
         """
         from shared_core.evaluation import plots
 
-        rows = None if isinstance(self.calibration, FittedGuarantee) else self.held_out()
+        rows = self.held_out()
         if rows is None:
             return []
         alone = self.purpose == "confidence"
@@ -181,6 +188,15 @@ def _describe_guarantee(c: FittedGuarantee) -> list[str]:
     ]
 
 
+def _describe_replies(c: FittedReplies) -> list[str]:
+    lines = [f"replies: to {c.n} questions; the reader's best quote is right for {c.positives}"]
+    for name, given in (("right", "the quote is right"), ("wrong", "the quote is wrong")):
+        rates = ", ".join(f"{reply} {p:.2f}" for reply, p in c.rates[name].items())
+        lines.append(f"where {given}, the model {rates}")
+    lines.append(f"the model's own claims are right for {c.claims_right} of the {c.claims} questions it answers")
+    return [*lines, f"odds that a claim of it is right: {math.exp(c.shift):.2g} times those of models in general"]
+
+
 def fit(
     purpose: str,
     engine: SelfReflectEngine,
@@ -198,6 +214,8 @@ def fit(
     memory, with the gate's threshold. ``answer``: P(the model's own answer is right) from its uncertainty. ``support``:
     P(the quote supports the claim) from support scores. ``self_evaluation``: P(a claim is right) from what the model
     states of it (closed-book ReSearch). ``guarantee``: the threshold at which a promise about shown claims holds.
+    ``replies``: how the model's replies go with the reader's quotes, and how far its claims can be trusted
+    (``built_in_questions`` has questions for it).
 
     The scores of a guarantee must be fixed before: fit the other purposes on other questions first and give the engine
     those calibrations. Include questions that the documents do not answer, or the fit cannot learn to abstain.
@@ -234,6 +252,46 @@ def fit(
     prices = options.budget.prices if options.budget is not None else None
     spent = zip(dataclasses.astuple(meter.usage), dataclasses.astuple(before), strict=True)
     return dataclasses.replace(fitted, usage=Usage(*(now - then for now, then in spent)), prices=prices)
+
+
+class _Answering(Protocol):
+    """A chain or query engine of a framework."""
+
+    @property
+    def engine(self) -> SelfReflectEngine: ...
+
+
+def measure_replies(
+    answering: SelfReflectEngine | _Answering,
+    path: str | Path | None = None,
+    options: FitOptions | None = None,
+    *,
+    progress: Progress | None = None,
+) -> Fitted:
+    """Ask a model the built-in questions, to learn how far its replies can be trusted; as ``calibrate replies`` does.
+
+    Needs no questions or documents of the user, and 100 to 200 requests of about 700 tokens each.
+
+    Args:
+        answering: engine, or a framework's chain or query engine, with the model.
+        path: calibration file to write; give it as ``settings.calibration``. Others in the file are kept.
+        options: the budget counts.
+        progress: called as ``progress(done, total)`` after every batch.
+
+    Returns:
+        The fit. ``calibrations={"replies": fitted.calibration}`` gives it to an engine without a file.
+
+    Raises:
+        InputError: there is no model, or nothing is compared with the reader's quotes in this configuration.
+        CalibrationError: every question failed, or the file cannot be written.
+    """
+    engine = cast("SelfReflectEngine", answering if hasattr(answering, "resources") else answering.engine)
+    with built_in_questions() as (retriever, questions):
+        fitted = fit("replies", engine.over(retriever), questions, options, progress=progress)
+    if path is not None:
+        before = calibration_io.load(path) if Path(path).exists() else {}
+        calibration_io.save(path, {**before, "replies": fitted.calibration})
+    return fitted
 
 
 def estimate(

@@ -15,6 +15,7 @@ from shared_core.calibration.stack import AnyCalibration, fit_stack
 from shared_core.errors import CalibrationError
 from shared_core.evaluation.fitting import observe
 from shared_core.evaluation.fitting.asking import FitJob, Observation, Observed
+from shared_core.evaluation.fitting.replies import fit_replies, observe_replies
 from shared_core.pipelines.confidence import SIGNALS, models_in_general
 from shared_core.pipelines.decision.question_run import Abilities
 from shared_core.pipelines.gating.choose import ChosenEstimator, answer_binding, choose_estimator, form_of
@@ -102,6 +103,10 @@ def _estimator(job: FitJob) -> tuple[Abilities, ChosenEstimator]:
     return context, choose_estimator(job.engine.settings, context, form=form_of(job.engine.settings))
 
 
+def _fit_replies(job: FitJob, observed: Observed, purpose: Purpose) -> AnyCalibration:
+    return fit_replies(observed.rows, bound_to=purpose.bind(job), digests=observed.questions)
+
+
 @dataclass(frozen=True, slots=True)
 class Purpose:
     """Recipe for one purpose: where its rows come from, and how they are fitted.
@@ -147,6 +152,9 @@ PURPOSES: Mapping[str, Purpose] = {
         observe.observe_guarantee,
         lambda job: job.engine.guarantee_binding(job.options.guarantee),
         _fit_guarantee,
+    ),
+    "replies": Purpose(
+        "the reader's best quote is right", observe_replies, lambda job: job.engine.replies_binding, _fit_replies
     ),
 }
 """Recipes by name; ``gate`` comes before ``answer``, which may need it."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from shared_core.calibration import DriftWatch, FittedGuarantee
 from shared_core.calibration.calibration import Calibration
+from shared_core.calibration.replies import FittedReplies
 from shared_core.calibration.stack import AnyCalibration, Stack
 from shared_core.errors import (
     BudgetError,
@@ -47,6 +48,7 @@ class Abilities:
         trust: how much the model's replies have meant so far, beside the reader's.
         stack: combines the signals of a claim into its support, where one was fitted.
         measured: a cache of uncertainties; calibrations measure the same prompt more than once.
+        replies: what the model's replies were measured to be worth, if they were.
         guarantee: fitted for answers, applied where the settings ask for it.
         drift: watches whether questions still look like those of the guarantee, else of the stack, else of the
             calibration of confidences.
@@ -70,6 +72,7 @@ class Abilities:
     trust: ModelTrust = field(default_factory=ModelTrust, compare=False)
     stack: Stack | None = None
     guarantee: FittedGuarantee | None = None
+    replies: FittedReplies | None = None
     drift: DriftWatch | None = field(default=None, compare=False)
     models: Mapping[str, LanguageModel] = field(default_factory=dict, compare=False, repr=False)
     measured: dict[Hashable, object] | None = field(default=None, compare=False, repr=False)
@@ -82,6 +85,7 @@ class Abilities:
         expected: ExpectedShare | None = None,
         stack: Stack | None = None,
         guarantee: FittedGuarantee | None = None,
+        replies: FittedReplies | None = None,
     ) -> Abilities:
         """Read the abilities off resources; without calibrations scores stay raw."""
         return cls(
@@ -94,9 +98,10 @@ class Abilities:
             has_embedder=resources.embedder is not None,
             has_reader=resources.reader is not None,
             expected=expected if expected is not None else ExpectedShare(),
-            trust=ModelTrust(getattr(resources.models.get("default"), "reply_rates", None)),
+            trust=_trust_of(resources.models.get("default"), replies),
             stack=stack,
             guarantee=guarantee,
+            replies=replies,
             # One watch for the engine's life: drift shows over many questions.
             drift=next(
                 (
@@ -110,12 +115,14 @@ class Abilities:
 
     @property
     def every_calibration(self) -> Mapping[str, AnyCalibration]:
-        """All calibrations by purpose, with the stack as ``claims`` and the guarantee as ``guarantee``."""
+        """All calibrations by purpose, with stack (``claims``), guarantee and rates of replies."""
         found: dict[str, AnyCalibration] = dict(self.calibrations)
         if self.stack is not None:
             found["claims"] = self.stack
         if self.guarantee is not None:
             found["guarantee"] = self.guarantee
+        if self.replies is not None:
+            found["replies"] = self.replies
         return found
 
     def model(self, role: str) -> Capabilities | None:
@@ -131,6 +138,13 @@ class Abilities:
         # An identity reads all of a model's weights, so it is computed only when asked for.
         model = self.models.get(role) or self.models.get("default")
         return identity_of(model) if model is not None else self.model_name(role)
+
+
+def _trust_of(lm: LanguageModel | None, replies: FittedReplies | None) -> ModelTrust:
+    """Return a trust that begins with what was measured: by the user, else by those who made the model."""
+    if replies is not None:
+        return ModelTrust(replies.rates, replies.shift)
+    return ModelTrust(getattr(lm, "reply_rates", None))
 
 
 @dataclass(eq=False, slots=True)

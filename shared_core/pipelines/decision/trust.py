@@ -27,19 +27,11 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple
 
-from shared_core.errors import CalibrationError
+from shared_core.calibration.replies import REPLIES, Rates, Reply, ReplyRates, read_rates
 
-Reply = Literal["agrees", "differs", "declines", "contradicts"]
-"""It says what the reader's best quote says; something else; that there is no answer; or what its own quote refutes, no
-passage holds, or says nothing."""
-_REPLIES: tuple[Reply, ...] = get_args(Reply)
-_Rates = tuple[float, float, float, float]
-ReplyRates = Mapping[str, Mapping[str, float]]
-"""P(reply | R) as ``right`` and P(reply | not R) as ``wrong``, by reply; each above 0, and they add up to 1. As ``own``
-P(what the model itself says is right | reply), of replies for which that was measured."""
-_Types = dict[str, tuple[float, _Rates, _Rates]]
+_Types = dict[str, tuple[float, Rates, Rates]]
 TYPES: _Types = {
     "competent": (0.25, (0.84, 0.11, 0.03, 0.02), (0.02, 0.24, 0.70, 0.04)),
     "careful": (0.20, (0.66, 0.23, 0.09, 0.02), (0.03, 0.18, 0.75, 0.04)),
@@ -65,7 +57,7 @@ _BELIEVED = 0.9
 """Prior that a model's replies mean here what they meant where they were measured; the rest is shared as without."""
 UNINFORMATIVE = 1 - sum(prior for prior, _, _ in TYPES.values())
 """Prior of a model whose replies tell nothing of R."""
-_COUNTED_BEFORE: _Rates = (1.0, 1.0, 1.0, 0.3)  # α
+_COUNTED_BEFORE: Rates = (1.0, 1.0, 1.0, 0.3)  # α
 _DOUBT = 0.2
 """Share of wrong words that a reader may be granted while one learns from it: taken at its word, a strong model that
 contradicts it was taken for one that says nothing."""
@@ -98,8 +90,9 @@ class ModelTrust:
     What a question itself taught does not count for it, so the same question gets the same answer again.
 
     Args:
-        measured: rates of this very model on labelled questions (``TransformersLM.reply_rates``); ``None`` if its
-            replies were never measured.
+        measured: rates of this very model on labelled questions (``calibrate replies``, or
+            ``TransformersLM.reply_rates``); ``None`` if its replies were never measured.
+        shift: log odds by which its claims are right oftener than those of models in general, where that was measured.
 
     Raises:
         CalibrationError: they are no rates.
@@ -114,14 +107,22 @@ class ModelTrust:
         0.7
     """
 
-    def __init__(self, measured: ReplyRates | None = None) -> None:
+    def __init__(self, measured: ReplyRates | None = None, shift: float = 0.0) -> None:
         self._types, self._nothing = TYPES, UNINFORMATIVE
+        self._competent: tuple[str, ...] = _COMPETENT
+        self._seconds: tuple[str, ...] = _SECONDS
+        self._shift = 0.0
         self._own: Mapping[str, float] = measured.get("own", {}) if measured is not None else {}
         if measured is not None:
             left = 1 - _BELIEVED
             others = {name: (left * prior, right, wrong) for name, (prior, right, wrong) in TYPES.items()}
-            self._types = {_MEASURED: (_BELIEVED, *_checked(measured)), **others}
+            rates = read_rates(measured)
+            self._types = {_MEASURED: (_BELIEVED, *rates), **others}
+            self._shift = shift
             self._nothing *= left
+            nearest = min(TYPES, key=lambda name: _divergence(rates, TYPES[name][1:]))
+            self._competent += (_MEASURED,) if nearest in _COMPETENT else ()
+            self._seconds += (_MEASURED,) if nearest in _SECONDS else ()
         self._learnt: OrderedDict[str, _Learnt] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -132,7 +133,7 @@ class ModelTrust:
             question: that it is wanted for; what was learnt from it is left out.
         """
         weights = self._weigh(self._others(question))
-        return math.fsum(weights[name] for name in _COMPETENT)
+        return math.fsum(weights[name] for name in self._competent)
 
     def helps(self, question: str = "") -> float:
         """Return P(its replies tell where the reader is right, and its own quotes bear it out), as far as is known."""
@@ -150,11 +151,11 @@ class ModelTrust:
         learnt = self._others(question)
         weights = self._weigh(learnt)
         right = wrong = 0.0
-        either = weights[_NOTHING] * _rates_so_far(learnt)[_REPLIES.index(reply)]
+        either = weights[_NOTHING] * _rates_so_far(learnt)[REPLIES.index(reply)]
         for name in self._types:
             if_right, if_wrong = self._joint(name, probability, reply)
             # Their agreement counts as if it told nothing, and their other replies count in full.
-            if reply == "agrees" and name not in _SECONDS:
+            if reply == "agrees" and name not in self._seconds:
                 either += weights[name] * (if_right + if_wrong)
             else:
                 right += weights[name] * if_right
@@ -178,9 +179,24 @@ class ModelTrust:
         as_measured = self._weigh(self._others(question))[_MEASURED]
         return as_measured * self._own[reply] + 1 - as_measured
 
+    def correct(self, probability: float, question: str = "") -> float:
+        """Return P(a claim of this model is right), given what it would be of models in general.
+
+        The log odds are shifted by what was measured, as far as the model is believed to be here what it was there.
+
+        Args:
+            probability: by the stack for models in general, in [0, 1].
+            question: what was learnt from it is left out.
+        """
+        if not self._shift or not 0 < probability < 1:
+            return probability
+        shifted = 1 / (1 + (1 - probability) / probability * math.exp(-self._shift))
+        as_measured = self._weigh(self._others(question))[_MEASURED]
+        return as_measured * shifted + (1 - as_measured) * probability
+
     def highest(self, probability: float, question: str = "") -> float:
         """Return P(the reader's best quote answers), given the reply that would speak for it most."""
-        return max(self.posterior(probability, reply, question) for reply in _REPLIES)
+        return max(self.posterior(probability, reply, question) for reply in REPLIES)
 
     def observe(self, probability: float, reply: Reply, question: str) -> None:
         """Learn from one more reply, in place of what was learnt from the same question before."""
@@ -190,7 +206,7 @@ class ModelTrust:
         for right in _readers(probability):
             # P(reply), R or not. Above 0, as no rate is 0.
             by_type = {name: math.log(sum(self._joint(name, right, reply))) for name in self._types}
-            limits.append(max(by_type[name] for name in _COMPETENT) if expected else 0.0)
+            limits.append(max(by_type[name] for name in self._competent) if expected else 0.0)
             likely += (min(value, limits[-1]) for value in by_type.values())
         with self._lock:
             self._learnt.pop(question, None)  # so that it goes to the end, and the oldest is forgotten first
@@ -230,27 +246,14 @@ class ModelTrust:
     def _joint(self, name: str, probability: float, reply: Reply) -> tuple[float, float]:
         """Return P(reply, R) and P(reply, not R) for a type."""
         _, if_right, if_wrong = self._types[name]
-        at = _REPLIES.index(reply)
+        at = REPLIES.index(reply)
         return probability * if_right[at], (1 - probability) * if_wrong[at]
 
 
-def _checked(rates: ReplyRates) -> tuple[_Rates, _Rates]:
-    found = []
-    for given in ("right", "wrong"):
-        row = rates.get(given, {})
-        if (
-            set(row) != set(_REPLIES)
-            or not all(0 < p < 1 for p in row.values())
-            or not math.isclose(sum(row.values()), 1, abs_tol=1e-3)  # of four digits each
-        ):
-            raise CalibrationError(
-                f"{dict(row)} are no rates of replies ({given}).",
-                hint=f"Give one above 0 for each of {', '.join(_REPLIES)}; they add up to 1.",
-            )
-        found.append((row["agrees"], row["differs"], row["declines"], row["contradicts"]))
-    if any(not 0 <= p <= 1 for p in rates.get("own", {}).values()):
-        raise CalibrationError(f"{dict(rates['own'])} are no probabilities (own).", hint="Give numbers from 0 to 1.")
-    return found[0], found[1]
+def _divergence(measured: tuple[Rates, Rates], of_type: tuple[Rates, Rates]) -> float:
+    """Return the Kullback–Leibler divergence of a type's rates from those measured, R and not R alike."""
+    pairs = zip((*measured[0], *measured[1]), (*of_type[0], *of_type[1]), strict=True)
+    return math.fsum(p * math.log(p / q) for p, q in pairs)
 
 
 def _readers(probability: float) -> tuple[float, float]:
@@ -263,7 +266,7 @@ def _log_untelling(learnt: list[_Learnt]) -> float:
     """Return log P(the replies), each predicted from those before it, if they tell nothing of R."""
     found, counted = 0.0, list(_COUNTED_BEFORE)
     for row in learnt:
-        at = _REPLIES.index(row.reply)
+        at = REPLIES.index(row.reply)
         found += min(math.log(counted[at] / sum(counted)), row.at_most)
         counted[at] += 1
     return found
@@ -271,5 +274,5 @@ def _log_untelling(learnt: list[_Learnt]) -> float:
 
 def _rates_so_far(learnt: list[_Learnt]) -> list[float]:
     """Return the probability of each reply next, by how often it was given."""
-    counts = [a + sum(row.reply == reply for row in learnt) for a, reply in zip(_COUNTED_BEFORE, _REPLIES, strict=True)]
+    counts = [a + sum(row.reply == reply for row in learnt) for a, reply in zip(_COUNTED_BEFORE, REPLIES, strict=True)]
     return [n / sum(counts) for n in counts]
