@@ -19,6 +19,7 @@ from lm import DRAW, make_model, make_tokenizer, sentences
 from benchmarks import alternate
 from shared_core import uncertainty as u
 from shared_core.lm.base import BaseLanguageModel, Capture, Generation, Prompt, SamplingParams
+from shared_core.lm.requests import middle_layer
 from shared_core.lm.transformers import TransformersLM
 from shared_core.pipelines.decision.question_run import Abilities
 from shared_core.pipelines.gating.choose import choose_estimator
@@ -41,7 +42,7 @@ class Lab:
         # The random model would end at random positions: all methods must write the same number of tokens.
         self.eos = int(self.tokenizer.eos_token_id)
         self.lm = TransformersLM(self.model, self.tokenizer)
-        self.middle = self.model.config.num_hidden_layers // 2
+        self.middle = middle_layer(self.model.config.num_hidden_layers)
 
     def ids(self, count: int, seed: int) -> list[int]:
         return [int(i) for i in np.random.default_rng(seed).integers(3, len(self.tokenizer), count)]

@@ -56,7 +56,11 @@ class SeakrPublished(Settings):
     )
     dragin_words: int = Field(default=25, ge=1, description="DRAGIN: words in the query.")
     alpha: float = Field(default=1e-3, gt=0, description="Regulariser of the Gram determinant.")
-    layer: int | None = Field(default=None, description="Decoder layer of the hidden states; None is the middle one.")
+    layer: int | None = Field(
+        default=None,
+        description="Decoder layer of the hidden states, counted from 0; None is the middle one (15 of 32, as "
+        "published).",
+    )
     hidden: Literal["mlp", "residual"] = Field(
         default="mlp", description="Vector of that layer: the MLP's output or the residual stream."
     )

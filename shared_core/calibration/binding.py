@@ -79,6 +79,10 @@ def plain_questions(digests: Sequence[str], signals: Mapping[str, Sequence[float
 
 
 _BY_NAME = " It identifies the model by name or path only, as earlier versions did; its weights may have been others."
+_OLD_LAYER = (
+    " Earlier versions did not say which layer of the model the default one was: with an even number of layers it was "
+    "the one above today's."
+)
 _OLD_SETTINGS = " It was fitted by version 0.1.0, whose settings had other names and places."
 
 
@@ -105,7 +109,9 @@ def require_same(
         name.endswith("model") and isinstance(ours, str) and WEIGHTS not in ours and WEIGHTS in str(theirs)
         for name, ours, theirs in different
     )
-    notes = (_BY_NAME if older else "") + (_OLD_SETTINGS if before.keys() != bound_to.keys() else "")
+    unnamed = before.get("hidden") is not None and before.get("layer") is None and "layer" in [n for n, *_ in different]
+    notes = (_BY_NAME if older else "") + (_OLD_LAYER if unnamed else "")
+    notes += _OLD_SETTINGS if before.keys() != bound_to.keys() else ""
     settings = [
         f"{n}={ours!r}" for n, ours, _ in different if n in SelfReflectSettings.model_fields and ours is not None
     ]

@@ -184,6 +184,7 @@ class Capabilities:
         attention: attention weights (DRAGIN, RAUQ).
         alternatives: the likely tokens at each generated position (claim-conditioned probability).
         token_statistics: entropy and logsumexp of the whole distribution.
+        layers: number of decoder layers; ``None`` if unknown.
         context_length: in tokens; ``None`` if unknown.
 
     Example:
@@ -204,6 +205,7 @@ class Capabilities:
     attention: bool = False
     token_statistics: bool = False
     alternatives: bool = False
+    layers: int | None = None
     context_length: int | None = None
 
     def names(self) -> tuple[str, ...]:

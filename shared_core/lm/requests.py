@@ -100,12 +100,22 @@ class Grammar:
     name: str = "grammar"
 
 
+def middle_layer(layers: int) -> int:
+    """Return the index of the middle one of so many decoder layers: the lower of two, as SeaKR's published code has it.
+
+    Example:
+        >>> middle_layer(32), middle_layer(3)
+        (15, 1)
+    """
+    return (layers - 1) // 2
+
+
 @dataclass(frozen=True, slots=True)
 class Capture:
     """Choice of a hidden state of a sequence: of a sample, in the pass that generates it, or of a given text.
 
     Attributes:
-        layer: index of a decoder layer, 0 … L-1, or ``None`` for the middle one, L // 2.
+        layer: index of a decoder layer, 0 … L-1, or ``None`` for the middle one (``middle_layer``).
         kind: ``residual`` (the layer's output) or ``mlp`` (its MLP's output before the residual is added).
         position: at an end-of-sequence token that is put behind the sequence (``eos``, as SeaKR does) or at the
             sequence's ``last`` token. A sample ends where its text does: of a last token that completes a stop string,

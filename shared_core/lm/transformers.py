@@ -189,6 +189,7 @@ class TransformersLM(Remade, BaseLanguageModel):
             attention=gives_attention(self._runner),
             token_statistics=True,
             alternatives=True,
+            layers=self._runner.layers,
             context_length=context_length or declared_length(self._runner.config),
         )
 

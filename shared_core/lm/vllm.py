@@ -38,6 +38,7 @@ from shared_core.lm.base import (
 from shared_core.lm.checkpoints import load_tokenizer
 from shared_core.lm.encoding import Encoder
 from shared_core.lm.identity import identity_of_files, local_folder, plain_name
+from shared_core.lm.requests import middle_layer
 from shared_core.support.pickling import Remade
 from shared_core.types import Usage
 
@@ -115,6 +116,7 @@ class VLLM(Remade, BaseLanguageModel):
             token_prompts=True,
             score=True,
             alternatives=True,
+            layers=self._layers or None,
             context_length=length,
         )
 
@@ -253,7 +255,7 @@ class VLLM(Remade, BaseLanguageModel):
             raise CapabilityError(
                 "hidden_states", self.name, hint="VLLM(…, hidden_states=True), on vLLM's V1 runner in eager mode."
             )
-        chosen = self._layers // 2 if layer is None else layer
+        chosen = middle_layer(self._layers) if layer is None else layer
         if not 0 <= chosen < self._layers:
             raise InputError(f"There is no layer {layer}: the model has {self._layers} (0 … {self._layers - 1}).")
         return chosen

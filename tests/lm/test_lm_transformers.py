@@ -64,7 +64,8 @@ def test_statistics_are_those_of_a_plain_forward_pass(tiny_model: Any, tiny_toke
             ids = [*prompt, *sample.token_ids]
             eos = [] if ids[-1] == tiny_tokenizer.eos_token_id else [tiny_tokenizer.eos_token_id]
             states: list[Any] = []
-            hook = tiny_model.model.layers[1].mlp.register_forward_hook(lambda m, i, o, keep=states: keep.append(o))
+            # of two layers the lower one is the middle
+            hook = tiny_model.model.layers[0].mlp.register_forward_hook(lambda m, i, o, keep=states: keep.append(o))
             with torch.no_grad():
                 logits = tiny_model(torch.tensor([ids + eos])).logits[0].double()
             hook.remove()

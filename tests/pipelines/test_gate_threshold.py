@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -16,9 +17,9 @@ from tests.pipelines.scripts import WHITE
 from tests.pipelines.test_measure import context, settings
 
 
-def fitted(threshold: float | None, intercept: float = 0.0) -> Calibration:
+def fitted(threshold: float | None, intercept: float = 0.0, able: Capabilities = WHITE) -> Calibration:
     """A calibration of a white-box model's gate, with 20 samples."""
-    lm = ScriptedLM(capabilities=WHITE)
+    lm = ScriptedLM(capabilities=able)
     chosen = choose_estimator(settings(samples=20), context(lm))
     bound = {"model": lm.name, **chosen.binding}
     return Calibration("platt", False, bound, slope=-1.0, intercept=intercept, threshold=threshold)
@@ -74,6 +75,25 @@ def test_a_threshold_for_one_estimator_is_not_used_for_its_stand_in() -> None:
 def test_a_calibration_of_another_configuration_is_refused(other: dict[str, Any]) -> None:
     with pytest.raises(CalibrationError, match="fitted for"):
         threshold(fitted(-2.0), **other)
+
+
+def test_the_middle_layer_is_bound_by_its_number() -> None:
+    """Which layer is read by default has changed: what was fitted before is not to load silently."""
+    known = dataclasses.replace(WHITE, layers=6)
+    assert threshold(fitted(-2.0, able=known), able=known, layer=2).value == -2.0
+    with pytest.raises(CalibrationError, match="layer 2, not 3"):
+        threshold(fitted(-2.0, able=known), able=known, layer=3)
+    before = fitted(-2.0, able=known)
+    before = dataclasses.replace(before, bound_to={**before.bound_to, "layer": None})
+    for able, layer in ((known, "2"), (WHITE, "'middle'")):
+        with pytest.raises(CalibrationError, match=rf"layer None, not {layer}.*the one above today's"):
+            threshold(before, able=able)
+
+
+def test_where_no_hidden_state_is_read_no_layer_is_bound() -> None:
+    options = settings(estimator="perplexity")
+    chosen = choose_estimator(options, context(ScriptedLM(capabilities=dataclasses.replace(WHITE, layers=6))))
+    assert chosen.binding["layer"] is None
 
 
 @pytest.mark.parametrize(("uncertainty", "retrieves"), [

@@ -14,6 +14,7 @@ import torch
 from shared_core.errors import CapabilityError, DeadlineError, GenerationError, InputError, LanguageModelError
 from shared_core.lm._hf.cache import stop_if_given_up
 from shared_core.lm._hf.plan import Cost
+from shared_core.lm.requests import middle_layer
 
 Tap = tuple[int, str]
 """Layer index and kind (``residual`` or ``mlp``) of a hidden state."""
@@ -215,7 +216,7 @@ class Runner:
         Raises:
             CapabilityError: there is no such layer, or its MLP cannot be found.
         """
-        index = self.layers // 2 if layer is None else layer
+        index = middle_layer(self.layers) if layer is None else layer
         if not 0 <= index < self.layers:
             raise CapabilityError(
                 "hidden_states", f"layer {index}", hint=f"The model has the layers 0 to {self.layers - 1}."

@@ -14,6 +14,7 @@ from typing import Literal
 from shared_core.calibration.binding import BindingValue
 from shared_core.calibration.calibration import Calibration
 from shared_core.errors import CapabilityError
+from shared_core.lm.requests import middle_layer
 from shared_core.pipelines.decision.question_run import Abilities, QuestionRun
 from shared_core.runtime.flow import Report
 from shared_core.settings import SeakrSettings, SelfReflectSettings
@@ -68,6 +69,7 @@ class ChosenEstimator:
         seed: of the samples.
         form: what is measured.
         measured: a cache of measurements with the same models, keyed by all that decides their outcome (``measure``).
+        layers: number of the model's decoder layers, where known.
     """
 
     estimator: Estimator
@@ -80,6 +82,7 @@ class ChosenEstimator:
     also: tuple[Estimator, ...] = ()
     form: Form = "answer"
     measured: dict[Hashable, object] | None = field(default=None, compare=False, repr=False)
+    layers: int | None = None
 
     @property
     def binding(self) -> dict[str, str | int | float | None]:
@@ -99,12 +102,19 @@ class ChosenEstimator:
             "top_p": options.published.top_p if sampled else None,
             "sample_top_k": options.published.top_k_sampling if sampled else None,
             "meanings": self.comparer if compared else self.inferring if inferred else None,
-            "layer": options.published.layer if hidden else None,
+            "layer": self._layer if hidden else None,
             "hidden": options.published.hidden if hidden else None,
             "position": options.published.position if hidden else None,
             "alpha": options.published.alpha if hidden else None,
             "max_step_tokens": options.max_step_tokens,
         }
+
+    @property
+    def _layer(self) -> int | str:
+        """The layer by its number: which one a backend takes by default may change, and its states with it."""
+        if self.options.published.layer is not None:
+            return self.options.published.layer
+        return "middle" if self.layers is None else middle_layer(self.layers)
 
     @property
     def inferring(self) -> Literal["judge", "critic"]:
@@ -163,7 +173,9 @@ def choose_estimator(
     # Further estimators are for comparisons: one that the model cannot serve is no error.
     extra = tuple(get_estimator(n) for n in also if get_estimator(n).available(names))
     abilities, known = frozenset(model.names()), context.measured
-    chosen = ChosenEstimator(estimator, reason, options, abilities, judged, comparer, settings.seed, extra, form, known)
+    chosen = ChosenEstimator(
+        estimator, reason, options, abilities, judged, comparer, settings.seed, extra, form, known, model.layers
+    )
     # The binding knows whether this estimator compares meanings at all.
     if chosen.binding["meanings"] == "critic":
         reason += f"; {context.critic} judges what texts mean, as no model of entailment is at hand"
