@@ -14,7 +14,6 @@ import math
 import re
 from collections.abc import Sequence
 
-from shared_core.abstention.refusals import is_refusal
 from shared_core.errors import ContextOverflowError, LimitError
 from shared_core.lm.base import Generation, Sample, SamplingParams
 from shared_core.pipelines.competing import is_poor, is_settled
@@ -124,7 +123,7 @@ def _short_answer(question: str, passages: Sequence[Passage], run: QuestionRun) 
     if short is None and text:  # steps that came to no end: ask for the answer that follows from them
         short = yield from conclude(question, [text], read, demonstrations_for(run.settings.seakr), run.settings)
         text = f"{short or ''} (asked for after: {text})"
-    if short is None or not is_answer(short) or is_refusal(short):
+    if short is None or not is_answer(short):
         yield run.note("read again", "declined", text[:200])
         return None
     if _repeats(short, question):

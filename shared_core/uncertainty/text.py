@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from shared_core.abstention.refusals import is_refusal
 from shared_core.citation import ends_sentence, split_sentences
 from shared_core.errors import InputError
 from shared_core.uncertainty.arrays import Float64, nothing_agrees
@@ -214,7 +215,13 @@ _PUBLISHED_REVERSED = re.compile(r"[.?!]\s*([^?!]*?)\s+is the answer\b", re.DOTA
 _UNKNOWN = re.compile(
     r"\b[Uu]nknown\b(?!\s+[A-Z])|\bUNKNOWN\b|"  # not "the Unknown Soldier"
     r"^\W*(?i:(?:(?:it|this|that)\s+is\s+)?not\s+(?:known|given|stated|mentioned|specified|provided|available|clear|"
-    r"answered|found|in\s+(?:the|any|these))\b)"
+    r"answered|found|in\s+(?:the|any|these))\b|"
+    r"(?:(?:it|this|that|the answer)\s+)?(?:can(?:not|\s+not|['’]t)|could(?:\s+not|n['’]t))\s+be\s+"
+    r"(?:determined|answered|inferred)\b)"
+)
+_YES_OR_NO = re.compile(r"(yes|no)(?:\.?$|\s*[,;:]\s+|\s+[(–—-]\s*|\s+(?:because|since|as)\s)", re.IGNORECASE)
+_SMALL_IN_TITLES = frozenset(
+    ("a", "an", "and", "as", "at", "but", "by", "for", "from", "in", "of", "on", "or", "the", "to", "with")
 )
 _BEFORE = "It is "
 """Stands before what is split: at the beginning of a text, "83." would be the mark of a list."""
@@ -261,12 +268,24 @@ def _first_sentence(line: str) -> str:
         return option[1]
     spans = split_sentences(_BEFORE + line) if line else []
     first = line[: spans[0][1] - len(_BEFORE)] if spans else ""
+    decided = _yes_or_no(first)
+    if decided is not None:
+        return decided
     closed = _CLOSED.search(first)  # "Paris." He said …
     if closed:
         return first[: closed.start()]
     bare = first.rstrip(".!?")
     abbreviated = re.search(r"[^\W\d_]{2}$|\.[^\W\d_]$", bare) is not None and not ends_sentence(first)
     return f"{bare}." if first.endswith(".") and abbreviated else bare  # "Washington, D.C."
+
+
+def _yes_or_no(sentence: str) -> str | None:
+    """The yes or no that a sentence begins with, if the rest only says why; as the published code, which ends there."""
+    match = _YES_OR_NO.match(sentence)
+    rest = sentence[match.end() :].split() if match is not None else []
+    # "Yes, Prime Minister" is a title; "Yes, Mara Venn built it" is none.
+    title = bool(rest) and rest[0][0].isupper() and all(w[0].isupper() or w in _SMALL_IN_TITLES for w in rest)
+    return match[1] if match is not None and (match[1].islower() or not title) else None
 
 
 def _said_before(text: str) -> str:
@@ -298,7 +317,8 @@ def choose_answer(
 ) -> tuple[str | None, str]:
     """Self-aware reasoning: the answer of smaller uncertainty, the one from knowledge where they tie.
 
-    An answer that is missing, empty or says "unknown" loses, and so does one whose uncertainty is NaN.
+    An answer that is missing, empty or declines ("unknown", "The context does not say.") loses, and so does one whose
+    uncertainty is NaN.
 
     Returns:
         The answer and where it is from: ``rationales`` or ``knowledge``.
@@ -312,5 +332,13 @@ def choose_answer(
 
 
 def is_answer(answer: str | None) -> bool:
-    """Whether something is said: not missing, not empty, not "unknown", "not stated" and the like."""
-    return bool(answer and answer.strip() and not _UNKNOWN.search(answer))
+    """Whether something is said: not missing, not empty, not "unknown", "The context does not say." and the like.
+
+    Of a text that names its answer ("So the answer is …") only that counts.
+
+    Example:
+        >>> is_answer("No."), is_answer("The sources do not mention it."), is_answer("The answer is not known.")
+        (True, False, False)
+    """
+    said = (final_answer(answer) or answer).strip() if answer else ""
+    return bool(said) and not _UNKNOWN.search(said) and not is_refusal(said)

@@ -137,6 +137,15 @@ def test_order_is_a_permutation_with_the_unknown_last(values: list[float]) -> No
     assert all(not math.isfinite(values[i]) for i in last)
 
 
+@pytest.mark.parametrize("said", [
+    " The passage does not mention any lamp.", " It cannot be determined.",
+    " So the answer is that the text does not say.", " The passage is about ships. So the answer is unknown.",
+])  # fmt: skip
+def test_a_sentence_that_declines_comes_after_all_that_answer(said: str) -> None:
+    """A model is surer that a passage is silent than of any answer."""
+    assert least_uncertain([-9.0, 2.0, -1.0, math.nan], [said, " In 1871.", " No, in 1911.", ""]) == [2, 1, 0, 3]
+
+
 def test_by_reading() -> None:
     ranked = SelfReflectReranker(reader=FirstSentenceReader(0.2, 0.9)).rerank(QUESTION, PASSAGES)
     assert [r.passage.id for r in ranked] == ["lamp", "ship"]

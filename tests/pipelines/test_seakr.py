@@ -409,15 +409,17 @@ def test_the_paper_averages_over_the_rationales_and_the_published_code_measures_
 
 @pytest.mark.parametrize(("rationales", "knowledge", "expected"), [
     ("Orm", "unknown", "Orm"), ("unknown", "Ulm", "Ulm"), ("Orm", "", "Orm"), ("", "Ulm", "Ulm"), ("unknown", "", None),
+    ("no", "The context does not say", "no"), ("that the passages do not say", "Yes, in both", "Yes"),
+    ("No, they lie in two countries", "unknown", "No"), ("unknown", "It cannot be determined", None),
 ])  # fmt: skip
-def test_an_unknown_or_empty_answer_loses(rationales: str, knowledge: str, expected: str | None) -> None:
+def test_an_answer_that_declines_or_is_empty_loses(rationales: str, knowledge: str, expected: str | None) -> None:
     def reply(request: Generate) -> Any:
         whole = request.params.max_tokens == 400
         said = knowledge if whole else rationales
         lead = request.prompt.text.endswith("So the answer is")
         text = f"So the answer is {said}.\n" if said else "\n" if lead else "No answer.\n"
         text = f" {said}.\n" if said and lead else text
-        level = SURE if said in ("unknown", "") else 1.0  # sure of not knowing
+        level = 1.0 if said.startswith(("Orm", "Ulm", "no", "No,", "Yes")) else SURE  # sure of not knowing
         return text if request.params.n == 1 else [Sample(text, hidden_state=s) for s in states(4, level)]
 
     lm = ScriptedLM(reply, capabilities=Capabilities(hidden_states=True))

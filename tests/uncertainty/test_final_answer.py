@@ -56,6 +56,24 @@ def test_forms_by_themselves(text: str, answer: str | None) -> None:
 
 
 @pytest.mark.parametrize(("text", "answer"), [
+    ("So the answer is no, they lie in two countries.", "no"), ("The answer is No, Orm is older.", "No"),
+    ("The answer is: No.", "No"), ("So the answer is Yes, both were founded in the 1990s.", "Yes"),
+    ("So the answer is yes because the two rivers meet.", "yes"), ("The answer is no; one is a lake.", "no"),
+    ("The answer is **Yes** – as is said in [1].", "Yes"), ("The answer is No. The bridge is longer.", "No"),
+    ("Answer: Yes, 12 of them.", "Yes"), ("the answer is yes", "yes"), ("So the answer is Yes!", "Yes"),
+    # these begin alike and are no yes or no
+    ("So the answer is No. 5.", "No. 5"), ("The answer is Yes, Prime Minister.", "Yes, Prime Minister"),
+    ("The answer is No, No, Nanette.", "No, No, Nanette"), ("The answer is no later than 1911.", "no later than 1911"),
+    ("The answer is No Name on the Bullet.", "No Name on the Bullet"), ("The answer is no-fly zones.", "no-fly zones"),
+    ("The answer is No, the Sea of Sand.", "No"), ("The answer is Yes, the Lord of the Isles.", "Yes"),
+    ("The answer is Norway, which joined in 1949.", "Norway, which joined in 1949"),
+])  # fmt: skip
+def test_a_yes_or_no_ends_where_its_reason_begins(text: str, answer: str) -> None:
+    assert final_answer(text) == answer
+    assert is_answer(answer)
+
+
+@pytest.mark.parametrize(("text", "answer"), [
     ("Why? Who! Paris is the answer.", "paris"), ("The answer is Paris! Then, he left.", "paris! then"),
     ("The answer is it? No, it is Rome.", "it? no"), ("Why? X is the answers to it.", None),
     ("So the answer is Yahoo! Inc.", "yahoo! inc"), ("The answer is 42!", None), ("the answer is: : x.", ": x"),
@@ -67,7 +85,13 @@ def test_the_published_reading_ends_at_a_comma_or_full_stop_only(text: str, answ
 
 @pytest.mark.parametrize(("said", "texts"), [
     (False, ["unknown", "Unknown.", "not stated in the passages", "It is not known", "Not specified.", "UNKNOWN"]),
+    (False, ["The context does not say.", "None of the passages mentions her.", "I don't know.", "No answer."]),
+    (False, ["It cannot be determined from the passages.", "cannot be inferred", "There is no information about him."]),
+    (False, ["The text names two rivers. So the answer is unknown.", "So the answer is that the text does not say."]),
     (True, ["the Unknown Soldier", "no", "not before 1871", "Notting Hill"]),
+    (True, ["No, the passages do not mention a third bridge.", "The report does not name him, but Mara Venn", "none"]),
+    (True, ["It is unknown who lit it. The keeper was Mara Venn. So the answer is Mara Venn.", "Its age can be read."]),
+    (True, ["The documents do not say when. It was opened in 1911. The answer is 1911.", "nobody", "0"]),
 ])  # fmt: skip
 def test_saying_that_nothing_is_known_is_no_answer(said: bool, texts: list[str]) -> None:
     assert [is_answer(text) for text in texts] == [said] * len(texts)

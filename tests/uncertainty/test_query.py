@@ -117,6 +117,13 @@ def test_reasoning_between_rationales_and_knowledge() -> None:
     assert u.choose_answer("A", 1.0, "  ", -9.0) == ("A", "rationales")
 
 
+@pytest.mark.parametrize("said", ["unknown", "The context does not say.", "not stated", "I cannot answer that."])
+@pytest.mark.parametrize("answer", ["1911", "no", "Yes"])
+def test_an_answer_that_declines_loses_however_sure_it_is(said: str, answer: str) -> None:
+    assert u.choose_answer(said, -9.0, answer, 1.0) == (answer, "knowledge")
+    assert u.choose_answer(answer, 1.0, said, -9.0) == (answer, "rationales")
+
+
 def test_words_left_out_by_name() -> None:
     tokens = ["Thus", " the", " answer", " is", " Orm", "."]
     assert u.seakr_query("Q?", tokens, [1.0] * 6) == "answer Orm"

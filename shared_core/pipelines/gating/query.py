@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from shared_core.abstention.refusals import is_refusal
 from shared_core.errors import BudgetError
 from shared_core.pipelines.decision.question_run import QuestionRun, retrieve
 from shared_core.pipelines.gating.choose import (
@@ -50,7 +49,7 @@ def decide_retrieval(draft: Measurement, threshold: Threshold, options: SeakrSet
     if not draft.text:
         return True, "nothing was written"
     # Retrieve whatever the uncertainty: a model can be very certain that it does not know.
-    if _says_nothing(draft.text):
+    if not is_answer(draft.text):
         return True, "the model says that it does not know"
     if options.gate == "always":
         return True, "the gate is always open"
@@ -96,8 +95,8 @@ def formulate(question: str, draft: Measurement, steps: list[str], options: Seak
     A draft that says that the model does not know holds nothing to search for: the question is searched for, with what
     the step before it found.
     """
-    if draft.text and _says_nothing(draft.text) and not options.published.follows_code:
-        return " ".join([question, *(s for s in steps[-1:] if not _says_nothing(s))])
+    if draft.text and not is_answer(draft.text) and not options.published.follows_code:
+        return " ".join([question, *(s for s in steps[-1:] if is_answer(s))])
     if options.gate == "dragin":
         return _query_by_attention(question, draft, steps, options) or question
     found = probabilities(draft.greedy)
@@ -117,11 +116,6 @@ def formulate(question: str, draft: Measurement, steps: list[str], options: Seak
         max_tokens=options.published.max_query_tokens,
         ignored=_PUBLISHED_IGNORED if options.published.follows_code else frozenset(),
     )
-
-
-def _says_nothing(text: str) -> bool:
-    """Whether a draft says only that there is no answer."""
-    return not is_answer(text) or is_refusal(text)
 
 
 def _without_lead(pieces: Sequence[str], p: Sequence[float]) -> tuple[list[str], list[float]]:

@@ -13,7 +13,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from shared_core.abstention.refusals import is_refusal
 from shared_core.errors import LimitError
 from shared_core.lm.base import Prompt
 from shared_core.pipelines.competing import reconsider
@@ -124,8 +123,9 @@ def seakr(question: str, run: QuestionRun) -> Flow[Answer]:
     try:
         text, uncertainty = yield from _multi_hop(state) if multi_hop else _single_hop(state)
         text = text and Addresses(question, state.kept).without_others(text).strip()
-        declined = text is not None and _declines(text)
-        if text is not None and is_answer(text) and not declined:
+        # Silence does not decline: "unknown" and "The passages do not say." do.
+        declined = bool(text and text.strip()) and not is_answer(text)
+        if text is not None and is_answer(text):
             claim = yield from answer_claim(question, text, uncertainty, state.kept, chosen, run, grounds=state.grounds)
             weighed = yield from weigh_answer(question, claim, state.kept, run, grounds=state.grounds)
         # A draft beside which no passage fitted the context is the model's own, and no misreading of any.
@@ -160,11 +160,6 @@ def _not_shown(request: DecisionRequest, run: QuestionRun) -> DecisionRequest:
     # Without scores no claim passes the bar.
     scores = [None for _ in request.claims]
     return dataclasses.replace(request, scores=scores, reason=WITHOUT_QUOTE if sure else request.reason)
-
-
-def _declines(text: str) -> bool:
-    """Whether an answer says that there is none: "unknown", "The passages do not say."; silence does not."""
-    return bool(text.strip()) and (not is_answer(text) or is_refusal(text))
 
 
 def _why_not(state: _State) -> str:
