@@ -124,7 +124,7 @@ def seakr(question: str, run: QuestionRun) -> Flow[Answer]:
         text, uncertainty = yield from _multi_hop(state) if multi_hop else _single_hop(state)
         text = text and Addresses(question, state.kept).without_others(text).strip()
         # Silence does not decline: "unknown" and "The passages do not say." do.
-        declined = bool(text and text.strip()) and not is_answer(text)
+        declined = bool(text) and not is_answer(text)
         if text is not None and is_answer(text):
             claim = yield from answer_claim(question, text, uncertainty, state.kept, chosen, run, grounds=state.grounds)
             weighed = yield from weigh_answer(question, claim, state.kept, run, grounds=state.grounds)
