@@ -15,12 +15,12 @@ WORDS = {name: frozenset(words.split()) for name, words in LISTS.items()}
 
 _FORM = r"\d[\d.-]*(?:[a-z]|-?(?:rc|beta|alpha|b)\d*)?"
 _NUMBER = re.compile(rf"(?:{_FORM})\Z", re.I)
-_YEAR = re.compile(r"(?:1[5-9]|20)\d\d\Z")
+YEAR = re.compile(r"(?:1[5-9]|20)\d\d\Z")
 _BEHIND = re.compile(
     rf"[ \t]+(?:(?:number|num\.?|no\.?|nr\.?)\s+)?#?(?P<number>(?:{_FORM}|[a-z]|[ivx]{{2,4}}|[A-Z]))"
     r"(?![^\W_]|[-_.&/][^\W_]|['’](?!s\b)[^\W_]|[,:]\d|\s?[%°€$£+])"
 )
-_SAYS_NUMBER = frozenset("number num no nr".split())
+SAYS_NUMBER = frozenset("number num no nr".split())
 _STREETS = re.compile(
     r"(?:\w*(?:street|strasse|straße)|road|avenue|lane|square|place|drive|way|terrace|row|quay|st)\Z", re.I
 )
@@ -103,8 +103,8 @@ def number_before(text: str, tokens: Sequence[re.Match[str]], i: int, end: int) 
         return i
     number = tokens[i - 1].group()
     article = i > 1 and tokens[i - 2].group().lower() in ("the", "a")
-    house = not _YEAR.match(number) and _STREETS.match(tokens[end - 1].group())
-    return i - 1 if house or (article and _YEAR.match(number)) else i
+    house = not YEAR.match(number) and _STREETS.match(tokens[end - 1].group())
+    return i - 1 if house or (article and YEAR.match(number)) else i
 
 
 def has_its_number(topic: frozenset[str], claim: str, before: str) -> bool:
@@ -135,8 +135,8 @@ def has_its_number(topic: frozenset[str], claim: str, before: str) -> bool:
 def _numbers_of(heads: frozenset[str], numbers: frozenset[str], text: str) -> Iterator[frozenset[str]]:
     """Yield the numbers at each place where a name is numbered: 10 and 11 in "Windows 10 and 11"."""
     words = [re.sub(r"['’]s?$", "", word) for word in WORD.findall(text)]
-    may_precede = any(map(_STREETS.match, heads)) or any(map(_YEAR.match, numbers))
-    named = [_singular(w.lower()) in {_singular(h) for h in heads} for w in words]
+    may_precede = any(map(_STREETS.match, heads)) or any(map(YEAR.match, numbers))
+    named = [singular(w.lower()) in {singular(h) for h in heads} for w in words]
     i = 0
     while i < len(words):
         if not named[i]:
@@ -145,7 +145,7 @@ def _numbers_of(heads: frozenset[str], numbers: frozenset[str], text: str) -> It
         found = {words[i - 1].lower()} if may_precede and i and _counts(words[i - 1], numbers) else set[str]()
         while i < len(words) and named[i]:
             i += 1
-        while i < len(words) and (_counts(words[i], numbers) or words[i].lower() in _LISTED | _SAYS_NUMBER):
+        while i < len(words) and (_counts(words[i], numbers) or words[i].lower() in _LISTED | SAYS_NUMBER):
             found.update([words[i].lower()] if _counts(words[i], numbers) else ())
             i += 1
         edition = words[i].lower() if found and i < len(words) else ""
@@ -158,5 +158,6 @@ def _counts(word: str, numbers: frozenset[str]) -> bool:
     return is_number(word) and (not word.isalpha() or word.isupper() or (word in numbers and word != "a"))
 
 
-def _singular(word: str) -> str:
+def singular(word: str) -> str:
+    """Return a longer word without its plural s."""
     return word.removesuffix("s") if len(word) > 3 else word

@@ -6,8 +6,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from shared_core.citation.facts.dates import MONTH_NAMES, WEEKDAYS
 from shared_core.conversation.numbered import (
     LISTS,
+    SAYS_NUMBER,
     WORD,
     WORDS,
     is_number,
@@ -34,15 +36,11 @@ __all__ = [
 
 MARKERS = re.compile(r"\s*\[(?:[^\[\]\n]{1,200}:)?\d+\]|\s*\(unsupported\)")
 
-_SAYS_NUMBER = frozenset("number no nr num".split())
 _JOINS = frozenset("of the & de von van".split())
 _BEFORE_PLACES = frozenset("in at on near from to between across under over inside outside around".split())
 _THINGS = WORDS["things"]
 _OPENERS = WORDS["openers"]
-_DATES = frozenset(
-    """january february march april may june july august september october november december monday tuesday
-    wednesday thursday friday saturday sunday""".split()
-)
+_DATES = frozenset((*MONTH_NAMES, *WEEKDAYS))
 
 
 _IN_SMALL = re.compile(rf"\bthe\s+((?:[a-z-]+\s+){{1,2}}(?:{'|'.join(sorted(_THINGS))}))\b")
@@ -75,7 +73,7 @@ class Phrase:
     def words(self) -> frozenset[str]:
         """Its words, in lower case; "number" is none of them in "flat number 12"."""
         words = frozenset(words_of(self.text))
-        return words - _SAYS_NUMBER if numbers_in(words) else words
+        return words - SAYS_NUMBER if numbers_in(words) else words
 
     @property
     def numbers(self) -> frozenset[str]:

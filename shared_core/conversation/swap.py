@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from shared_core.conversation.numbered import is_number
+from shared_core.citation.facts.dates import MONTH_NAMES, WEEKDAYS
+from shared_core.conversation.numbered import YEAR, is_number
 from shared_core.conversation.phrases import WORDS, Phrase, phrases_of, words_of
 
 Swapped = tuple[str, list[frozenset[str]]]
@@ -17,12 +18,9 @@ _BARE = re.compile(
     re.I,
 )
 _NAMED = re.compile(rf"{_PREPOSITION}(?:the\s+)?", re.I)
-_YEAR = re.compile(r"(?:1[5-9]|20)\d\d\Z")
 _NUMBER = re.compile(r"\b\d[\d,.]*\b")
-_DAYS = "monday tuesday wednesday thursday friday saturday sunday"
-_MONTHS = "january february march april may june july august september october november december"
-_DAY = rf"(?:{_DAYS.replace(' ', '|')})s?"
-_MONTH = rf"(?:{_MONTHS.replace(' ', '|')})"
+_DAY = rf"(?:{'|'.join(WEEKDAYS)})s?"
+_MONTH = rf"(?:{'|'.join(MONTH_NAMES)})"
 _DATE = re.compile(
     rf"(?:(?P<day>{_DAY})|(?P<month>{_MONTH}))(?:\s+(?:mornings?|afternoons?|evenings?|nights?|\d+))?\Z", re.I
 )
@@ -47,7 +45,7 @@ def other_number(said: str, last: str) -> Swapped | None:
         number = bare["number"].rstrip(".,")
         alike = [found for p in names for found in _numbers_in(p) if _alike(found.group(), number)]
         loose = [m for m in _NUMBER.finditer(stem) if not any(p.start <= m.start() < p.end for p in names)]
-        if alike and not (bool(_YEAR.match(number)) and any(_YEAR.match(m.group()) for m in loose)):
+        if alike and not (bool(YEAR.match(number)) and any(YEAR.match(m.group()) for m in loose)):
             old = alike[-1]
             name = next(p for p in names if p.start <= old.start() < p.end)
             words = name.words - {old.group().lower()} | {number.lower()}
@@ -76,7 +74,7 @@ def _numbers_in(name: Phrase) -> list[re.Match[str]]:
 
 def _alike(old: str, new: str) -> bool:
     """Whether one number may take the other's place: years that of years, letters that of letters."""
-    return bool(_YEAR.match(old)) == bool(_YEAR.match(new)) and old.isalpha() == new.isalpha()
+    return bool(YEAR.match(old)) == bool(YEAR.match(new)) and old.isalpha() == new.isalpha()
 
 
 def other_date(said: str, last: str) -> Swapped | None:

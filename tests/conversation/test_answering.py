@@ -6,8 +6,8 @@ import pytest
 
 from shared_core import Answer, Citation, Claim, Passage, SelfReflectEngine, SelfReflectSettings, Span
 from shared_core.conversation import Asked, Turn
-from shared_core.conversation.answering import is_about, missing_in
 from shared_core.conversation.condense import check_template, refusal
+from shared_core.conversation.missing import is_about, missing_in
 from shared_core.conversation.rules import Exchange
 from shared_core.errors import AbstainedError, SettingsError
 from shared_core.facades import engine as facade

@@ -6,7 +6,7 @@ import pytest
 
 from shared_core import Answer, Citation, Claim, Passage, SelfReflectEngine, Span
 from shared_core.conversation import Asked, Turn, recognise
-from shared_core.conversation.answering import is_about
+from shared_core.conversation.missing import is_about
 from shared_core.conversation.phrases import phrases_of
 from shared_core.conversation.rules import Exchange, rewrite
 from shared_core.retrieval import BM25Retriever

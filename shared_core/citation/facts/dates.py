@@ -13,8 +13,10 @@ from shared_core.support.files import read_lists
 _WORDS = re.compile(r"[^\W\d_]+")
 _LINES = read_lists("shared_core.citation.facts", "dates.txt")["months"].splitlines()
 _MONTH = {name: number for number, names in enumerate(_LINES, 1) for name in names.split()}
-MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-"""The first letters of the English months."""
+MONTH_NAMES = tuple(names.split()[0] for names in _LINES)
+"""The English months."""
+MONTHS = tuple(name[:3] for name in MONTH_NAMES)
+"""Their first letters."""
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _WEEKDAY = {w: i for i, w in enumerate(WEEKDAYS)} | {f"{w}s": i for i, w in enumerate(WEEKDAYS)}
 _DAYS = [w[:3] for w in WEEKDAYS]
