@@ -25,13 +25,12 @@ from shared_core.reading.candidates import (
     trim_answer,
 )
 from shared_core.reading.cells import is_named_row
-from shared_core.reading.changes import from_release, only_release, release_of
+from shared_core.reading.changes import from_release
 from shared_core.reading.confidence import add_log_odds, shift
-from shared_core.reading.conflicts import ABSENT
 from shared_core.reading.days import find_hours
 from shared_core.reading.definitions import LIKELY, find_definitions, find_headed, term_asked
-from shared_core.reading.direct import answers_by_form, choose_rows
-from shared_core.reading.entries import DEFINES, lacks_names, of_entries_asked
+from shared_core.reading.direct import choose_rows
+from shared_core.reading.entries import DEFINES
 from shared_core.reading.faq import find_faq, join_faq
 from shared_core.reading.features import (
     Lacking,
@@ -44,35 +43,21 @@ from shared_core.reading.features import (
     shape_of,
     words_of,
 )
-from shared_core.reading.flags import flag_candidates
 from shared_core.reading.language import has_english_labels, is_english, is_english_beside_names, is_named_in_english
 from shared_core.reading.lists import count_parts, find_lists_asked, join_lists, place_parts, query_for_rest
 from shared_core.reading.lookups import from_name
-from shared_core.reading.names import absent_names
+from shared_core.reading.marking import mark_candidates
 from shared_core.reading.network import log_odds
-from shared_core.reading.people import names_person
 from shared_core.reading.prepared import Asked, Placed, Prepared, Window, overlaps, whole_words
 from shared_core.reading.questions import (
-    counts_nothing,
-    defines_links,
-    names_nobody,
-    only_asks,
     opens_in_english,
-    repeats,
     words,
 )
-from shared_core.reading.quotable import is_heading, is_record, is_signature, join_comments, quotable
+from shared_core.reading.quotable import is_record, join_comments, quotable
 from shared_core.reading.rewording import reword
 from shared_core.reading.row_values import query_for_rows
-from shared_core.reading.rows import Entry, above, answer_in_row, is_structured
-from shared_core.reading.told import (
-    UNTOLD,
-)
-from shared_core.reading.values import (
-    absent_values,
-    gives_date,
-    values_of,
-)
+from shared_core.reading.rows import above, is_structured
+from shared_core.reading.told import UNTOLD
 from shared_core.reading.weights import WEIGHTS, Weights, load_weights, version_of
 from shared_core.retrieval.graphs import each
 from shared_core.support.pickling import Remade
@@ -285,43 +270,9 @@ class ExtractiveReader(Remade):
             return self._sentences(asked, passages[close[i].number].text, i, close[i], lacks[close[i].number])
 
         out = [c for found in each(sentences, range(len(close))) for c in found]
-        titled = [(passages[number], p.title) for number, p in prepared.items()]
-        lost = lacks_names(asked.text, asked.words, titled)
-        headings = [f"{above(p)}\n{p.metadata.get('source', '')}" for p in passages]
-        told = [f"{heading}\n{p.text}" for heading, p in zip(headings, passages)]
-        unknown = [v for v in absent_values(values_of(asked.text), told) if not v.number or v.number != chosen.value]
-        out = [c for c in out if not chosen.leaves_out((c.passage, c.start, c.end))]
-        lines = [chosen.line_of((c.passage, c.start, c.end)) for c in out]
-        out = [replace(c, defines=int(line is not None)) for c, line in zip(out, lines)]
-        out = flag_candidates(asked.text, passages, out, headings, unknown, lost, weights.conflicts.score)
-        texts = [passages[c.passage].text[c.start : c.end] for c in out]
-        said = [i for i, c in enumerate(out) if _states(asked.text, texts[i], c, passages[c.passage])]
-        entries = [Entry(passages[out[i].passage], close[out[i].place].prepared, out[i]) for i in said]
-        answers = {i: answer_in_row(asked, entry) for i, entry in zip(said, entries)}
-        kept, marks = of_entries_asked(asked, entries)
-        kept = sorted({*kept, *(at for at, i in enumerate(said) if lines[i] is not None)})
-        marked = {said[i]: mark for i, mark in marks.items()}
-        marked |= {i: 1 + chosen.is_whole for i, line in enumerate(lines) if line is not None}
-        answers |= {i: chosen.lines[line] or answers.get(i) for i, line in enumerate(lines) if line is not None}
-        marked |= {i: 1 for i in said if answers_by_form(asked.text, texts[i], passages[out[i].passage])}
-        releases = {i: release_of(asked.text, passages[out[i].passage], out[i].start, out[i].end) for i in said}
-        marked |= dict.fromkeys(only_release(asked.text, releases), 1)
-        said = [said[i] for i in kept]
-        unsaid = [lost or names_nobody(t, asked.text) or counts_nothing(t, asked.text) for t in texts]
-        # the entry of a setting need not name the product whose it is
-        named = not any(map(str.strip, headings)) or not absent_names(asked.text, told)
-        absent = [frozenset() if named or marked.get(i, 0) > 0 else frozenset({ABSENT}) for i in range(len(out))]
-        out = [
-            replace(
-                c,
-                defines=marked.get(i, 0) - unsaid[i],
-                chosen=lines[i] is not None and len(chosen.lines) > 1,
-                conflicts=c.conflicts | absent[i],
-                answer=answers.get(i) or c.answer,
-            )
-            for i, c in enumerate(out)
-        ]
-        ranked = distinct([out[i] for i in said], [texts[i] for i in said])
+        out, said = mark_candidates(asked, passages, out, prepared, chosen, weights.conflicts.score)
+        texts = [passages[out[i].passage].text[out[i].start : out[i].end] for i in said]
+        ranked = distinct([out[i] for i in said], texts)
         ranked = join_lists(asked.text, passages, join_faq(asked.text, faq, passages, ranked))
         judged = candidates_at(spans, numbers, [out[i] for i in said], ranked, passages)
         surer = [replace(c, score=c.score + DEFINES * max(c.defines, 0)) for c in (*(out[i] for i in said), *ranked)]
@@ -435,16 +386,6 @@ def _find_sought(question: str, passages: Sequence[Passage]) -> set[int]:
     if passages and is_named_row(passages[0]):
         found.add(0)  # rows are told apart by names, which retrieval knows better than the cheap score
     return found
-
-
-def _states(question: str, text: str, candidate: Candidate, passage: Passage) -> bool:
-    """Whether a sentence states something: it asks nothing, defines no link, and is no heading but one asked for."""
-    if repeats(text, question) or defines_links(text, question) or only_asks(text, question):
-        return False
-    if is_signature(text, passage, candidate.start, question):
-        return False
-    is_asked = gives_date(question, text) or names_person(text, question)
-    return is_asked or not is_heading(candidate, text, passage)
 
 
 def _with_best(scores: tuple[float, ...], best: int) -> tuple[float, ...]:

@@ -1,0 +1,110 @@
+"""Mark candidates by rules: which state what is asked, define it or give its very cell, and which lack a name of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from shared_core.reading.candidates import Candidate
+from shared_core.reading.cells import Chosen, Place, Range
+from shared_core.reading.changes import only_release, release_of
+from shared_core.reading.conflicts import ABSENT
+from shared_core.reading.direct import answers_by_form
+from shared_core.reading.entries import lacks_names, of_entries_asked
+from shared_core.reading.flags import flag_candidates
+from shared_core.reading.names import absent_names
+from shared_core.reading.people import names_person
+from shared_core.reading.prepared import Asked, Prepared
+from shared_core.reading.questions import counts_nothing, defines_links, names_nobody, only_asks, repeats
+from shared_core.reading.quotable import is_heading, is_signature
+from shared_core.reading.rows import Entry, above, answer_in_row
+from shared_core.reading.values import absent_values, gives_date, values_of
+from shared_core.types import Passage
+
+
+def mark_candidates(
+    asked: Asked,
+    passages: Sequence[Passage],
+    candidates: Sequence[Candidate],
+    prepared: Mapping[int, Prepared],
+    chosen: Chosen,
+    weights: Mapping[str, float],
+) -> tuple[list[Candidate], list[int]]:
+    """Return the candidates with their marks, and the numbers of those that may be quoted.
+
+    Args:
+        asked: the question.
+        passages: that the candidates number.
+        candidates: as the network scored them.
+        prepared: the passages that have words, by number.
+        chosen: rows and lines that answer by their values; candidates in the others of their tables are left out.
+        weights: of conflicts, as they change a candidate's score.
+    """
+    lost = lacks_names(asked.text, asked.words, [(passages[number], p.title) for number, p in prepared.items()])
+    headings = [f"{above(p)}\n{p.metadata.get('source', '')}" for p in passages]
+    told = [f"{heading}\n{p.text}" for heading, p in zip(headings, passages)]
+    unknown = [v for v in absent_values(values_of(asked.text), told) if not v.number or v.number != chosen.value]
+    out = [c for c in candidates if not chosen.leaves_out(_place(c))]
+    lines = [chosen.line_of(_place(c)) for c in out]
+    out = [replace(c, defines=int(line is not None)) for c, line in zip(out, lines)]
+    out = flag_candidates(asked.text, passages, out, headings, unknown, lost, weights)
+    texts = [passages[c.passage].text[c.start : c.end] for c in out]
+    said = [i for i, c in enumerate(out) if _states(asked.text, texts[i], c, passages[c.passage])]
+    entries = {i: Entry(passages[out[i].passage], prepared[out[i].passage], out[i]) for i in said}
+    said, marks = _mark_entries(asked, entries, lines, chosen)
+    answers = _cells(asked, entries, lines, chosen)
+    unsaid = [lost or names_nobody(t, asked.text) or counts_nothing(t, asked.text) for t in texts]
+    # the entry of a setting need not name the product whose it is
+    named = not any(map(str.strip, headings)) or not absent_names(asked.text, told)
+    absent = [frozenset() if named or marks.get(i, 0) > 0 else frozenset({ABSENT}) for i in range(len(out))]
+    out = [
+        replace(
+            c,
+            defines=marks.get(i, 0) - unsaid[i],
+            chosen=lines[i] is not None and len(chosen.lines) > 1,
+            conflicts=c.conflicts | absent[i],
+            answer=answers.get(i) or c.answer,
+        )
+        for i, c in enumerate(out)
+    ]
+    return out, said
+
+
+def _mark_entries(
+    asked: Asked, entries: Mapping[int, Entry], lines: Sequence[Place | None], chosen: Chosen
+) -> tuple[list[int], dict[int, int]]:
+    """Return the numbers of the candidates that may be about what is asked, and the marks of those that define it."""
+    numbers = [*entries]
+    kept, found = of_entries_asked(asked, [*entries.values()])
+    kept = sorted({*kept, *(at for at, i in enumerate(numbers) if lines[i] is not None)})
+    marks = {numbers[at]: mark for at, mark in found.items()}
+    marks |= {i: 1 + chosen.is_whole for i, line in enumerate(lines) if line is not None}
+    marks |= {i: 1 for i, entry in entries.items() if answers_by_form(asked.text, entry.text, entry.passage)}
+    releases = {
+        i: release_of(asked.text, entry.passage, entry.candidate.start, entry.candidate.end)
+        for i, entry in entries.items()
+    }
+    marks |= dict.fromkeys(only_release(asked.text, releases), 1)
+    return [numbers[at] for at in kept], marks
+
+
+def _cells(
+    asked: Asked, entries: Mapping[int, Entry], lines: Sequence[Place | None], chosen: Chosen
+) -> dict[int, Range | None]:
+    """Return the short answers that rows of tables give by their cells."""
+    answers = {i: answer_in_row(asked, entry) for i, entry in entries.items()}
+    return answers | {i: chosen.lines[line] or answers.get(i) for i, line in enumerate(lines) if line is not None}
+
+
+def _place(candidate: Candidate) -> Place:
+    return candidate.passage, candidate.start, candidate.end
+
+
+def _states(question: str, text: str, candidate: Candidate, passage: Passage) -> bool:
+    """Whether a sentence states something: it asks nothing, defines no link, and is no heading but one asked for."""
+    if repeats(text, question) or defines_links(text, question) or only_asks(text, question):
+        return False
+    if is_signature(text, passage, candidate.start, question):
+        return False
+    is_asked = gives_date(question, text) or names_person(text, question)
+    return is_asked or not is_heading(candidate, text, passage)
