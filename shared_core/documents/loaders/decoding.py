@@ -32,6 +32,11 @@ _LATIN = re.compile(
     r"mac_(?:roman|latin2|iceland|turkish)|cp(?:125[0247]|1006|437|775|85\d)$|hp_roman8|latin_1|iso8859_\d+"
 )
 _WESTERN = re.compile(r"(?>(?i:[\x00-\x7fàáâãäåæçèéêëìíîïñòóôõöøùúûüœß\xa0“”„‘’‚–—…•€£§°©®™«»¿¡²½·])*)")
+_META_CHARSET = re.compile(
+    rb"""<meta[^>]{0,300}?charset\s*=\s*["']?\s*([a-zA-Z0-9_.:-]+)|<\?xml[^>]{0,200}?encoding\s*=\s*["']([^"']+)""",
+    re.IGNORECASE,
+)
+_DECLARED_WITHIN = 4096
 
 
 def check_encoding(name: str) -> str:
@@ -112,3 +117,17 @@ def _encoding_hint(data: bytes, position: int) -> str:
     if _LATIN.match(guess) and _WESTERN.fullmatch(sample.decode("cp1252", "replace")):
         guess = "cp1252"
     return f"{hint} It may be {guess}." if guess != "utf_8" else hint
+
+
+def declared_in_html(data: bytes) -> str | None:
+    """Return the encoding that an HTML page declares at its beginning, if Python knows it."""
+    match = _META_CHARSET.search(data, 0, _DECLARED_WITHIN)
+    if match is None:
+        return None
+    name = (match.group(1) or match.group(2)).decode("ascii", "replace").lower()
+    # As browsers do (WHATWG Encoding Standard, "names and labels"): pages that declare Latin-1 use its superset.
+    name = "cp1252" if name in {"iso-8859-1", "latin1", "latin-1", "ascii", "us-ascii"} else name
+    try:
+        return codecs.lookup(name).name
+    except LookupError:
+        return None

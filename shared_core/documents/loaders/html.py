@@ -7,13 +7,11 @@ end.
 
 from __future__ import annotations
 
-import codecs
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from shared_core.documents.loaders.decoding import decode
+from shared_core.documents.loaders.decoding import declared_in_html, decode
 from shared_core.documents.loaders.extracted import (
     CELL_GAP,
     LINE_GAP,
@@ -31,6 +29,7 @@ from shared_core.documents.loaders.extracted import (
     one_line,
     without_surrogates,
 )
+from shared_core.documents.loaders.html_hidden import BREAK_OUT, FOREIGN, HTML_WITHIN, NO_END, is_hidden, unseen_in
 from shared_core.documents.loaders.html_marks import LISTS, ItemMarks
 from shared_core.documents.loaders.html_zones import Zones, zone_kind
 from shared_core.documents.loaders.limits import CHUNK, Budget, too_much
@@ -42,11 +41,6 @@ _SPACE = re.compile(r"[ \t\r\n\f]+")
 # The number of an item that has an element of its own, and what may stand right before one.
 _ITEM = re.compile(r"\((?:\d{1,3}|[a-z]{1,4}|[A-Z])\)")
 _BEFORE_ITEM = re.compile(r"(?:[—–:;,.]|\b(?:and|or))$")
-_META_CHARSET = re.compile(
-    rb"""<meta[^>]{0,300}?charset\s*=\s*["']?\s*([a-zA-Z0-9_.:-]+)|<\?xml[^>]{0,200}?encoding\s*=\s*["']([^"']+)""",
-    re.IGNORECASE,
-)
-_DECLARED_WITHIN = 4096
 _TITLE = re.compile(r"<title\b", re.IGNORECASE)
 _DIRECTIVE = re.compile(r"\{%[^%\n]*%\}")
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
@@ -55,22 +49,6 @@ _PARAGRAPHS = frozenset(
     form h1 h2 h3 h4 h5 h6 header hgroup hr html legend main menu nav ol p pre section summary table ul""".split()
 )
 _LINES = frozenset(("br", "dd", "dt", "li", "option", "tr"))
-_FOREIGN = frozenset(("svg", "math"))
-# The last two: how the letters above a word are read.
-_UNSEEN = _FOREIGN.union(
-    """script style template noscript iframe noembed noframes canvas audio video select datalist textarea
-    rt rp""".split()
-)
-# Elements that close an unclosed drawing or formula (the HTML standard, "parsing foreign content").
-_BREAK_OUT = frozenset(
-    """blockquote body br center code dd div dl dt h1 h2 h3 h4 h5 h6 hr img li main ol p pre section table ul""".split()
-)
-_HTML_WITHIN = frozenset(("foreignobject", "annotation-xml", "desc"))
-# Text that is struck out does not hold; neither does the content of an object. One that is never ended stays visible.
-_MUST_END = frozenset(("del", "object", "s", "strike"))
-_MUST_END_TAG = re.compile(rf"<(/?)({'|'.join(sorted(_MUST_END))})(?=[\s/>])", re.IGNORECASE)
-_HIDING_STYLE = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
-_PANEL = re.compile(r"(?i:\btabs?[-_]?(?:content|pane|panel|item)s?\b)")  # class names of what a tab shows
 _RAISED = {"sup": RAISED, "sub": LOWERED}
 _RAISED_NUMBER = re.compile(r"[-+−–,.\s]*\d[-+−–,.\s\d]*", re.ASCII)
 # A term of a definition list that is the label of a value, and such a value: no option, no sentence.
@@ -81,7 +59,6 @@ _LEAST_LABELS = 2
 _LEADS_ON = re.compile(r"\s*\d{1,2}(?:\.\d+)?\s*[;,]\s*url\s*=", re.IGNORECASE)
 _LEADING_ON = 400  # letters of such a page at most
 _ALL_LINKS = 0.85  # of a page's letters
-_NO_END = frozenset("area base br col embed hr img input link meta source wbr".split())
 
 
 def load_html(data: bytes, fallback: str | None, budget: Budget) -> Extracted:
@@ -91,7 +68,7 @@ def load_html(data: bytes, fallback: str | None, budget: Budget) -> Extracted:
         DocumentError: not text, more than two million elements, or the time is used up.
         MissingDependencyError: lxml is not installed.
     """
-    text = decode(data, declared=_declared_encoding(data), fallback=fallback)
+    text = decode(data, declared=declared_in_html(data), fallback=fallback)
     start, title = front_matter(text)  # of templates that a program makes pages of
     if not start:
         return read_html(text, budget)
@@ -107,7 +84,7 @@ def read_html(text: str, budget: Budget, *, spaces: bool = False) -> Extracted:
         raise MissingDependencyError("lxml", extra="documents", purpose="Reading HTML files") from error
     text = without_surrogates(text)
     for hiding in (True, False):  # what is hidden is read if it is all that there is
-        target = _PageReader(unseen=_UNSEEN | _MUST_END - _never_ended(text), hiding=hiding, spaces=spaces)
+        target = _PageReader(unseen=unseen_in(text), hiding=hiding, spaces=spaces)
         _parse(text, target, budget)
         if (found := target.result()).text.strip() or not target.has_hidden:
             break
@@ -129,39 +106,6 @@ def _parse(text: str, target: _PageReader, budget: Budget) -> None:
         raise DocumentError(
             f"The HTML cannot be parsed: {one_line(str(error))[:200]}", hint="Open it in a browser and save it again."
         ) from error
-
-
-def _declared_encoding(data: bytes) -> str | None:
-    match = _META_CHARSET.search(data, 0, _DECLARED_WITHIN)
-    if match is None:
-        return None
-    name = (match.group(1) or match.group(2)).decode("ascii", "replace").lower()
-    # As browsers do (WHATWG Encoding Standard, "names and labels"): pages that declare Latin-1 use its superset.
-    name = "cp1252" if name in {"iso-8859-1", "latin1", "latin-1", "ascii", "us-ascii"} else name
-    try:
-        return codecs.lookup(name).name
-    except LookupError:
-        return None
-
-
-def _never_ended(text: str) -> set[str]:
-    """Return the names in ``_MUST_END`` of which some element has no end tag: it would hide the rest of the page."""
-    balance: Counter[str] = Counter()
-    for match in _MUST_END_TAG.finditer(text):
-        balance[match[2].lower()] += -1 if match[1] else 1
-    return {tag for tag, more in balance.items() if more > 0}
-
-
-def _is_hidden(tag: str, attributes: Mapping[str, str]) -> bool:
-    """Return whether an element's attributes hide it, for good: not a panel that a tab or a click shows."""
-    if tag in _NO_END or tag in ("html", "body") or attributes.get("role") in ("tabpanel", "region"):
-        return False
-    if _PANEL.search(attributes.get("class") or ""):
-        return False
-    if "hidden" in attributes and (attributes["hidden"] or "").lower() != "until-found":
-        return True
-    # Wikipedia hides the readable form of each formula in favour of its picture.
-    return bool(_HIDING_STYLE.search(attributes.get("style") or "")) and "math" not in (attributes.get("class") or "")
 
 
 @dataclass(slots=True)
@@ -258,12 +202,12 @@ class _PageReader:
         element = _Element(tag)
         self._open.append(element)
         hidden = self._hidden
-        if hidden is not None and (hidden.tag not in _FOREIGN or tag not in _BREAK_OUT or self._html_within):
-            element.seen, element.html = False, tag in _HTML_WITHIN
+        if hidden is not None and (hidden.tag not in FOREIGN or tag not in BREAK_OUT or self._html_within):
+            element.seen, element.html = False, tag in HTML_WITHIN
             self._html_within += element.html
             return
         self._hidden = None
-        hides = self._hiding and bool(attributes) and _is_hidden(tag, attributes)
+        hides = self._hiding and bool(attributes) and is_hidden(tag, attributes)
         if tag in self._unseen or hides:
             self.has_hidden |= hides
             element.seen = False
@@ -407,7 +351,7 @@ class _PageReader:
             self._level = 0
         if element.zone:
             self._zones.leave()
-        if tag not in _NO_END:
+        if tag not in NO_END:
             self._separate(tag)
 
     def _separate(self, tag: str) -> None:
