@@ -15,7 +15,7 @@ from shared_core.citation.facts import REFUTED_AT_MOST
 from shared_core.citation.facts.arithmetic import same_quantity
 from shared_core.citation.facts.quantities import quantities_of
 from shared_core.citation.facts.rows import blocks_of
-from shared_core.citation.facts.tokens import telling_keys, tokens_of
+from shared_core.citation.facts.tokens import telling_keys_of, tokens_of
 from shared_core.pipelines.deciding import Judged
 from shared_core.types import Passage, Span
 
@@ -60,7 +60,7 @@ def judge_row(statement: Statement, passages: Sequence[Passage], judged: Judged)
 
 
 def _looked_up(row: str, column: str, passages: Iterable[Passage]) -> Iterator[tuple[str, Span]]:
-    names = frozenset((_keys_of(row), _keys_of(column)))
+    names = frozenset((telling_keys_of(row), telling_keys_of(column)))
     if len(names) < 2 or frozenset() in names:
         return
     for passage in passages:
@@ -77,17 +77,12 @@ def _cells_of(text: str) -> tuple[_Cell, ...]:
         head = () if block.head is None else tuple(text[slice(*block.head)].strip().strip("|").split("|"))
         for row in block.rows:
             labels = head if len(head) == len(row.cells) else tuple(label for label, _ in row.cells)
-            name = _keys_of(row.cells[0][1])
+            name = telling_keys_of(row.cells[0][1])
             for label, (_, value) in zip(labels[1:], row.cells[1:], strict=False):
-                names = frozenset((name, _keys_of(label)))
+                names = frozenset((name, telling_keys_of(label)))
                 if value and len(names) == 2 and frozenset() not in names:
                     found.append(_Cell(names, value, row.start, row.end))
     return tuple(found)
-
-
-@lru_cache(maxsize=4096)
-def _keys_of(text: str) -> frozenset[str]:
-    return frozenset(telling_keys(tokens_of(text)))
 
 
 def _words(text: str) -> str:
@@ -99,7 +94,7 @@ def _same(claimed: str, held: str) -> bool:
     if _words(claimed) == _words(held) and claimed.strip("*_ ")[:1] == held.strip("*_ ")[:1]:
         return True
     own, other = quantities_of(claimed), quantities_of(held)
-    rest = _keys_of(claimed) <= _keys_of(held) or not _has_words(claimed)
+    rest = telling_keys_of(claimed) <= telling_keys_of(held) or not _has_words(claimed)
     return len(own) == len(other) > 0 and rest and all(map(same_quantity, own, other))
 
 

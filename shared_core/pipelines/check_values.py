@@ -14,7 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from shared_core.abstention.statements import Statements, cut_statements
-from shared_core.pipelines.check import conclude, gather_evidence, judge_statements, look_up
+from shared_core.pipelines.check import conclude, gather_evidence, look_up
+from shared_core.pipelines.check_claims import judge_statements
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.decision.wording import is_abstention
 from shared_core.pipelines.evidence import Evidence

@@ -3,6 +3,7 @@
 By words and numbers alone: no model, no training, any language written with spaces (others: numbers and dates only).
 """
 
-from shared_core.citation.facts.compare import MISSING_AT_MOST, REFUTED_AT_MOST, Comparison, Mismatch, compare_claim
+from shared_core.citation.facts.compare import compare_claim
+from shared_core.citation.facts.mismatches import MISSING_AT_MOST, REFUTED_AT_MOST, Comparison, Mismatch
 
 __all__ = ["MISSING_AT_MOST", "REFUTED_AT_MOST", "Comparison", "Mismatch", "compare_claim"]

@@ -127,7 +127,7 @@ def undone(claim: Sentence, nearest: Sentence, held: Sequence[Sentence]) -> Foun
     if claim.is_negated or _UNDONE.search(claim.text):
         return None
     for undo in _UNDONE.finditer(nearest.text):
-        verb = next((t for t in nearest.tokens if t.start >= undo.end() and t.is_content), None)
+        verb = nearest.content_behind(undo.end())
         if verb is None or mentions(verb.key, held) > 1 or _NOT.search(nearest.text[: undo.start()]):
             continue
         if found := does(claim, verb.key):

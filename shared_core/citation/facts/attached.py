@@ -25,7 +25,7 @@ from shared_core.citation.facts.tokens import (
     fields_of,
     fold,
     stem,
-    telling_keys,
+    telling_keys_of,
     tokens_of,
 )
 
@@ -324,20 +324,16 @@ def other_row(claim: Sentence, held: Sequence[Sentence]) -> Found:
     said = claim.keys
     for row in rows:
         for field, value in row:
-            keys = _telling_keys_of(value)
-            named = [v for f, v in row if f != field and _words(v) and _telling_keys_of(v) <= said]
+            keys = telling_keys_of(value)
+            named = [v for f, v in row if f != field and _words(v) and telling_keys_of(v) <= said]
             if not keys or keys <= said or not _words(field) <= said or not _words(field) or not named:
                 continue
             others = [
-                r for r in rows if r is not row and dict(r).get(field) and _telling_keys_of(dict(r)[field]) <= said
+                r for r in rows if r is not row and dict(r).get(field) and telling_keys_of(dict(r)[field]) <= said
             ]
             if others and not any(v in dict(r).values() for r in others for v in named):
                 return claim.text.strip(), "; ".join(f"{f}: {v}" for f, v in row)
     return None
-
-
-def _telling_keys_of(text: str) -> set[str]:
-    return telling_keys(tokens_of(text))
 
 
 _PART = re.compile(r";\s|\b(?:and|but|while|whereas|before|after|when|until)\b")

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import Literal
 
-from shared_core.citation.facts import amounts, asserted, opposites, ordering, scope
+from shared_core.citation.facts import amounts, asserted, modality, opposites, ordering, scope
 from shared_core.citation.facts import names as naming
 from shared_core.citation.facts.arithmetic import (
     equal_quantity,
@@ -36,6 +34,7 @@ from shared_core.citation.facts.bound import acts_on_it, said_of_another
 from shared_core.citation.facts.dates import dates_in_digits, dates_of, is_every_day, same_date, weekdays_of
 from shared_core.citation.facts.ellipsis import each_included, in_full
 from shared_core.citation.facts.literals import missing_literals
+from shared_core.citation.facts.mismatches import Comparison, Kind, Mismatch
 from shared_core.citation.facts.negations import contradicts
 from shared_core.citation.facts.numbered import numbered_otherwise
 from shared_core.citation.facts.paired import (
@@ -62,11 +61,6 @@ from shared_core.citation.facts.tokens import (
     tokens_of,
 )
 
-Kind = Literal["number", "unit", "date", "name", "negation", "opposite", "role", "addition", "exception", "literal"]
-REFUTED_AT_MOST = 0.05
-"""Largest P(supported) of a claim that its evidence contradicts."""
-MISSING_AT_MOST = 0.35
-"""Largest P(supported) of a claim with a fact that its evidence does not hold."""
 _SPLIT = re.compile(r"[,;:](?!\d)|[()–—]|\b(?:and|but|which|who|while|where|und|aber|et|mais|y|pero|e|ma)\b")
 _ARTICLE = re.compile(r"[,(–—] ?(?:an?|the)\Z", re.IGNORECASE)
 _COMPARES = re.compile(r"er\Z|^(?:more|less|before)\Z", re.IGNORECASE)
@@ -75,20 +69,21 @@ _ONE_OF = re.compile(r"(?:one of|couple (?!of))", re.IGNORECASE)  # counts nothi
 _LIST_MARK = re.compile(r"^[^\S\n]*(?:\(?\d{1,2}[.)]|[-*•–])\s+", re.MULTILINE)
 _STRONGER = (
     scope.overstated,
-    scope.obliged,
-    scope.turned_condition,
+    modality.obliged,
+    modality.turned_condition,
     scope.given_to_others,
     scope.widened,
     scope.includes_exception,
-    scope.unconditional,
-    scope.presumed_cause,
+    modality.unconditional,
+    modality.presumed_cause,
     scope.one_of_two,
     *amounts.RULES,
     asserted.outdated,
     asserted.too_sure,
     other_subject,
 )
-_LEFT_OUT = (scope.left_out, scope.without_exception, scope.short_of)
+_SURER = (modality.done, modality.certain, asserted.undone)
+_LEFT_OUT = (modality.left_out, scope.without_exception, scope.short_of)
 _ROLES = (
     opposites.conversed,
     opposites.exchanged_things,
@@ -103,80 +98,6 @@ _SAME = 0.75  # … says the same but for a word or two
 _WORDED_ALIKE = 0.5  # of all its words, in the same order: a word in another's place contradicts it
 _VERBATIM = 0.9  # … says the same word for word, so that a clause of other words was added
 _UNSAID = 0.34  # a clause of which the evidence holds no more says something else
-
-
-@dataclass(frozen=True, slots=True)
-class Mismatch:
-    """A fact of the claim that its evidence does not bear out.
-
-    Attributes:
-        kind: of the fact.
-        claimed: as the claim has it.
-        held: as the evidence has it instead; empty where it says nothing of the kind.
-
-    >>> str(Mismatch("number", "1878", "1877"))
-    "number: '1878', but the evidence has '1877'"
-    """
-
-    kind: Kind
-    claimed: str
-    held: str = ""
-
-    @property
-    def refuted(self) -> bool:
-        """Whether the evidence says otherwise (else it says nothing)."""
-        return bool(self.held)
-
-    def __str__(self) -> str:
-        """The mismatch in words."""
-        if self.refuted:
-            return f"{self.kind}: {self.claimed!r}, but the evidence has {self.held!r}"
-        if self.kind == "exception":
-            return f"exception: the evidence adds {self.claimed!r}"
-        return f"{self.kind}: {self.claimed!r} is not in the evidence"
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """All mismatches between a claim and its evidence.
-
-    Attributes:
-        mismatches: in order of the claim's sentences.
-        same_subject: the sentence of the evidence nearest to the claim holds all of its names; if it has none, nearly
-            all of its words, and hardly any others: what differs is said of the same thing, not of another of its kind.
-
-    >>> from shared_core.citation import compare_claim
-    >>> found = compare_claim("Rufus Hathe built the bridge in 1878.", "Lavinia Hathe built the bridge in 1877.")
-    >>> [(m.kind, m.claimed, m.held) for m in found.mismatches]
-    [('number', '1878', '1877'), ('name', 'Rufus', 'Lavinia')]
-    >>> compare_claim("The lake is 272 ft deep.", "The lake has a depth of 83 metres.").mismatches
-    ()
-    """
-
-    mismatches: tuple[Mismatch, ...] = ()
-    same_subject: bool = False
-
-    @property
-    def refuted(self) -> bool:
-        """Whether some fact of the claim is contradicted."""
-        return any(m.refuted for m in self.mismatches)
-
-    @property
-    def agrees(self) -> bool:
-        """Whether no mismatch was found; that alone supports nothing."""
-        return not self.mismatches
-
-    def cap(self, probability: float, *, names: bool = True) -> float:
-        """Limit a probability that the evidence supports the claim to what the mismatches leave of it.
-
-        Args:
-            probability: of another judge, in [0, 1].
-            names: whether names that the evidence lacks count; not where nobody knows what the text is about.
-        """
-        if self.refuted:
-            return min(probability, REFUTED_AT_MOST)
-        missing = any(names or m.kind != "name" for m in self.mismatches)
-        return min(probability, MISSING_AT_MOST) if missing else probability
 
 
 @lru_cache(maxsize=1024)
@@ -304,15 +225,16 @@ class _Scope:
             yield "opposite", None if agreed else ordering.degree_turned(claim, nearest)
             yield from (("opposite", find(claim, nearest)) for find in _STRONGER)
             yield from (
-                ("opposite", find(claim, nearest, self.held)) for find in (scope.done, scope.certain, asserted.undone)
+                ("opposite", find(claim, nearest, self.held))
+                for find in (modality.done, modality.certain, asserted.undone)
             )
             yield "exception", asserted.supposed(claim, nearest, self.held)
             yield from (("exception", find(claim, nearest)) for find in _LEFT_OUT)
             yield "date", dated_otherwise(claim, nearest)
         if alike >= _SAME:
             yield "addition", scope.only_added(claim, self.held)
-            yield "addition", scope.other_reason(claim, self.keys)
-        yield "negation", scope.presumed_effect(claim, nearest)
+            yield "addition", modality.other_reason(claim, self.keys)
+        yield "negation", modality.presumed_effect(claim, nearest)
         if alike >= _HALF:
             yield "number", changed_otherwise(claim, nearest)
         yield "opposite", asserted.not_asserted(claim, self.held) or asserted.left_open(claim, self.held)

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 from shared_core.citation.facts.arithmetic import equal_quantity
 from shared_core.citation.facts.quantities import Quantity, quantities_of
-from shared_core.citation.facts.tokens import Found, Sentence, telling_keys, tokens_of
+from shared_core.citation.facts.tokens import Found, Sentence, telling_keys_of
 
 _LINE = re.compile(r"[^\n]*\S[^\n]*")
 _BULLET = re.compile(r"[-*•–+][ \t]+|\(?\d{1,2}[.)][ \t]+")
@@ -55,7 +55,9 @@ class Block:
 
     def telling(self, row: Row) -> frozenset[str]:
         """Return the words of a row's key that not every row has."""
-        return _keys_of(row.cells[0][1]) - frozenset.intersection(*(_keys_of(r.cells[0][1]) for r in self.rows))
+        return telling_keys_of(row.cells[0][1]) - frozenset.intersection(
+            *(telling_keys_of(r.cells[0][1]) for r in self.rows)
+        )
 
 
 _Kind = Literal["fields", "bars", "columns", "item"]
@@ -190,17 +192,17 @@ def _paired(
 
 def _values(claim: Sentence, block: Block, named: Sequence[Row], evidence: str) -> Iterator[_Value]:
     """Values of the block's rows that the claim has, and the evidence nowhere else."""
-    names = {k for row in named for k in _keys_of(row.cells[0][1])}
+    names = {k for row in named for k in telling_keys_of(row.cells[0][1])}
     outside = _outside(evidence)
     said, known = quantities_of(claim.text), quantities_of(outside)
     numbers = [
         q
         for q in said
-        if not _keys_of(claim.text[q.start : q.end]) <= names
+        if not telling_keys_of(claim.text[q.start : q.end]) <= names
         and not _COMPARED.search(claim.text[: q.start])
         and not any(equal_quantity(q, k) for k in known)
     ]
-    words = claim.keys - names - _keys_of(outside)
+    words = claim.keys - names - telling_keys_of(outside)
     seen: set[tuple[str, int | str]] = set()
     for row in block.rows:
         for label, value in row.cells[1:]:
@@ -209,7 +211,7 @@ def _values(claim: Sentence, block: Block, named: Sequence[Row], evidence: str) 
                 if any(equal_quantity(number, q) for q in held) and (label, number.start) not in seen:
                     seen.add((label, number.start))
                     yield _Value(number.end, _rows_with(block, number), label)
-            every = _keys_of(value)
+            every = telling_keys_of(value)
             keys = every & words
             if (
                 not held
@@ -218,7 +220,7 @@ def _values(claim: Sentence, block: Block, named: Sequence[Row], evidence: str) 
                 and (label, value) not in seen
             ):
                 seen.add((label, value))
-                rows = tuple(r for r in block.rows if any(_keys_of(v) >= keys for _, v in r.cells))
+                rows = tuple(r for r in block.rows if any(telling_keys_of(v) >= keys for _, v in r.cells))
                 yield _Value(max(t.end for t in claim.tokens if t.key in keys), rows, label)
 
 
@@ -234,11 +236,6 @@ def _outside(evidence: str) -> str:
     return "\n".join(evidence[a:b] for (_, a), (b, _) in pairwise(edges))
 
 
-@lru_cache(maxsize=4096)
-def _keys_of(text: str) -> frozenset[str]:
-    return frozenset(telling_keys(tokens_of(text)))
-
-
 def row_subject(sentence: Sentence) -> frozenset[str]:
     """Return the words that name what a row of fields is about; none of other sentences.
 
@@ -247,4 +244,4 @@ def row_subject(sentence: Sentence) -> frozenset[str]:
     ['cradl', 'hire']
     """
     fields = _fields(sentence.text.strip())
-    return _keys_of(fields[0][1]) if fields else frozenset()
+    return telling_keys_of(fields[0][1]) if fields else frozenset()

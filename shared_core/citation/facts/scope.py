@@ -1,12 +1,11 @@
-"""Tell how much a claim takes in: all or some, must or may, a deed or a plan, with or without condition or reason."""
+"""Tell how much a claim takes in: all, some or only these, with or without an exception."""
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 
-from shared_core.citation.facts.asserted import does, mentions
 from shared_core.citation.facts.negations import is_denied
 from shared_core.citation.facts.quantities import UNITS
 from shared_core.citation.facts.tokens import (
@@ -17,7 +16,7 @@ from shared_core.citation.facts.tokens import (
     content_keys,
     fold,
     stem,
-    telling_keys,
+    telling_keys_of,
     tokens_of,
     with_word_before,
 )
@@ -60,7 +59,7 @@ def overstated(claim: Sentence, nearest: Sentence) -> Found:
     ((every, amount),) = own
     part = _PART.search(nearest.text)
     if part is not None and amount == _EVERY and not any(n == _EVERY for _, n in _amounts(nearest.tokens)):
-        thing = _word_behind(claim, every.end)
+        thing = claim.content_behind(every.end)
         behind = [t.key for t in nearest.tokens if t.start >= part.start()][:_REACH]
         of_them = (
             part.group().lower().split()[-1] in ("them", "these", "those", "which")
@@ -120,6 +119,13 @@ EXCEPT = re.compile(
 _EVEN = re.compile(r"\b(?:includ\w+|even|also)\b(?: (?:for|on|in|at|to|of|cases|the))*([^,.;]*)", re.IGNORECASE)
 
 
+LIMITS = re.compile(
+    r"\b(?:only|unless|except\w*|if|when|but|provided|conditions?|restrict\w*|subject to|depend\w*|need\w*|requir\w*"
+    r"|must)\b",
+    re.IGNORECASE,
+)
+
+
 def widened(claim: Sentence, nearest: Sentence) -> Found:
     """Find "all dogs", or "everywhere", in the claim where the evidence says it of some only ("dogs under 10 kg")."""
     universal = next((t for t in claim.tokens if fold(t.text) in _WHOLE and not _time_behind(claim.tokens, t)), None)
@@ -128,24 +134,24 @@ def widened(claim: Sentence, nearest: Sentence) -> Found:
     place = fold(universal.text) in ("everywhere", "anywhere", "worldwide", "always", "everyone", "everybody")
     narrowed = _NARROWED.match(nearest.text)
     if narrowed is None and not place:
-        thing = _word_behind(claim, universal.end)
+        thing = claim.content_behind(universal.end)
         held = next((t for t in nearest.tokens if thing is not None and t.key == thing.key), None)
         narrowed = _NARROW.match(nearest.text, held.end) if held is not None else None
         if narrowed is None and held is not None and not re.search(r"\bwho(?:se)?\b|\bweigh", claim.text):
             further = _FURTHER.match(nearest.text, held.end)
-            limits = telling_keys(tokens_of(further[1])) if further else set()
+            limits = telling_keys_of(further[1]) if further else frozenset()
             if further and limits and not limits & claim.keys:
                 return universal.text, further.group().strip()
     if narrowed is None or _NARROW.search(claim.text) or _NARROWED.match(claim.text):
         return None
-    limits = {t.key for t in [t for t in tokens_of(narrowed[1]) if t.is_telling][:1]}
-    return (universal.text, narrowed.group().strip(" ,")) if limits and not limits & claim.keys else None
+    limit = next((t for t in tokens_of(narrowed[1]) if t.is_telling), None)
+    return (universal.text, narrowed.group().strip(" ,")) if limit and limit.key not in claim.keys else None
 
 
 def without_exception(claim: Sentence, nearest: Sentence) -> Found:
     """Find an exception ("except the studio") that a claim on all or none of them leaves out."""
     exception = EXCEPT.search(nearest.text)
-    if exception is None or EXCEPT.search(claim.text) or _LIMITS.search(claim.text):
+    if exception is None or EXCEPT.search(claim.text) or LIMITS.search(claim.text):
         return None
     amounts = [fold(t.text) for t in claim.tokens if fold(t.text) in _WHOLE]
     kept = content_keys(tokens_of(exception[1]))
@@ -173,7 +179,7 @@ def only_added(claim: Sentence, evidence: Sequence[Sentence]) -> Found:
     at = next((i for i, w in enumerate(words) if w in _SOLE and (i == 0 or words[i - 1] not in ("not", "the"))), None)
     if at is None or at + 1 == len(words) or claim.tokens[at + 1].is_number or words[at + 1] in _NUMBERS:
         return None
-    if any(_LIMITS.search(s.text) or _SOLELY.search(s.text) or s.is_negated for s in evidence):
+    if any(LIMITS.search(s.text) or _SOLELY.search(s.text) or s.is_negated for s in evidence):
         return None
     return f"{claim.tokens[at].text} {claim.tokens[at + 1].text}", ""
 
@@ -193,7 +199,7 @@ _ALONE = re.compile(r"\b(?:([^\W\d_]+) alone|(?:only|solely|exclusively)(?: \w{2
 def one_of_two(claim: Sentence, nearest: Sentence) -> Found:
     """Find "by dividends alone" in the claim where the evidence has "by buying shares and dividends"."""
     own = _ALONE.search(claim.text)
-    if own is None or _SOLELY.search(nearest.text) or _LIMITS.search(nearest.text) or is_denied(claim):
+    if own is None or _SOLELY.search(nearest.text) or LIMITS.search(nearest.text) or is_denied(claim):
         return None
     alone = stem(own[1] or own[2])
     for one, joint, other in zip(nearest.tokens, nearest.tokens[1:], nearest.tokens[2:], strict=False):
@@ -201,60 +207,6 @@ def one_of_two(claim: Sentence, nearest: Sentence) -> Found:
         if joint.text == "and" and alone in both and one.is_content and other.is_content and not both <= claim.keys:
             return own.group(), nearest.text[one.start : other.end]
     return None
-
-
-# --- reasons ---------------------------------------------------------------------------------------------------------
-
-_BECAUSE = re.compile(
-    r"\b(?:because(?: of)?|due to|owing to|as a result of|thanks to|caused by)\b([^,.;]*)", re.IGNORECASE
-)
-_CAUSES = re.compile(r"\bcaus(?:e|es|ed|ing)\b(?! of)", re.IGNORECASE)
-_RELATED = re.compile(r"\b(?:associat\w+|link(?:ed|s)?|correlat\w+|related|connected|tend\w*)\b", re.IGNORECASE)
-
-
-def presumed_cause(claim: Sentence, nearest: Sentence) -> Found:
-    """Find "causes" in the claim where the evidence only has "is associated with"."""
-    related, causes = _RELATED.search(nearest.text), _CAUSES.search(claim.text)
-    if causes and related and not re.search(r"\bcaus|\bdue\b|\bbecause\b", nearest.text, re.IGNORECASE):
-        return causes.group(), related.group()
-    return None
-
-
-_NO_EFFECT = re.compile(
-    r"\bno (?:[^\W\d_]+ly )?(?:significant |clear |measurable |marked |meaningful |further )?"
-    r"(?:effects?|differences?|changes?|improvements?|reductions?|associations?|correlations?|benefits?)\b",
-    re.IGNORECASE,
-)
-_EFFECT = re.compile(
-    r"\b(?:improv|reduc|rais|lower|increas|decreas|worsen|affect|rose|fell|boost|cut|declin|differ|influenc)(?:e[sd]?|s|ed|ing)?\b",
-    re.IGNORECASE,
-)
-
-
-def presumed_effect(claim: Sentence, nearest: Sentence) -> Found:
-    """Find "reduced the pain" in the claim where the clause of the evidence that says the rest has "no effect"."""
-    effect = _EFFECT.search(claim.text)
-    if effect is None or is_denied(claim) or re.search(r"\b(?:no|little|without|un\w+)\b", claim.text):
-        return None
-    said = telling_keys(t for t in claim.tokens if not effect.start() <= t.start < effect.end())
-    for clause in clauses_of(nearest):
-        text = nearest.text[clause[0].start : clause[-1].end]
-        none = _NO_EFFECT.search(text)
-        if none and len(said & telling_keys(clause)) >= max(2, _HALF * len(said)):
-            return effect.group(), none.group()
-    return None
-
-
-_HALF = 0.5
-
-
-def other_reason(claim: Sentence, known: Set[str]) -> Found:
-    """Find a reason ("because of drought") of which the evidence holds no word."""
-    own = _BECAUSE.search(claim.text)
-    said = content_keys(tokens_of(own[1])) if own is not None else set()
-    if own is None or not said or {k[:4] for k in said} & {k[:4] for k in known}:
-        return None
-    return own.group().strip(), ""
 
 
 # --- only these, and no others ---------------------------------------------------------------------------------------
@@ -310,8 +262,6 @@ def given_to_others(claim: Sentence, nearest: Sentence) -> Found:
     return None
 
 
-# --- may and must, plans and deeds, conditions -----------------------------------------------------------------------
-
 _NEARLY = re.compile(r"\b(almost|nearly|virtually|practically) ([^\W\d_]+)", re.IGNORECASE)
 _ROUGHLY = re.compile(
     r"\b(?:almost|nearly|virtually|practically|about|around|roughly|close|near|approach\w*|just|narrowly)\b",
@@ -328,132 +278,4 @@ def short_of(claim: Sentence, nearest: Sentence) -> Found:
         full = _HOW_MANY.get(word) == _EVERY or word.endswith("ed")
         if full and key in claim.keys and sum(t.key == key for t in nearest.tokens) == 1:
             return nearly.group(), ""
-    return None
-
-
-_MAY = re.compile(r"\b(?:may|might|can|could)\b", re.IGNORECASE)
-_MUST = re.compile(r"\b(?:must|shall|(?:has|have|needs?|(?:is|are) (?:required|obliged)) to)\b", re.IGNORECASE)
-_PLANS = re.compile(
-    r"\b(?:will|(?:plan|intend|expect|hope|aim|propose|promise|schedule)(?:s|d|ed|ned|ing|ning)?(?: \w+)? to)\b",
-    re.IGNORECASE,
-)
-_AHEAD = re.compile(
-    r"\b(?:will|would|shall|going|to be|plan(?:s|ned|ning)?|inten[dt]\w*|expect\w*|propos\w*|schedul\w*|hop\w*"
-    r"|aim\w*)\b",
-    re.IGNORECASE,
-)
-_CONDITION = re.compile(r"\b(?:(unless)|if|when|provided that)\b([^,.;]*)", re.IGNORECASE)
-_EXCEPTION = re.compile(r"(?:, )?\b(?:unless|only (?:if|when|with|after|by|on|in|for|to|during|from))\b", re.IGNORECASE)
-_LIMITS = re.compile(
-    r"\b(?:only|unless|except\w*|if|when|but|provided|conditions?|restrict\w*|subject to|depend\w*|need\w*|requir\w*"
-    r"|must)\b",
-    re.IGNORECASE,
-)
-
-
-def obliged(claim: Sentence, nearest: Sentence) -> Found:
-    """Find "must" in the claim where the evidence has "may" before the same word."""
-    must, may = _MUST.search(claim.text), _MAY.search(nearest.text)
-    if must is None or may is None or claim.is_negated:
-        return None
-    own, other = _word_behind(claim, must.end()), _word_behind(nearest, may.end())
-    if own is None or other is None or own.key != other.key:
-        return None
-    if any((held := _word_behind(nearest, m.end())) and held.key == own.key for m in _MUST.finditer(nearest.text)):
-        return None
-    return f"{must.group()} {own.text}", f"{may.group()} {other.text}"
-
-
-def done(claim: Sentence, nearest: Sentence, held: Sequence[Sentence]) -> Found:
-    """Find a deed ("was replaced") of which the evidence only says that it is planned ("plans to replace")."""
-    if _AHEAD.search(claim.text):
-        return None
-    said = content_keys(claim.tokens)
-    alike = (s for s in held if len(said & s.keys) >= _ALIKE * len(said))  # the nearest may be a title
-    for sentence in (nearest, *alike):
-        plan = _PLANS.search(sentence.text)
-        verb = _word_behind(sentence, plan.end()) if plan else None
-        if plan is None or verb is None or mentions(verb.key, held) > 1:
-            continue  # said again: it may have come to pass
-        if found := does(claim, verb.key):
-            return found, sentence.text[plan.start() : verb.end]
-    return None
-
-
-_HEDGED = re.compile(
-    r"\b(?:may|might|could|would|can|should|must|possib\w*|perhaps|maybe|potential\w*|likely|unlikely|suggest\w*|suspect\w*|risk"
-    r"|expect\w*|plan(?:s|ned|ning)?|if|unless|believ\w*|think\w*|thought|hypoth\w*|seem\w*|appear\w*|probab\w*|sometimes|often|hop\w+"
-    r"|provided|depend\w*|allow\w*|permit\w*|whether|able)\b",
-    re.IGNORECASE,
-)
-_PERHAPS = re.compile(r"\b(?:may|might|could)\b(?: (?:also|well|even|still|\w+ly|have|be|have been))* ([a-z]\w+)")
-_IF = re.compile(r"\b(?:if|provided that|in case)\b ([^,.;]*)", re.IGNORECASE)
-
-
-def certain(claim: Sentence, nearest: Sentence, held: Sequence[Sentence]) -> Found:
-    """Find "opened" or "will open" in the claim where the evidence has "could open"."""
-    if _HEDGED.search(claim.text) or claim.is_negated:
-        return None
-    for perhaps in _PERHAPS.finditer(nearest.text):
-        verb = stem(perhaps[1])
-        if mentions(verb, held) > 1:
-            continue
-        for before, token in with_word_before(claim.tokens):
-            word = token.text.lower()
-            if token.key != verb or word.endswith(("ing", "ion", "able", "er", "ers")):
-                continue
-            if before == "will" or (word.endswith(("s", "ed")) and before not in ("the", "a", "an", "of", "its")):
-                return f"{before} {token.text}".strip(), perhaps.group()
-    return None
-
-
-def unconditional(claim: Sentence, nearest: Sentence) -> Found:
-    """Find a claim that states as a fact what the evidence only has behind an "if"."""
-    if _HEDGED.search(claim.text) or claim.is_negated or re.search(r"\bwhen\b", claim.text):
-        return None
-    said = [t for t in claim.tokens if t.is_content]
-    for condition in _IF.finditer(nearest.text):
-        inside = content_keys(tokens_of(condition[1]))
-        outside = content_keys([t for t in nearest.tokens if not condition.start() <= t.start < condition.end()])
-        keys = {t.key for t in said}
-        finite = any(t.text.lower().endswith(("s", "ed")) for t in said[1:]) or {"is", "was", "are", "were"} & {
-            fold(t.text) for t in claim.tokens
-        }
-        if len(keys) > 1 and finite and keys <= inside and not keys <= outside:
-            return claim.text.strip(), condition.group().strip()
-    return None
-
-
-def _word_behind(sentence: Sentence, at: int) -> Token | None:
-    return next((t for t in sentence.tokens if t.start >= at and t.is_content), None)
-
-
-def turned_condition(claim: Sentence, nearest: Sentence) -> Found:
-    """Find "if X" in the claim where the evidence has "unless X", or the other way round."""
-    for own in _CONDITION.finditer(claim.text):
-        said = _condition(own)
-        for other in _CONDITION.finditer(nearest.text):
-            if bool(own[1]) != bool(other[1]) and said and said == _condition(other):
-                return own.group().strip(), other.group().strip()
-    return None
-
-
-def _condition(match: re.Match[str]) -> frozenset[str]:
-    """Return the keys of its words with content; none of one that is negated, which may say the same."""
-    tokens = tokens_of(match[2])
-    return frozenset() if any(t.is_negation for t in tokens) else frozenset(content_keys(tokens))
-
-
-def left_out(claim: Sentence, nearest: Sentence) -> Found:
-    """Find the exception of the evidence ("unless …", "only with …") that a claim which says the rest leaves out."""
-    exception = _EXCEPTION.search(nearest.text)
-    if exception is None or _LIMITS.search(claim.text):
-        return None
-    content = [t for t in nearest.tokens if t.is_telling]
-    before, behind = ({t.key for t in content if (t.start < exception.start()) is side} for side in (True, False))
-    said = telling_keys(claim.tokens)
-    verb = max((t for t in content if t.start < exception.start()), key=lambda t: t.start, default=None)
-    says_it = verb is not None and (verb.key in said or len(said & before) >= _ALIKE * len(before))
-    if said and behind and says_it and said <= before and not said & (behind - before):
-        return nearest.text[exception.start() :].strip(" ,."), ""
     return None

@@ -126,6 +126,10 @@ class Sentence:
         at = self.tokens.index(token) + step
         return self.tokens[at] if 0 <= at < len(self.tokens) else None
 
+    def content_behind(self, at: int) -> Token | None:
+        """Return the first word with content from a place on."""
+        return next((t for t in self.tokens if t.start >= at and t.is_content), None)
+
 
 def content_keys(tokens: Iterable[Token]) -> set[str]:
     """Keys of the words with content."""
@@ -135,6 +139,12 @@ def content_keys(tokens: Iterable[Token]) -> set[str]:
 def telling_keys(tokens: Iterable[Token]) -> set[str]:
     """Keys of the words with content and of the numbers."""
     return {t.key for t in tokens if t.is_telling}
+
+
+@lru_cache(maxsize=8192)
+def telling_keys_of(text: str) -> frozenset[str]:
+    """Keys of the words with content and of the numbers of one sentence or cell."""
+    return frozenset(telling_keys(tokens_of(text)))
 
 
 def with_word_before(tokens: Sequence[Token]) -> Iterable[tuple[str, Token]]:
