@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from shared_core.errors import InputError, LanguageModelError, MissingDependencyError
 from shared_core.lm._server.abilities import DEAR, Abilities
-from shared_core.lm._server.http import Deadline, Endpoint, Failure
+from shared_core.lm._server.attempts import Deadline, Failure
+from shared_core.lm._server.http import Endpoint
 from shared_core.lm._server.probe import Api, probe
 from shared_core.lm._server.request import Planner
 from shared_core.lm._server.sampler import Sampler

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared_core.errors import ContextOverflowError
-from shared_core.lm._server.http import Deadline
+from shared_core.lm._server.attempts import Deadline
 from shared_core.lm._server.tokens import ServerTokenizer
 from shared_core.lm.base import Part, Prompt
 from shared_core.lm.chat.layout import control_strings

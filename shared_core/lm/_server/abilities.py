@@ -18,8 +18,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
+from shared_core.lm._server.attempts import Deadline, Failure
 from shared_core.lm._server.gbnf import to_gbnf
-from shared_core.lm._server.http import Deadline, Endpoint, Failure
+from shared_core.lm._server.http import Endpoint
 from shared_core.lm.base import Capabilities, Grammar
 from shared_core.support.files import replace_file
 

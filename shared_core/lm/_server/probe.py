@@ -35,7 +35,8 @@ from shared_core.lm._server.abilities import (
     request,
     version_of,
 )
-from shared_core.lm._server.http import Deadline, Endpoint, Failure
+from shared_core.lm._server.attempts import Deadline, Failure
+from shared_core.lm._server.http import Endpoint
 from shared_core.lm._server.tokens import id_list, listed_control_strings, prompt_ids
 from shared_core.lm.base import Grammar
 

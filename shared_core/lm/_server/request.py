@@ -19,7 +19,8 @@ from shared_core.lm._server.abilities import (
     logprob_fields,
     request,
 )
-from shared_core.lm._server.http import Deadline, Endpoint
+from shared_core.lm._server.attempts import Deadline
+from shared_core.lm._server.http import Endpoint
 from shared_core.lm._server.tokens import ServerTokenizer
 from shared_core.lm.base import Generate, Prompt, Sample, SamplingParams, Score, Scores
 from shared_core.lm.chat.layout import as_messages, as_text, control_strings, plain_layout

@@ -19,7 +19,8 @@ from shared_core.errors import (
 )
 from shared_core.lm._server import read
 from shared_core.lm._server.abilities import forget
-from shared_core.lm._server.http import Deadline, Endpoint, Failure
+from shared_core.lm._server.attempts import Deadline, Failure
+from shared_core.lm._server.http import Endpoint
 from shared_core.lm._server.request import Ask, Planner, Sampled
 from shared_core.lm._server.tokens import id_list, prompt_ids
 from shared_core.lm.base import Generate, Generation, Prompt, Sample

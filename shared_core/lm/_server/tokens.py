@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared_core.errors import InputError, ResponseError
-from shared_core.lm._server.http import Deadline, Endpoint, Failure
+from shared_core.lm._server.attempts import Deadline, Failure
+from shared_core.lm._server.http import Endpoint
 from shared_core.lm.base import Part, Prompt
 from shared_core.lm.chat.layout import MARK, as_text, cut_text
 from shared_core.lm.encoding import leading_ids
