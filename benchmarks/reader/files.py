@@ -33,7 +33,7 @@ from benchmarks.strangers import FIT, Outcome, Question, ask, fetch, index_files
 from shared_core.reading.candidates import FIGURES, figures
 from shared_core.reading.confidence import Rescaling, logit
 from shared_core.reading.extractive import VERIFIED, ExtractiveReader
-from shared_core.reading.rows import is_structured
+from shared_core.reading.places import is_structured
 from shared_core.reading.weights import WEIGHTS
 from shared_core.retrieval import HybridRetriever
 

@@ -25,7 +25,7 @@ from shared_core.reading.disagreements import (
     tells_of_two_times,
 )
 from shared_core.reading.features import STOP_WORDS
-from shared_core.reading.rows import above, innermost, source_of
+from shared_core.reading.places import above, innermost, section_of, source_of
 from shared_core.types import Claim, Passage
 
 _SHARE, _LEAST = 0.1, 0.1
@@ -138,13 +138,13 @@ def _names(passage: Passage) -> tuple[str, str, str]:
 
 def _is_superseded(one: Claim, other: Claim, passages: Mapping[str, Passage]) -> bool:
     """Return whether a mail that ``other`` quotes repeats ``one`` as part of an older mail."""
-    old, new = ([p.metadata for p in _quoted(c, passages)] for c in (one, other))
-    newer = {m.get("source") for m in new if not _is_of_older_mail(m)}
-    return any(_is_of_older_mail(m) and m.get("source") in newer for m in old)
+    old, new = (_quoted(c, passages) for c in (one, other))
+    newer = {p.metadata.get("source") for p in new if not _is_of_older_mail(p)}
+    return any(_is_of_older_mail(p) and p.metadata.get("source") in newer for p in old)
 
 
-def _is_of_older_mail(metadata: Mapping[str, object]) -> bool:
-    return _OLDER_MAIL.fullmatch(str(metadata.get("section", "")).rpartition(" > ")[2]) is not None
+def _is_of_older_mail(passage: Passage) -> bool:
+    return _OLDER_MAIL.fullmatch(innermost(passage)) is not None
 
 
 def find_contradiction(
@@ -228,7 +228,7 @@ def _are_fragments_apart(one: Claim, other: Claim, passages: Mapping[str, Passag
 
 def _are_siblings(one: Passage, other: Passage) -> bool:
     """Return whether two passages are of different sections of one document, below the same heading."""
-    sections = [str(p.metadata.get("section", "")).rpartition(" > ") for p in (one, other)]
+    sections = [section_of(p).rpartition(" > ") for p in (one, other)]
     same = one.metadata.get("source") == other.metadata.get("source") and sections[0][0] == sections[1][0]
     return same and "" != sections[0][2] != sections[1][2] != ""
 

@@ -15,6 +15,7 @@ from shared_core.citation.headings import is_heading
 from shared_core.citation.sentences import split_sentences
 from shared_core.lm.base import Prompt
 from shared_core.lm.chat.layout import without_halves
+from shared_core.reading.places import section_of
 from shared_core.retrieval.bm25 import BM25Retriever
 from shared_core.retrieval.tokenizer import Tokenizer
 from shared_core.types import Answer, Claim, Passage, Span, check_passages
@@ -149,8 +150,7 @@ def headings_of(passage: Passage) -> str:
     >>> headings_of(Passage("b7", "Maximum pressure: 6 bar.", "Boilers", {"section": "Boilers > Boiler B7"}))
     'Boilers > Boiler B7'
     """
-    section = str(passage.metadata.get("section") or "")
-    parts = [part for part in (passage.title, *section.split(" > ")) if part.strip()]
+    parts = [part for part in (passage.title, *section_of(passage).split(" > ")) if part.strip()]
     return " > ".join(" ".join(part.split()) for part in dict.fromkeys(parts))
 
 
@@ -208,7 +208,7 @@ def evidence_for(claim: Claim, by_id: Mapping[str, Passage], question: str = "")
     for span in cited_spans(claim):
         passage = by_id.get(span.passage_id)
         if passage is not None:
-            above = [passage.title, str(passage.metadata.get("section") or "")]
+            above = [passage.title, section_of(passage)]
             before.update(dict.fromkeys([*above, _said_before(span, passage)]))
     needed = [text for text in (*before, question) if missing & _telling(text)]
     return "\n".join([*needed, quoted])

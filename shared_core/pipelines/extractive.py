@@ -26,7 +26,7 @@ from shared_core.pipelines.stepwise import Chain, answer_in_steps, passages_for
 from shared_core.reading.base import Reading, ReadResult, Step
 from shared_core.reading.definitions import find_definitions, holds_definition, is_headed, term_asked
 from shared_core.reading.item_lists import write_quote
-from shared_core.reading.rows import place_of
+from shared_core.reading.places import place_of
 from shared_core.runtime.flow import Flow, Read, Report
 from shared_core.types import Answer, Citation, Claim, ClaimSealed, Passage, Signals, Span
 

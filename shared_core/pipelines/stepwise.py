@@ -22,7 +22,7 @@ from shared_core.reading.comparisons import Comparison, comparison
 from shared_core.reading.confidence import logit, sigmoid
 from shared_core.reading.features import stem
 from shared_core.reading.language import word_list
-from shared_core.reading.rows import above
+from shared_core.reading.places import above
 from shared_core.reading.steps import FirstStep, first_steps, without_ending
 from shared_core.runtime.flow import Flow
 from shared_core.types import Passage

@@ -12,8 +12,8 @@ from shared_core.citation.facts.quantities import UNITS, Quantity, quantities_of
 from shared_core.reading.ages import age_asked, ages_of, names_ages, things_asked
 from shared_core.reading.cells import Chosen, Place, cells_at
 from shared_core.reading.language import word_list
+from shared_core.reading.places import above, place_of, source_of
 from shared_core.reading.questions import asks_yes_or_no, content_stems
-from shared_core.reading.rows import above, place_of, source_of
 from shared_core.types import Passage
 
 _LINE = re.compile(r"[^\n]+")

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from shared_core.citation.facts.dates import dates_of
 from shared_core.reading.candidates import Candidate
+from shared_core.reading.places import above, section_of, source_of
 from shared_core.reading.questions import asks_yes_or_no, content_stems, words
-from shared_core.reading.rows import above, source_of
 from shared_core.types import Passage
 
 _ASKS_VERSION = re.compile(
@@ -188,7 +188,7 @@ def _head_above(passage: Passage, start: int) -> _Head | None:
     if found is not None:
         line = found.group()
         return _Head(found, found.start() + len(line) - len(line.lstrip()), passage.text[found.end() : start])
-    labels = str(passage.metadata.get("section", "")).split(" > ")
+    labels = section_of(passage).split(" > ")
     for i in range(len(labels) - 1, -1, -1):
         match = _RELEASE.match(labels[i])
         if match is not None and _is_heading(match):

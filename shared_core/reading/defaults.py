@@ -11,9 +11,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from shared_core.reading.features import STOP_WORDS, stem
+from shared_core.reading.places import above, innermost, source_of
 from shared_core.reading.prepared import Asked
 from shared_core.reading.questions import words
-from shared_core.reading.rows import Entry, above, innermost, source_of
+from shared_core.reading.rows import Entry
 
 _ASKS_DEFAULT = re.compile(r"\bdefaults?\b", re.IGNORECASE)
 _OF_WHAT = re.compile(

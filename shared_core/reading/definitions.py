@@ -8,9 +8,10 @@ from functools import lru_cache
 
 from shared_core.citation.sentences import split_sentences
 from shared_core.reading.features import stem
+from shared_core.reading.places import above, innermost, source_of
 from shared_core.reading.prepared import Asked
 from shared_core.reading.questions import drop_parentheses
-from shared_core.reading.rows import Entry, above, innermost, source_of, stems_of
+from shared_core.reading.rows import Entry, stems_of
 from shared_core.types import Passage
 
 LIKELY = 0.5

@@ -10,9 +10,9 @@ from shared_core.reading.bands import find_for_age, find_in_range
 from shared_core.reading.cells import Chosen
 from shared_core.reading.days import gives_hours, says_whether_open
 from shared_core.reading.people import has_office, names_holder, names_person
+from shared_core.reading.places import above, innermost, source_of
 from shared_core.reading.questions import words
 from shared_core.reading.row_values import choose_compared, choose_extreme, choose_holding
-from shared_core.reading.rows import above, innermost, source_of
 from shared_core.reading.values import gives_date
 from shared_core.types import Passage
 

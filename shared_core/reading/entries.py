@@ -6,11 +6,8 @@ To the network ``-s`` is as ``-w``, ``E4`` as ``E1``, and a row of a table (``ro
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from itertools import chain
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,22 +16,11 @@ from shared_core.reading.defaults import asks_default, of_defaults_asked
 from shared_core.reading.definitions import may_define, names_in_heading, of_terms_defined, tells_of_text, term_asked
 from shared_core.reading.features import STOP_WORDS, Words, is_among
 from shared_core.reading.lookups import is_field, of_names_asked
+from shared_core.reading.places import above, heading_above, innermost, source_of
 from shared_core.reading.prepared import Asked
 from shared_core.reading.questions import asks_meaning, asks_wording, only_refers, words
-from shared_core.reading.rows import (
-    NO_STEMS,
-    Entry,
-    above,
-    find_fullest,
-    heading_above,
-    innermost,
-    of_cells_asked,
-    of_labels,
-    of_named_rows,
-    of_rows,
-    source_of,
-    stems_of,
-)
+from shared_core.reading.rows import Entry, find_fullest, of_cells_asked, of_labels, of_named_rows, of_rows, stems_of
+from shared_core.reading.settings_asked import of_settings_asked
 from shared_core.support.options import (
     entry_at,
     find_codes,
@@ -42,7 +28,6 @@ from shared_core.support.options import (
     find_signs,
     find_variables,
     is_of_another,
-    setting_at,
 )
 from shared_core.types import Passage
 
@@ -51,10 +36,6 @@ DEFINES = 2.5
 
 Taken off where the command does not have the option: what is quoted then tells of something else."""
 _KEY = re.compile(r"(?<![\w.-])[A-Za-z][\w-]*(?:\.[A-Za-z][\w-]*)+(?![\w-])")
-_BETWEEN = re.compile(r" > |\.(?=[\w/])")
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_GENERIC = "used set setting value configured specified given allowed many much"
-"""Words of questions about any setting."""
 _PROSE = re.compile(r"(?<![\w.])[a-z]+,? [a-z]+(?![\w.(])")
 _PRODUCT = re.compile(r"\b[\w-]+['’]s\s+(?=\w*_\w)|\s+(?:in|of|for)\s+[\w.-]+(?=\W*$)")
 """Words that say whose variable is meant; of which its name leaves no doubt."""
@@ -93,21 +74,6 @@ _LABEL = 5
 """Words of a label at most."""
 
 
-class _Setting(NamedTuple):
-    """A setting, with codes of words.
-
-    Attributes:
-        named: those of its own name and of its blocks' that the question asks for; ``in_block`` if one is a block's,
-            ``by_name`` if one is its own name's.
-        words: all of its lines.
-    """
-
-    named: NDArray[np.int64]
-    in_block: bool
-    by_name: bool
-    words: NDArray[np.int64]
-
-
 def of_entries_asked(asked: Asked, entries: Sequence[Entry]) -> tuple[list[int], dict[int, int]]:
     """Return the numbers of the candidates that may be about what is asked, all where nothing tells them apart.
 
@@ -122,7 +88,7 @@ def of_entries_asked(asked: Asked, entries: Sequence[Entry]) -> tuple[list[int],
         kept = [i for i in kept if i not in unfit] or kept
     kept = _of_signs(asked.text, entries, _of_codes(asked.text, entries, _of_keys(asked.text, entries, kept)))
     kept, says = _of_clauses(asked, entries, kept)
-    kept, marks = _of_settings(asked.words, entries, kept)
+    kept, marks = of_settings_asked(asked.words, entries, kept)
     kept = of_labels(asked, entries, kept)
     kept, empty = of_named_rows(asked, entries, kept)
     kept = of_rows(asked.words, entries, kept)
@@ -288,8 +254,7 @@ def _shows_call(text: str) -> bool:
 
 def _is_code(entry: Entry) -> bool:
     """Return whether a candidate is a line of code or a directive, which defines nothing by itself."""
-    text = entry.passage.text[entry.candidate.start : entry.candidate.end]
-    return bool(_MARKUP.match(text) or (_SIGNS.search(text) and not _PROSE.search(text)))
+    return bool(_MARKUP.match(entry.text) or (_SIGNS.search(entry.text) and not _PROSE.search(entry.text)))
 
 
 def _defines_nothing(entry: Entry) -> bool:
@@ -382,8 +347,10 @@ def _of_clauses(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> 
 
 def _is_in_clause(entry: Entry, kind: str, number: str) -> bool:
     """Return whether the last clause that begins above a candidate, or with it, has this number or is one within it."""
-    above = str(entry.passage.metadata.get("section", "")).rpartition(" > ")[2]
-    found = [*_CLAUSE_BEGINS.finditer(above), *_CLAUSE_BEGINS.finditer(entry.passage.text, 0, entry.candidate.end)]
+    found = [
+        *_CLAUSE_BEGINS.finditer(innermost(entry.passage)),
+        *_CLAUSE_BEGINS.finditer(entry.passage.text, 0, entry.candidate.end),
+    ]
     if not found or (kind and found[-1][1] and found[-1][1].lower() != kind):
         return False
     return f"{found[-1][2]}.".startswith(f"{number}.")
@@ -400,55 +367,3 @@ def _is_label(entry: Entry, codes: Collection[str], others: Sequence[Entry]) -> 
         and any(label.startswith(code) for code in codes)
         and any(e.passage.id == entry.passage.id and c.end <= e.candidate.start < c.start + len(line) for e in others)
     )
-
-
-def _of_settings(question: Words, entries: Sequence[Entry], kept: Sequence[int]) -> tuple[list[int], dict[int, int]]:
-    """Leave out settings of other blocks than the question's: "port: 80" below "server:" is no port of a database.
-
-    Only words of the question count that are the whole name of a block or of a setting in the same file. Also return 1
-    for the one setting whose names hold all words of the question, and -1 for settings of a file in which the block
-    that is asked about has no such setting.
-    """
-    files: dict[object, dict[int, _Setting]] = defaultdict(dict)
-    for i in kept:
-        if (setting := _setting_of(entries[i], question)) is not None:
-            files[entries[i].passage.metadata.get("source", entries[i].passage.id)][i] = setting
-    poorer: set[int] = set()
-    marks: dict[int, int] = {}
-    for settings in files.values():
-        wanted = np.unique(np.concatenate([s.named for s in settings.values()]))
-        held = {i: is_among(wanted, np.concatenate([s.named, s.words])) for i, s in settings.items()}
-        poorer |= held.keys() - find_fullest(held)
-        if any(s.in_block for s in settings.values()) and not any(one.all() for one in held.values()):
-            marks |= dict.fromkeys(settings, -1)
-    content = _particular(question)
-    named = {i: s for file in files.values() for i, s in file.items() if s.by_name}
-    full = [i for i, s in named.items() if len(content) and is_among(content, s.named).all()]
-    if len(full) == 1:
-        marks[full[0]] = 1
-    return [i for i in kept if i not in poorer], marks
-
-
-def _setting_of(entry: Entry, question: Words) -> _Setting | None:
-    """Return a candidate as a setting; ``None`` if it is none."""
-    c = entry.candidate
-    path = setting_at(entry.passage.text, c.end - 1)
-    if path is None:
-        return None
-    above = _BETWEEN.split(str(entry.passage.metadata.get("section", "")))
-    blocks = _asked_names([*above, *chain(*map(_BETWEEN.split, path[:-1]))], question)
-    own = _asked_names(path[-1:], question)
-    words = entry.prepared.words
-    lines = words.stem[words.within(c.start, c.end)]
-    return _Setting(np.concatenate([blocks, own]), len(blocks) > 0, len(own) > 0, lines)
-
-
-def _asked_names(names: Sequence[str], question: Words) -> NDArray[np.int64]:
-    """Return the codes of the words of those names that a question holds as a whole, humps or not (``maxSize``)."""
-    asked = _particular(question)
-    found = [stems_of(spelt) for name in names for spelt in (name, _HUMP.sub(" ", name))]
-    return np.concatenate([NO_STEMS, *(one for one in found if is_among(one, asked).all())])
-
-
-def _particular(question: Words) -> NDArray[np.int64]:
-    return question.content[~is_among(question.content, stems_of(_GENERIC))]

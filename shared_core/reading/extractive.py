@@ -48,6 +48,7 @@ from shared_core.reading.lists import count_parts, find_lists_asked, join_lists,
 from shared_core.reading.lookups import from_name
 from shared_core.reading.marking import mark_candidates
 from shared_core.reading.network import log_odds
+from shared_core.reading.places import above, is_structured
 from shared_core.reading.prepared import Asked, Placed, Prepared, Window, overlaps, whole_words
 from shared_core.reading.questions import (
     opens_in_english,
@@ -56,7 +57,6 @@ from shared_core.reading.questions import (
 from shared_core.reading.quotable import is_record, join_comments, quotable
 from shared_core.reading.rewording import reword
 from shared_core.reading.row_values import query_for_rows
-from shared_core.reading.rows import above, is_structured
 from shared_core.reading.told import UNTOLD
 from shared_core.reading.weights import WEIGHTS, Weights, load_weights, version_of
 from shared_core.retrieval.graphs import each

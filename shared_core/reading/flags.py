@@ -12,8 +12,8 @@ from shared_core.reading.conflicts import ABSENT, OPPOSITE, VALUE, find_conflict
 from shared_core.reading.days import excludes_day
 from shared_core.reading.direct import answers_by_form
 from shared_core.reading.names import find_others
+from shared_core.reading.places import innermost
 from shared_core.reading.questions import only_refers
-from shared_core.reading.rows import innermost
 from shared_core.reading.subjects import is_of_another
 from shared_core.reading.told import (
     LATER,

@@ -18,8 +18,9 @@ from shared_core.citation.sentences import split_sentences
 from shared_core.reading.candidates import Candidate, log_sum
 from shared_core.reading.item_lists import ItemList, first_number, lists_of
 from shared_core.reading.language import word_list
+from shared_core.reading.places import above, innermost, place_of, section_of, source_of
 from shared_core.reading.questions import drop_parentheses, tells_result
-from shared_core.reading.rows import above, innermost, place_of, source_of, stems_of
+from shared_core.reading.rows import stems_of
 from shared_core.reading.synonyms import named_stems, relates_alike
 from shared_core.types import Passage
 
@@ -218,7 +219,7 @@ def query_for_rest(passages: Sequence[Passage], best: Candidate) -> str:
         return ""
     begins = first_number(passage.text[best.start : best.end]) <= 1
     goes_on = not passage.text[best.end :].strip()
-    section = str(passage.metadata.get("section", "")).replace(" > ", " ")
+    section = section_of(passage).replace(" > ", " ")
     return f"{passage.title} {section}".strip() if goes_on or not begins else ""
 
 
@@ -427,5 +428,5 @@ def _lies_in(candidate: Candidate, passage: int, whole: _Whole) -> bool:
 
 def _headings(passage: Passage, found: ItemList) -> list[str]:
     """Return the title and the headings above a list, the innermost one last."""
-    parts = [passage.title, *str(passage.metadata.get("section") or "").split(" > "), *found.headings]
+    parts = [passage.title, *section_of(passage).split(" > "), *found.headings]
     return [*dict.fromkeys(part for part in reversed(parts) if part)][::-1]

@@ -13,9 +13,10 @@ from itertools import pairwise
 from shared_core.reading.candidates import Candidate
 from shared_core.reading.defaults import asks_default
 from shared_core.reading.features import STOP_WORDS, stem
+from shared_core.reading.places import above, innermost
 from shared_core.reading.prepared import Asked
 from shared_core.reading.questions import words
-from shared_core.reading.rows import Entry, above, innermost
+from shared_core.reading.rows import Entry
 from shared_core.types import Passage
 
 _KIND = (

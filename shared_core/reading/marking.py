@@ -14,10 +14,11 @@ from shared_core.reading.entries import lacks_names, of_entries_asked
 from shared_core.reading.flags import flag_candidates
 from shared_core.reading.names import absent_names
 from shared_core.reading.people import names_person
+from shared_core.reading.places import above
 from shared_core.reading.prepared import Asked, Prepared
 from shared_core.reading.questions import counts_nothing, defines_links, names_nobody, only_asks, repeats
 from shared_core.reading.quotable import is_heading, is_signature
-from shared_core.reading.rows import Entry, above, answer_in_row
+from shared_core.reading.rows import Entry, answer_in_row
 from shared_core.reading.values import absent_values, gives_date, values_of
 from shared_core.types import Passage
 

@@ -12,7 +12,7 @@ from pathlib import PurePath
 
 from shared_core.reading.features import STOP_WORDS
 from shared_core.reading.language import word_list
-from shared_core.reading.rows import above, source_of
+from shared_core.reading.places import above, source_of
 from shared_core.reading.values import values_of
 from shared_core.types import Passage
 

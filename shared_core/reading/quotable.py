@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from shared_core.citation.headings import is_titled
 from shared_core.reading.candidates import Candidate
+from shared_core.reading.places import section_of
 from shared_core.support.options import entry_at
 from shared_core.types import Passage
 
@@ -154,7 +155,7 @@ def is_heading(candidate: Candidate, text: str, passage: Passage) -> bool:
         return True
     if _LEADS_IN.fullmatch(text) and not entry_at(passage.text, candidate.start)[1]:  # "-l  List in the long format:"
         return True
-    above = str(passage.metadata.get("section", "")).split(" > ")
+    above = section_of(passage).split(" > ")
     lines = text.splitlines()
     if all(line.startswith("-") for line in lines):
         text = lines[-1]  # of several options with one definition, the last one heads it

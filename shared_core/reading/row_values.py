@@ -14,8 +14,9 @@ from shared_core.reading.cells import Chosen, Place, Range
 from shared_core.reading.comparisons import read_how_much, read_when
 from shared_core.reading.language import phrase_groups, word_list
 from shared_core.reading.people_rows import columns_of_verbs, is_of_people
+from shared_core.reading.places import above, source_of
 from shared_core.reading.questions import asks_who, content_stems, words
-from shared_core.reading.rows import NO, YES, above, source_of
+from shared_core.reading.rows import NO, YES
 from shared_core.reading.tables import Row, Table, find_tables
 from shared_core.types import Passage
 

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from shared_core.reading.candidates import Candidate
 from shared_core.reading.cells import EMPTY, LETTERS, LONGEST, Range, cells_at
 from shared_core.reading.features import CAPITAL, RARITY_BUCKETS, Words, is_among, is_of_kind, words_of
+from shared_core.reading.places import above, innermost, place_of, source_of
 from shared_core.reading.prepared import Asked, Prepared
 from shared_core.types import Passage
 
-_HEADED = re.compile(r"^#{1,6} \S", re.MULTILINE)
 _ROW = re.compile(r"[ \t]*\|[^\n]*\|[ \t]*$", re.MULTILINE)
 _BRACKETS = re.compile(r"\([^()]*\)")
 _COMPOUND = re.compile(r"[^\W_]+(?:[-_.][^\W_]+)+")
@@ -93,41 +93,6 @@ class _Row(NamedTuple):
     values: NDArray[np.bool_]
     all: NDArray[np.bool_]
     heading: NDArray[np.bool_]
-
-
-def above(passage: Passage) -> str:
-    """Return what stands above a passage: its title and the headings of its section."""
-    return f"{passage.title}\n{passage.metadata.get('section', '')}"
-
-
-def is_structured(passage: Passage) -> bool:
-    """Return whether a passage is from a document of sections or rows: below a heading, with one, or a row of a table.
-
-    >>> hours = Passage("hours", "It opens at 9.", metadata={"section": "Hours"})
-    >>> is_structured(hours), is_structured(Passage("tale", "It was a dark night."))
-    (True, False)
-    """
-    return bool(passage.metadata.get("section")) or "row" in passage.metadata or bool(_HEADED.search(passage.text))
-
-
-def source_of(passage: Passage) -> str:
-    """Return the document of a passage; the passage itself where it has none."""
-    return str(passage.metadata.get("source", passage.id))
-
-
-def place_of(passage: Passage) -> tuple[str, str]:
-    """Return the document and the section of a passage."""
-    return source_of(passage), str(passage.metadata.get("section", ""))
-
-
-def innermost(passage: Passage) -> str:
-    """Return the innermost heading above a passage."""
-    return str(passage.metadata.get("section", "")).rpartition(" > ")[2]
-
-
-def heading_above(passage: Passage) -> str:
-    """Return the heading above the innermost one, "" if there is none."""
-    return str(passage.metadata.get("section", "")).rpartition(" > ")[0].rpartition(" > ")[2]
 
 
 @lru_cache(maxsize=4096)
@@ -304,7 +269,7 @@ def of_rows(question: Words, entries: Sequence[Entry], kept: Sequence[int]) -> l
     for i in kept:
         passage, words = entries[i].passage, entries[i].prepared.words
         start = passage.text.rfind("\n", 0, entries[i].candidate.start) + 1
-        place = passage.metadata.get("source", passage.id), passage.metadata.get("section")
+        place = place_of(passage)
         row, item = _ROW.match(passage.text, start), _item_at(passage.text, start)
         timed, priced = _TIMED.match(passage.text, start), _PRICED.match(passage.text, start)
         if row is not None and row.end() - start <= LONGEST:
@@ -343,12 +308,12 @@ def of_labels(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> li
             items[i] = item
     lists: dict[object, set[frozenset[str]]] = defaultdict(set)
     for passage in (entry.passage for entry in entries if items):
-        lists[passage.metadata.get("source", passage.id)].add(_labels(passage.text))
+        lists[source_of(passage)].add(_labels(passage.text))
     others: set[int] = set()
     for i, item in items.items():
         passage, words = entries[i].passage, entries[i].prepared.words
         own = _labels(passage.text)
-        alike = [one for one in lists[passage.metadata.get("source", passage.id)] if not own.isdisjoint(one)]
+        alike = [one for one in lists[source_of(passage)] if not own.isdisjoint(one)]
         if any(_asks_value(asked, label) for label in frozenset().union(*alike)):
             told = words.stem[words.within(item.start(2), item.end(3))]
             if not (_asks_value(asked, item[2]) or is_among(asked.words.content, told).any()):

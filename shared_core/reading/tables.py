@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from shared_core.reading.cells import EMPTY, Range, cells_at
-from shared_core.reading.rows import place_of
+from shared_core.reading.places import place_of
 from shared_core.types import Passage
 
 _LINE = re.compile(r"[^\n]+")

@@ -280,7 +280,8 @@ def test_without_a_deadline_each_request_has_ten_minutes(
     lm = connect(server, max_retries=1000)
     lm.probe()
     now = [0.0]
-    monkeypatch.setattr("shared_core.lm._server.attempts.time", SimpleNamespace(monotonic=lambda: now[0], time=time.time))
+    clock = SimpleNamespace(monotonic=lambda: now[0], time=time.time)
+    monkeypatch.setattr("shared_core.lm._server.attempts.time", clock)
 
     async def sleep(seconds: float) -> None:
         now[0] += seconds
