@@ -144,10 +144,7 @@ def changed_claims(passages: Sequence[str], each: int, *, seed: int = 0) -> list
 
 
 def _of_kind(
-    kind: str,
-    change: Callable[[str, str, str, random.Random], str | None],
-    passages: Iterable[str],
-    rng: random.Random,
+    kind: str, change: Callable[[str, str, str, random.Random], str | None], passages: Iterable[str], rng: random.Random
 ) -> Iterator[ChangedClaim]:
     before = ""
     for passage in passages:

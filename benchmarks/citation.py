@@ -319,9 +319,7 @@ def main() -> None:
         quotes = rng.choices(sentences, k=drawn)
         found: dict[str, Result | None] = {"ours": bench.ours(index, quotes, "sentence", repeats)}
         found["xgrammar"] = attempt(
-            "xgrammar",
-            "xgrammar",
-            partial(bench.xgrammar, sentences, quotes, 1 if count > 100 else repeats),
+            "xgrammar", "xgrammar", partial(bench.xgrammar, sentences, quotes, 1 if count > 100 else repeats)
         )
         if count <= (20 if args.quick else 100):
             found["outlines-core"] = attempt(

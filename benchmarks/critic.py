@@ -130,10 +130,7 @@ def relevance_figures(data: Path, limit: int) -> dict[str, float]:
     rated = critic.rate(requests)
     seconds = time.perf_counter() - start
     flat = [math.nan if p is None else p for row in rated for p in row]
-    return {
-        "auroc_relevance": auroc(flat, labels),
-        "ms_per_question": 1000 * seconds / len(labels) * 10,
-    }
+    return {"auroc_relevance": auroc(flat, labels), "ms_per_question": 1000 * seconds / len(labels) * 10}
 
 
 def reading_figures(data: Path, limit: int) -> dict[str, float]:

@@ -28,9 +28,7 @@ def main(questions: list[str]) -> None:
     # repeats its prompt; put yours in its place).
     documents = SimpleDirectoryReader(str(DOCS), required_exts=[".md"]).load_data()
     index = VectorStoreIndex.from_documents(
-        documents,
-        embed_model=MiniLMEmbedding(),
-        transformations=[SentenceSplitter(chunk_size=256, chunk_overlap=32)],
+        documents, embed_model=MiniLMEmbedding(), transformations=[SentenceSplitter(chunk_size=256, chunk_overlap=32)]
     )
     retriever = index.as_retriever(similarity_top_k=5)
     ordinary = RetrieverQueryEngine.from_args(retriever, llm=MockLLM(max_tokens=8))

@@ -116,8 +116,7 @@ class SelfReflectChain(Strict, Answering[AIMessage], RunnableSerializable[ChainI
         "the full question asked (for threads that keep many messages).",
     )
     input_key: str = Field(
-        default="question",
-        description="Key of the question in a dict; else question, input, query, messages.",
+        default="question", description="Key of the question in a dict; else question, input, query, messages."
     )
     logprobs: Logprobs = Field(default="auto", description="See LangChainLM.")
     models: dict[str, AnyModel] = Field(

@@ -211,10 +211,7 @@ class SelfReflectChecker(Strict, RunnableSerializable[Checkable, Any]):
             )
         asked, context = _first(input, self.question_key, _QUESTIONS), _first(input, self.context_key, _CONTEXTS)
         return _Given(
-            answer,
-            _question(input[asked]) if asked else "",
-            _passages(input[context]) if context else None,
-            key,
+            answer, _question(input[asked]) if asked else "", _passages(input[context]) if context else None, key
         )
 
     def _give(self, input: Checkable, given: _Given, checked: Answer | None, settings: SelfReflectSettings) -> Any:

@@ -157,9 +157,7 @@ class SelfReflectRetriever(BaseRetriever):
             dispatcher.event(SelfReflectDecisionEvent.of(decision))
         found = [
             annotate(
-                source.book.node(p.id),
-                p.score,
-                {k: v for k, v in p.metadata.items() if k.startswith("selfreflect_")},
+                source.book.node(p.id), p.score, {k: v for k, v in p.metadata.items() if k.startswith("selfreflect_")}
             )
             for p in result.passages
         ]

@@ -13,11 +13,7 @@ from shared_core.lab.world import World
 
 _PRONOUNS = frozenset({"she", "he", "it", "her", "his", "its"})
 _NAME = re.compile(r"(?:the )?[A-Z][\w-]*(?: (?:of|to|[A-Z][\w-]*))*")
-_NUMBERS = {
-    "year": re.compile(r"\d{3,4}"),
-    "metres": re.compile(r"\d+ metres"),
-    "participants": re.compile(r"\d+"),
-}
+_NUMBERS = {"year": re.compile(r"\d{3,4}"), "metres": re.compile(r"\d+ metres"), "participants": re.compile(r"\d+")}
 _FIELDS = {"{s}": r"(?P<s>.+?)", "{p}": r"(?P<p>.+?)", "{own}": r"(?:her|his|its)", "{v}": r"(?P<v>.+?)",
            "{va}": r"an? (?P<v>.+?)"}  # fmt: skip
 

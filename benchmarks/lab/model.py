@@ -44,11 +44,7 @@ class ModelSize:
 
 
 SIZES: Mapping[str, ModelSize] = MappingProxyType(
-    {
-        "tiny": ModelSize(64, 2, 1, 1, 192),
-        "small": ModelSize(),
-        "large": ModelSize(384, 10, 6, 3, 1152),
-    }
+    {"tiny": ModelSize(64, 2, 1, 1, 192), "small": ModelSize(), "large": ModelSize(384, 10, 6, 3, 1152)}
 )
 """``tiny`` for tests, ``small`` (5.5 million parameters) for a CPU, ``large`` (19 million) for an accelerator."""
 

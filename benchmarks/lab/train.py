@@ -22,15 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.lab.model import (
-    FamilyScores,
-    attend_densely,
-    fuse_layers,
-    make_model,
-    save_model,
-    score_batch,
-    size_of,
-)
+from benchmarks.lab.model import FamilyScores, attend_densely, fuse_layers, make_model, save_model, score_batch, size_of
 from benchmarks.lab.packing import Cursor, Packer, Step
 from benchmarks.lab.rows.source import RowSource
 from benchmarks.lab.tokenizer import VOCABULARY, train_tokenizer

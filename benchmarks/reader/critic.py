@@ -64,10 +64,7 @@ def fit_critic(critic: CriticSupportScorer, data: Path) -> dict[str, Any]:
     weighed = {s: _labelled(critic, pairs(s, part), s) for s, part in WEIGHED.items()}
     weighed["squad2"] = _labelled(critic, _from_questions(data, rng), "squad2")
     weighed["changed"] = _labelled(critic, _changed(data), "changed")
-    return {
-        "support": _support(weighed).to_dict(),
-        "relevance": list(_relevance(critic, data)),
-    }
+    return {"support": _support(weighed).to_dict(), "relevance": list(_relevance(critic, data))}
 
 
 def _labelled(critic: CriticSupportScorer, pairs: Sequence[_Pair], name: str) -> Labelled:

@@ -58,11 +58,7 @@ _NO_SUBJECT = re.compile(
 )
 _CLAUSE = re.compile(r"[,;:(–—]|\s(?:and|but|or|which|who|while|although|whereas|because|so that|in order to|due to)\s")
 _PARTICIPLE = re.compile(r"^(?:\w+ly\s+)?(?:\w+ed|\w+en|built|made|held|found|sold|sent|won|lost|led|written|drawn)\b")
-_FIRST_PERSON = (
-    (re.compile(r"\byou are\b"), "I am"),
-    (re.compile(r"\byour\b"), "my"),
-    (re.compile(r"\byou\b"), "I"),
-)
+_FIRST_PERSON = ((re.compile(r"\byou are\b"), "I am"), (re.compile(r"\byour\b"), "my"), (re.compile(r"\byou\b"), "I"))
 _BEFORE = re.compile(
     r",?\s+(?:in|on|at|by|from|for|since|during|because of|because|due to|owing to|near|until|after|before|to)\s+"
     r"(?:the\s+|about\s+|around\s+)?$"

@@ -24,11 +24,7 @@ from shared_core.cli.lab import lab_app
 from shared_core.cli.research_data import research_data_command
 from shared_core.cli.serve import mcp_command, serve_command
 from shared_core.cli.train import critic_command, generator_command, reclaim_command, research_command
-from shared_core.cli.train_rows import (
-    reclaim_answers_command,
-    reclaim_rows_command,
-    self_rag_rows_command,
-)
+from shared_core.cli.train_rows import reclaim_answers_command, reclaim_rows_command, self_rag_rows_command
 from shared_core.errors import InputError
 
 app = typer.Typer(

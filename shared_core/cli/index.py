@@ -36,12 +36,10 @@ class IndexOptions:
         typer.Option("--text-column", metavar="NAME", help="Column of CSV, TSV and JSONL files that holds the text."),
     ] = None
     encoding: Annotated[
-        str | None,
-        typer.Option("--encoding", metavar="NAME", help="Encoding of text files that are not UTF-8."),
+        str | None, typer.Option("--encoding", metavar="NAME", help="Encoding of text files that are not UTF-8.")
     ] = None
     max_file_mb: Annotated[
-        float | None,
-        typer.Option("--max-file-mb", metavar="N", help="Refuse files larger than this (64 by default)."),
+        float | None, typer.Option("--max-file-mb", metavar="N", help="Refuse files larger than this (64 by default).")
     ] = None
     max_file_seconds: Annotated[
         float | None,
@@ -50,8 +48,7 @@ class IndexOptions:
         ),
     ] = None
     max_chars: Annotated[
-        int | None,
-        typer.Option("--max-chars", metavar="N", help="Longest passage in characters (900 by default)."),
+        int | None, typer.Option("--max-chars", metavar="N", help="Longest passage in characters (900 by default).")
     ] = None
     overlap: Annotated[
         int | None,

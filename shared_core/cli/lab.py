@@ -23,8 +23,7 @@ _SHOWN = ("gate", "retrieve", "rerank", "segment", "path", "search", "confidence
 """Kinds of decisions that are shown without ``--trace``."""
 
 lab_app = typer.Typer(
-    help="A small synthetic world, and a model trained on half of its facts.",
-    invoke_without_command=True,
+    help="A small synthetic world, and a model trained on half of its facts.", invoke_without_command=True
 )
 
 Model = Annotated[

@@ -78,8 +78,7 @@ JudgePath = Annotated[
 ]
 Calibration = Annotated[Path | None, typer.Option("--calibration", help="File written by `selfreflect calibrate`.")]
 Set = Annotated[
-    list[str],
-    typer.Option("--set", metavar="NAME=VALUE", help="Any setting, repeatable: research.samples=4."),
+    list[str], typer.Option("--set", metavar="NAME=VALUE", help="Any setting, repeatable: research.samples=4.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the whole result as JSON (a list if several).")]
 Html = Annotated[Path | None, typer.Option("--html", help="Also write an HTML report.")]

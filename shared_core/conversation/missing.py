@@ -39,8 +39,7 @@ _WHY = re.compile(r"(?:^|\b(?:and|but|so|or)\s+)(?:why|for what reason|what (?:w
 _WHERE = re.compile(r"^\W*(?:(?:and|but|so|or)\s+)?where\b", re.I)
 _PAST = re.compile(r"\bwhen (?:did|was|were)\b", re.I)
 _ONLY_TIME = re.compile(
-    rf"(?:\W|\b(?:on|in|at|and|the|of|to|from|until|every|{'|'.join(WEEKDAYS)}|{_MONTHS})s?\b|\d)+",
-    re.I,
+    rf"(?:\W|\b(?:on|in|at|and|the|of|to|from|until|every|{'|'.join(WEEKDAYS)}|{_MONTHS})s?\b|\d)+", re.I
 )
 _PLACED = re.compile(
     r"\b(?:in|at|on|onto|near|from|to|into|off|over|outside|inside|beside|between|along|behind|above|below|beneath|under|"

@@ -47,11 +47,7 @@ _LEAD = 250  # characters of what leads in a list
 
 
 def chunk_document(
-    document: Document,
-    *,
-    max_chars: int = MAX_CHARS,
-    overlap: int = OVERLAP,
-    split_sentences: Splitter | None = None,
+    document: Document, *, max_chars: int = MAX_CHARS, overlap: int = OVERLAP, split_sentences: Splitter | None = None
 ) -> list[Passage]:
     r"""Cut a document into passages, in the order of its text.
 

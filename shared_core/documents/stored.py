@@ -153,11 +153,7 @@ class StoredBM25(_Stored):
         return self._rows[best], scores[best]
 
     def _add(
-        self,
-        scores: NDArray[np.float64],
-        terms: Sequence[NDArray[np.int64]],
-        lengths: NDArray[np.int64],
-        weight: float,
+        self, scores: NDArray[np.float64], terms: Sequence[NDArray[np.int64]], lengths: NDArray[np.int64], weight: float
     ) -> None:
         """Add ``weight`` times each term's BM25 score (``bm25``) to the (N,) scores; a term is given by its places."""
         import numpy as np

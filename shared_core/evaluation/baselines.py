@@ -53,8 +53,7 @@ class Plain:
         self.name = "plain" if retrieve else "closed-book"
         if engine.context.model("default") is None:
             raise SettingsError(
-                f"{self.name} needs a language model, and there is none.",
-                hint="Give --model or --base-url (lm=…).",
+                f"{self.name} needs a language model, and there is none.", hint="Give --model or --base-url (lm=…)."
             )
         self.prompt = plain_prompt if retrieve else memory_prompt
 

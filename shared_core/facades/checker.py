@@ -244,10 +244,7 @@ class SelfReflectChecker:
         return None if passages is None else _as_passages(passages)
 
     def _flows(
-        self,
-        answers: Sequence[str],
-        questions: Sequence[str] | None,
-        passages: Sequence[Passages | None] | None,
+        self, answers: Sequence[str], questions: Sequence[str] | None, passages: Sequence[Passages | None] | None
     ) -> list[Flow[Answer]]:
         asked = list(questions) if questions is not None else [""] * len(answers)
         given = list(passages) if passages is not None else [None] * len(answers)
@@ -274,13 +271,7 @@ def _abstention(answer: str, question: str, passages: Sequence[Passage], setting
         "judged_by": None,
     }
     checked = Answer(
-        question,
-        answer,
-        passages=tuple(passages),
-        abstained=True,
-        reason=ABSTENTION,
-        trace=(note,),
-        metadata=metadata,
+        question, answer, passages=tuple(passages), abstained=True, reason=ABSTENTION, trace=(note,), metadata=metadata
     )
     yield Report(Decided(note))
     yield Report(Finished(checked))

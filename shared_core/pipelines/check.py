@@ -33,9 +33,7 @@ from shared_core.pipelines.decision.reasons import (
 )
 from shared_core.pipelines.evidence import Evidence, gather
 from shared_core.pipelines.necessity import ask_necessity, require_scores
-from shared_core.pipelines.support import (
-    support_method,
-)
+from shared_core.pipelines.support import support_method
 from shared_core.runtime.flow import Compute, Flow, Report, Retrieve, Together
 from shared_core.types import Answer, Claim, ClaimSealed, ClaimVerdict, Passage, Retrieved
 

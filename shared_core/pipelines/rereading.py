@@ -34,12 +34,7 @@ _FEW_WORDS = 6
 
 
 def read_again(
-    question: str,
-    before: Weighed,
-    passages: Sequence[Passage],
-    run: QuestionRun,
-    *,
-    found: Sequence[Passage] = (),
+    question: str, before: Weighed, passages: Sequence[Passage], run: QuestionRun, *, found: Sequence[Passage] = ()
 ) -> Flow[Weighed]:
     """Add the model's short answer to the claims, if none of them is worth showing.
 

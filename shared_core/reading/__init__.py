@@ -16,10 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CriticSupportScorer", "CrossEncoderSupportScorer", "ExtractiveReader"]
 
-_HOME = {
-    "CriticSupportScorer": "critic",
-    "CrossEncoderSupportScorer": "support",
-    "ExtractiveReader": "extractive",
-}
+_HOME = {"CriticSupportScorer": "critic", "CrossEncoderSupportScorer": "support", "ExtractiveReader": "extractive"}
 
 __getattr__, __dir__ = lazy_names(__name__, __all__, _HOME)

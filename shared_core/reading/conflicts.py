@@ -28,10 +28,7 @@ _RANK = re.compile(r"\b(vice|deputy|assistant|associate|acting|interim|honorary)
 _NOW = re.compile(r"\b(?:current|present) ([a-z]{4,})", re.IGNORECASE)
 _LOOSE = {side[0] for word in ("before", "begin", "keep") if (side := side_of(word))}
 """Pairs that right answers exchange as often as wrong ones: a span of time tells begin and end, kept and deleted."""
-_NEGATED = re.compile(
-    r"\b(?:not|never|no|without|cannot|nor|neither|none|nobody|nothing)\b|n['’]t\b",
-    re.IGNORECASE,
-)
+_NEGATED = re.compile(r"\b(?:not|never|no|without|cannot|nor|neither|none|nobody|nothing)\b|n['’]t\b", re.IGNORECASE)
 _NEGATING = re.compile(
     rf"{_NEGATED.pattern}|\b(?:hardly|rarely|seldom|scarcely|except\w*|unlike|lack\w*|fail\w*|refus\w*|few|little|only|instead"
     r"|rather|(?:all|any) others?|apolog\w+|stop(?:s|ped|ping)? \w+ing|but|however|although|though|despite|prevent\w*"

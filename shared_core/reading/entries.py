@@ -21,14 +21,7 @@ from shared_core.reading.prepared import Asked
 from shared_core.reading.questions import asks_meaning, asks_wording, only_refers, words
 from shared_core.reading.rows import Entry, find_fullest, of_cells_asked, of_labels, of_named_rows, of_rows, stems_of
 from shared_core.reading.settings_asked import of_settings_asked
-from shared_core.support.options import (
-    entry_at,
-    find_codes,
-    find_options,
-    find_signs,
-    find_variables,
-    is_of_another,
-)
+from shared_core.support.options import entry_at, find_codes, find_options, find_signs, find_variables, is_of_another
 from shared_core.types import Passage
 
 DEFINES = 2.5

@@ -50,10 +50,7 @@ from shared_core.reading.marking import mark_candidates
 from shared_core.reading.network import log_odds
 from shared_core.reading.places import above, is_structured
 from shared_core.reading.prepared import Asked, Placed, Prepared, Window, overlaps, whole_words
-from shared_core.reading.questions import (
-    opens_in_english,
-    words,
-)
+from shared_core.reading.questions import opens_in_english, words
 from shared_core.reading.quotable import is_record, join_comments, quotable
 from shared_core.reading.rewording import reword
 from shared_core.reading.row_values import query_for_rows
@@ -110,11 +107,7 @@ class ExtractiveReader(Remade):
     """
 
     def __init__(
-        self,
-        *,
-        weights: Path | None = None,
-        splitter: SentenceSplitter = split_sentences,
-        cache_passages: int = 256,
+        self, *, weights: Path | None = None, splitter: SentenceSplitter = split_sentences, cache_passages: int = 256
     ) -> None:
         if cache_passages < 0:
             raise InputError(f"cache_passages must be 0 or more, not {cache_passages!r}.", hint="0 keeps nothing.")

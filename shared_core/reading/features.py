@@ -265,11 +265,7 @@ def surface(
     in_title = is_among(stems, title)
     out[:, 19] = float(weights[found].sum()) / total if total else 1.0
     out[:, 20] = float(weights[found | in_title].sum()) / total if total else 1.0
-    return Surface(
-        out,
-        _question_features(question, question_tokens, stems[found], title),
-        coverage,
-    )
+    return Surface(out, _question_features(question, question_tokens, stems[found], title), coverage)
 
 
 def _question_features(

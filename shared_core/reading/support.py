@@ -60,12 +60,7 @@ class CrossEncoderSupportScorer(Remade):
     """
 
     def __init__(
-        self,
-        path: str | Path,
-        *,
-        entailment: int | str | None = None,
-        batch_size: int = 16,
-        device: str = "cpu",
+        self, path: str | Path, *, entailment: int | str | None = None, batch_size: int = 16, device: str = "cpu"
     ) -> None:
         if batch_size < 1:
             raise InputError(f"batch_size must be at least 1, not {batch_size!r}.", hint="Usual: 8 to 64.")

@@ -153,8 +153,7 @@ def _translate(error: BaseException, place: str) -> StoreError:
                 f"The index in {place} is being written to by another process.", hint="Wait until it is done."
             )
         return IndexCorruptedError(
-            f"The index in {place} cannot be read: {reason}",
-            hint="Move the folder away and index the documents again.",
+            f"The index in {place} cannot be read: {reason}", hint="Move the folder away and index the documents again."
         )
     return StoreError(f"Chroma in {place} failed: {reason}", hint="Was the index changed by another program?")
 

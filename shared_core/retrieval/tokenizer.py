@@ -87,8 +87,7 @@ class Tokenizer(Portable):
     def __init__(self, language: str = "english") -> None:
         if language != "none" and language not in self.languages():
             raise InputError(
-                f"There is no stemmer for {language!r}.",
-                hint=f"Known: none, {', '.join(self.languages())}.",
+                f"There is no stemmer for {language!r}.", hint=f"Known: none, {', '.join(self.languages())}."
             )
         self.language = language
         self._stop_words = _stop_words(language)

@@ -9,16 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from shared_core.errors import CapabilityError, InputError, LanguageModelError, RetrievalError, SelfReflectError
-from shared_core.lm.base import (
-    Generate,
-    Generation,
-    HiddenStates,
-    LanguageModel,
-    Score,
-    Scores,
-    States,
-    TokenIds,
-)
+from shared_core.lm.base import Generate, Generation, HiddenStates, LanguageModel, Score, Scores, States, TokenIds
 from shared_core.reading.base import Judge, PassageRater, Rate, Read, Reader, SupportScorer, Verdict, VerdictScorer
 from shared_core.retrieval.base import Embedder, Retriever
 from shared_core.runtime.huge import cut_huge

@@ -134,12 +134,7 @@ def _extra(answer: Answer) -> dict[str, Any]:
 def _completion(answer: Answer) -> dict[str, Any]:
     message = {"role": "assistant", "content": answer.text, "refusal": None}
     choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
-    return {
-        **_head("chat.completion"),
-        "choices": [choice],
-        "usage": _usage(answer),
-        "selfreflect": _extra(answer),
-    }
+    return {**_head("chat.completion"), "choices": [choice], "usage": _usage(answer), "selfreflect": _extra(answer)}
 
 
 async def _chunks(first: Event, events: AsyncGenerator[Event, None], usage: bool) -> AsyncGenerator[str, None]:

@@ -194,10 +194,7 @@ def digest(data: Sequence[Mapping[str, list[int]]]) -> str:
 
 
 def _make_trainer(
-    setup: Setup,
-    data: list[dict[str, list[int]]],
-    held: list[dict[str, list[int]]],
-    progress: Progress | None,
+    setup: Setup, data: list[dict[str, list[int]]], held: list[dict[str, list[int]]], progress: Progress | None
 ) -> Any:
     from datasets import Dataset
     from trl import SFTConfig, SFTTrainer
@@ -216,10 +213,7 @@ def _make_trainer(
 
 
 def _make_tree_trainer(
-    setup: Setup,
-    data: list[dict[str, list[int]]],
-    held: list[dict[str, list[int]]],
-    progress: Progress | None,
+    setup: Setup, data: list[dict[str, list[int]]], held: list[dict[str, list[int]]], progress: Progress | None
 ) -> Any:
     """Make a trainer of transformers on trees: TRL's computes all logits, and masks of its own."""
     from transformers import Trainer, TrainingArguments

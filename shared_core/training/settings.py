@@ -74,8 +74,7 @@ class TrainingSettings(Settings):
         None, ge=1, description="Adapters on the last so many layers only: those below cost no backward pass."
     )
     start_adapter: str | None = Field(
-        None,
-        description="Adapter of the same rank, scale and layers to go on from: folder of peft, or packed file.",
+        None, description="Adapter of the same rank, scale and layers to go on from: folder of peft, or packed file."
     )
     weights: Literal["auto", "base", "float32"] = Field(
         "auto",
@@ -83,8 +82,7 @@ class TrainingSettings(Settings):
         "(steps of bfloat16 weights round small updates away). The saved model has the base's type in any case.",
     )
     gradient_checkpointing: bool | None = Field(
-        None,
-        description="Less memory, a third more time; None: on an accelerator, from a billion weights.",
+        None, description="Less memory, a third more time; None: on an accelerator, from a billion weights."
     )
     use_cpu: bool | None = Field(None, description="None uses an accelerator if there is one.")
     bf16: bool | None = Field(None, description="None uses bfloat16 where the accelerator has it, never on a CPU.")

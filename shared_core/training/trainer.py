@@ -21,13 +21,7 @@ from shared_core.lm.checkpoints import context_length, default_device, packaged_
 from shared_core.lm.encoding import Encoder
 from shared_core.lm.identity import identity_of_files, local_folder
 from shared_core.support.run_log import RUN
-from shared_core.training.base_model import (
-    Base,
-    Prepare,
-    load_base,
-    save_trained,
-    with_adapters,
-)
+from shared_core.training.base_model import Base, Prepare, load_base, save_trained, with_adapters
 from shared_core.training.folder import TrainingFolder, tells_full_disk
 from shared_core.training.settings import LARGE, RESUMABLE_CHANGES, TrainingSettings
 from shared_core.training.watch import (

@@ -15,15 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shared_core.errors import InputError
-from shared_core.uncertainty.arrays import (
-    Float64,
-    finite,
-    nothing_agrees,
-    numbers,
-    positive,
-    similarity_matrix,
-    square,
-)
+from shared_core.uncertainty.arrays import Float64, finite, nothing_agrees, numbers, positive, similarity_matrix, square
 
 
 def semantic_entropy(log_likelihoods: ArrayLike, cluster_ids: Sequence[Hashable]) -> float:

@@ -133,10 +133,7 @@ OTHERS: dict[str, tuple[Any, type[LanguageModelError]]] = {
     "by a code": (lambda: ServerRefusal(503, "The model is overloaded."), BackendUnavailableError),
     "wrapped": (wrapped, BackendUnavailableError),
     "in the text": (lambda: ValueError("HTTP 503: no healthy upstream"), BackendUnavailableError),
-    "overflow in the text": (
-        lambda: ValueError("prompt is too long: 140 tokens > 100 maximum"),
-        ContextOverflowError,
-    ),
+    "overflow in the text": (lambda: ValueError("prompt is too long: 140 tokens > 100 maximum"), ContextOverflowError),
     "anything else": (lambda: ZeroDivisionError("division by zero"), LanguageModelError),
     "StopIteration": (lambda: StopIteration(), LanguageModelError),
     "an odd one": (lambda: UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid"), LanguageModelError),

@@ -83,10 +83,7 @@ def test_numbered_headings_may_break_off() -> None:
 @pytest.mark.parametrize(
     ("head", "title"),
     [
-        (
-            "Moor Choir\nMinutes of the committee held on 6 May 2024 in the hall, while it was raining in",
-            0,
-        ),
+        ("Moor Choir\nMinutes of the committee held on 6 May 2024 in the hall, while it was raining in", 0),
         ("Moor Voices\nInterview 9: Ada Pym\nRecorded on 14 March 2019\nInterviewer: Bo Lund", 2),
         ("Report on the hens\nAuthor: Ida Holm\nDate: 3 May", 1),
         ("Moor Choir\nRules for the hall\nOf the committee\nOn the first floor", 0),

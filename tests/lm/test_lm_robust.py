@@ -13,13 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shared_core.errors import (
-    CapabilityError,
-    ContextOverflowError,
-    GenerationError,
-    InputError,
-    LanguageModelError,
-)
+from shared_core.errors import CapabilityError, ContextOverflowError, GenerationError, InputError, LanguageModelError
 from shared_core.lm.base import (
     Capture,
     Generate,

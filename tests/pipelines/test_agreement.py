@@ -152,10 +152,7 @@ PUMPS = Passage(
     ("claim", "evidence"),
     [
         ("It was developed by Benno Krall.", "It was developed by Benno Krall in 2011."),
-        (
-            "Krall developed the AquaLift 300.",
-            "The AquaLift 300 is a pump.\nIt was developed by Benno Krall in 2011.",
-        ),
+        ("Krall developed the AquaLift 300.", "The AquaLift 300 is a pump.\nIt was developed by Benno Krall in 2011."),
         ("In the history of pumps, Krall counts.", "Pumps\nHistory\nThe AquaLift 300 is a pump.\n{}"),
     ],
 )

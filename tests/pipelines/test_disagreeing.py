@@ -70,11 +70,7 @@ def under(heading: str, text: str, source: str = "camp.md", title: str = "Camp")
             under("Boiler B7", "Maximum pressure: 6.5 bar."),
             under("Boiler B2", "Maximum pressure: 3.2 bar."),
         ),
-        (
-            "When is check-in?",
-            under("Check-in", "Between 14:00 and 20:00."),
-            under("Check-out", "Before 11:00."),
-        ),
+        ("When is check-in?", under("Check-in", "Between 14:00 and 20:00."), under("Check-out", "Before 11:00.")),
         (
             "When is it open?",
             under("Summer", "Daily from 9:00 to 20:00."),

@@ -12,18 +12,7 @@ from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm.base import Sample
 from shared_core.types import Answer, Passage
 from tests.pipelines.scripts import entries
-from tests.pipelines.self_rag_scripts import (
-    GOOD,
-    LAMP,
-    QUESTION,
-    Fixed,
-    by_passage,
-    engine,
-    made,
-    said,
-    shown,
-    trained,
-)
+from tests.pipelines.self_rag_scripts import GOOD, LAMP, QUESTION, Fixed, by_passage, engine, made, said, shown, trained
 
 # --- what documents and questions cannot do ------------------------------------------------------------------------
 

@@ -169,8 +169,7 @@ def test_which_of_two_is_first_is_answered_by_both_dates() -> None:
 
 
 @pytest.mark.parametrize(
-    "question",
-    ["Who was born first, Harriet Dunmore or Paul Okoro?", "Did Harriet Dunmore or Samuel Orde die first?"],
+    "question", ["Who was born first, Harriet Dunmore or Paul Okoro?", "Did Harriet Dunmore or Samuel Orde die first?"]
 )
 def test_which_of_two_is_first_is_not_answered_by_one_date(question: str) -> None:
     answer = ask(question)

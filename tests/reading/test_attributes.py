@@ -82,8 +82,7 @@ def test_any_text_is_read(question: str, texts: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("question", "short"),
-    [("How heavy is the Nordlys 20?", "13.4 kg"), ("How loud is the Nordlys 12?", "38 dB")],
+    ("question", "short"), [("How heavy is the Nordlys 20?", "13.4 kg"), ("How loud is the Nordlys 12?", "38 dB")]
 )
 def test_the_cell_of_the_property_is_answered(question: str, short: str) -> None:
     first = read(question, SPECIFICATIONS).readings[0]

@@ -7,14 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shared_core import SelfReflectEngine
-from shared_core.reading.days import (
-    ask_closed,
-    excludes_day,
-    read_days,
-    read_holidays,
-    read_months,
-    says_whether_open,
-)
+from shared_core.reading.days import ask_closed, excludes_day, read_days, read_holidays, read_months, says_whether_open
 from shared_core.reading.values import values_of
 from shared_core.retrieval import BM25Retriever
 from shared_core.types import Passage

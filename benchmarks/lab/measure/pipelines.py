@@ -106,10 +106,7 @@ def _confidence(answers: Sequence[Answer], questions: Sequence[Question]) -> Fig
     sure = [p for p, _ in pairs]
     right = [float(is_right(text, q)) for (_, text), q in zip(pairs, questions)]
     both = 0 < sum(right) < len(right)
-    return {
-        "auroc_composed": auroc(sure, right) if both else math.nan,
-        "ece": expected_calibration_error(sure, right),
-    }
+    return {"auroc_composed": auroc(sure, right) if both else math.nan, "ece": expected_calibration_error(sure, right)}
 
 
 def abstention(lab: Lab, fitted: Fitted, counts: Counts) -> Figures:

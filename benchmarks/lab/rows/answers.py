@@ -118,11 +118,7 @@ def reading(library: Library, dice: Dice, ease: float = 0.0) -> list[LabRow]:
     """
     sizes = (2 + 6 * ease, 2 + 4 * ease, 3 - 2 * ease, 2 - 2 * ease, 3 - 3 * ease)
     anchor = dice.pick(library.disputed if library.disputed and dice.chance(0.15) else library.stated)
-    passages = library.context(
-        [anchor],
-        dice.weigh((1, 2, 3, 4, 5), sizes),
-        dice,
-    )
+    passages = library.context([anchor], dice.weigh((1, 2, 3, 4, 5), sizes), dice)
     other = [s.passage for s in library.world.statements(anchor.id) if s.status != "current"]
     if other and len(passages) < 5:
         passages = dice.shuffled([*passages, library.world.passage(dice.pick(other))])

@@ -5,15 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from shared_core.citation.facts.tokens import (
-    Found,
-    Sentence,
-    Token,
-    content_keys,
-    fold,
-    telling_keys,
-    with_word_before,
-)
+from shared_core.citation.facts.tokens import Found, Sentence, Token, content_keys, fold, telling_keys, with_word_before
 
 _FALSE = re.compile(
     r"\b(?:(?:is|was|be|are) (?:simply |just |plainly |therefore |also )?(?:false|untrue|incorrect|wrong|not true"

@@ -6,16 +6,7 @@ import re
 from collections.abc import Sequence
 from itertools import takewhile
 
-from shared_core.citation.facts.tokens import (
-    BE,
-    Found,
-    Sentence,
-    Token,
-    cut_tokens,
-    fold,
-    stem,
-    telling_keys,
-)
+from shared_core.citation.facts.tokens import BE, Found, Sentence, Token, cut_tokens, fold, stem, telling_keys
 
 _AUXILIARY = frozenset(
     (*BE, *"has have had do does did can could may might must shall should will would cannot".split())
@@ -52,10 +43,7 @@ def said_of_another(claim: Sentence, nearest: Sentence) -> Found:
                 continue
             other = _saying(says, about, clauses, i)
             if other is not None:
-                return (
-                    claim.text[own[0].start : own[-1].end],
-                    nearest.text[other[0].start : other[-1].end],
-                )
+                return (claim.text[own[0].start : own[-1].end], nearest.text[other[0].start : other[-1].end])
     return None
 
 

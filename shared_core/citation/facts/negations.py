@@ -5,16 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence, Set
 
-from shared_core.citation.facts.tokens import (
-    Found,
-    Sentence,
-    Token,
-    clauses_of,
-    content_keys,
-    fold,
-    stem,
-    telling_keys,
-)
+from shared_core.citation.facts.tokens import Found, Sentence, Token, clauses_of, content_keys, fold, stem, telling_keys
 
 _LACK = frozenset(
     stem(word)

@@ -66,8 +66,7 @@ _ENGLISH = re.compile(r"\b(?:the|of|and|to|not|for|with|by|are|were|has|have|its
 _DECADE = re.compile(r"(?<![\w.,])(\d{3}0)['’]?s\b")
 _CENTURIES = "|".join(word for word, number in _ORDINAL.items() if number <= 20)
 _CENTURY = re.compile(
-    rf"\b(?:(\d{{1,2}})(?:st|nd|rd|th|\.)|({_CENTURIES}|twenty-first))[\s-](?:centur|jahrhundert)",
-    re.IGNORECASE,
+    rf"\b(?:(\d{{1,2}})(?:st|nd|rd|th|\.)|({_CENTURIES}|twenty-first))[\s-](?:centur|jahrhundert)", re.IGNORECASE
 )
 _CLOCK = re.compile(
     r"(?<![\d:.,])(\d{1,2})(?:[:.]([0-5]\d))?\s?([ap])\.?m\b\.?|(?<![\d:.,])([01]?\d|2[0-3]):([0-5]\d)(?![:\d])"

@@ -22,10 +22,7 @@ from shared_core.citation.facts.tokens import (
 )
 
 _COUNT = "two|three|four|five|six|seven|eight|nine|ten"
-_SHARE = re.compile(
-    rf"\b(\d+|one|{_COUNT}) of (?:the|its|their) ((?:\d+|{_COUNT}) \w+)",
-    re.IGNORECASE,
-)
+_SHARE = re.compile(rf"\b(\d+|one|{_COUNT}) of (?:the|its|their) ((?:\d+|{_COUNT}) \w+)", re.IGNORECASE)
 _PART = re.compile(
     rf"\b(?:of (?:them|these|those|which)|(?:a|one) (?:portion|part|section|stretch) of"
     rf"|(?:\d[\d.,]*(?: ?%| percent)?|one|{_COUNT}) of (?:the|them|its|their))\b",

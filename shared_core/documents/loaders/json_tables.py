@@ -11,16 +11,7 @@ from typing import Any
 from shared_core.documents.loaders.config import block_headings
 from shared_core.documents.loaders.extracted import Extracted, Problem
 from shared_core.documents.loaders.limits import Budget, too_much
-from shared_core.documents.loaders.rows import (
-    MAX_CELLS,
-    SHORT,
-    TEXT_COLUMNS,
-    Row,
-    as_text,
-    below,
-    has_words,
-    row_text,
-)
+from shared_core.documents.loaders.rows import MAX_CELLS, SHORT, TEXT_COLUMNS, Row, as_text, below, has_words, row_text
 from shared_core.errors import DocumentError
 
 MAX_LINE_CHARACTERS = 8 * 2**20

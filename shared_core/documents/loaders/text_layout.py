@@ -30,10 +30,7 @@ _PAPER = re.compile(
     rf"{_NAME}(?:, {_NAME}){{0,30}}(?:,? (?:and|&) {_NAME})?(?=[ \t]*\r?\n[ \t]*\r?\n[^\n]{{100}})"
 )
 _ITEM = re.compile(r"\s*(?:\d{1,3}[.)]|[-*+•])\s")
-_BLOCK = re.compile(
-    r"(?:^(?=[^\n]{3,200}$)[ \t]*+\S++(?>(?: \S++)*)(?: {2,}|\t)[^\n]*+(?:\n|\Z)){3,}",
-    re.MULTILINE,
-)
+_BLOCK = re.compile(r"(?:^(?=[^\n]{3,200}$)[ \t]*+\S++(?>(?: \S++)*)(?: {2,}|\t)[^\n]*+(?:\n|\Z)){3,}", re.MULTILINE)
 _CELL = re.compile(r"\S+(?: \S+)*")
 _TITLE_LINES = re.compile(r"\s*((?:[^\W_][^\n]{2,70}[^\s.?!;:,](?:[ \t\r]*\n)){2,6})[ \t\r]*\n")
 _MOST_TITLE_LINES = 3

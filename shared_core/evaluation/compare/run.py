@@ -11,15 +11,7 @@ from typing import Any, TypedDict, Unpack
 from shared_core.errors import InputError, SettingsError
 from shared_core.evaluation.compare.outcomes import ComparisonRow, Measure, row_of
 from shared_core.evaluation.compare.page import Comparison
-from shared_core.evaluation.compare.run_folder import (
-    Known,
-    Run,
-    continue_run,
-    describe,
-    read_run,
-    versions,
-    write_run,
-)
+from shared_core.evaluation.compare.run_folder import Known, Run, continue_run, describe, read_run, versions, write_run
 from shared_core.evaluation.dataset import Question
 from shared_core.evaluation.judging import Record
 from shared_core.evaluation.runner import AnswersMany, ask_batch, warn_fitted_on, warn_no_recall

@@ -15,12 +15,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from shared_core.errors import (
-    ContextOverflowError,
-    InputError,
-    MissingDependencyError,
-    ResponseError,
-)
+from shared_core.errors import ContextOverflowError, InputError, MissingDependencyError, ResponseError
 from shared_core.lm._server.attempts import Deadline, Failure, retry_after, wait
 from shared_core.lm._server.read import Collected, error_within
 from shared_core.lm.chat.failures import TRANSIENT, connection_error, status_error, timeout_error

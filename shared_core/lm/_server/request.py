@@ -11,14 +11,7 @@ import numpy as np
 
 from shared_core.errors import CapabilityError, InputError, LanguageModelError, ResponseError
 from shared_core.lm._server import read
-from shared_core.lm._server.abilities import (
-    Abilities,
-    Route,
-    given_id_fields,
-    grammar_fields,
-    logprob_fields,
-    request,
-)
+from shared_core.lm._server.abilities import Abilities, Route, given_id_fields, grammar_fields, logprob_fields, request
 from shared_core.lm._server.attempts import Deadline
 from shared_core.lm._server.http import Endpoint
 from shared_core.lm._server.tokens import ServerTokenizer

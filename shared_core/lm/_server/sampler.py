@@ -10,13 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from shared_core.errors import (
-    CapabilityError,
-    ContextOverflowError,
-    GrammarError,
-    LanguageModelError,
-    ResponseError,
-)
+from shared_core.errors import CapabilityError, ContextOverflowError, GrammarError, LanguageModelError, ResponseError
 from shared_core.lm._server import read
 from shared_core.lm._server.abilities import forget
 from shared_core.lm._server.attempts import Deadline, Failure

@@ -113,12 +113,7 @@ def _select(state: Search) -> tuple[Candidate | None, bool]:
 
 
 def _decide(
-    state: Search,
-    best: Candidate | None,
-    claims: Sequence[Claim],
-    *,
-    worth: bool,
-    verdicts: dict[str, Verdict],
+    state: Search, best: Candidate | None, claims: Sequence[Claim], *, worth: bool, verdicts: dict[str, Verdict]
 ) -> Flow[Answer]:
     run, closed = state.run, state.options.closed_book
     fitted = self_evaluation_of(run.settings, run.abilities) is not None

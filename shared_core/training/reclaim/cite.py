@@ -198,11 +198,7 @@ def selection_prompt(question: str, clause: str, sentences: Sequence[Span], pass
 
 
 def select_citations(
-    question: str,
-    clauses: Sequence[tuple[str, Sequence[Span]]],
-    passages: Sequence[Passage],
-    *,
-    seed: int | None = 0,
+    question: str, clauses: Sequence[tuple[str, Sequence[Span]]], passages: Sequence[Passage], *, seed: int | None = 0
 ) -> Flow[list[Found]]:
     """Ask for the sentences of each clause, all at once. Each clause comes with those to choose from."""
     params = SamplingParams(max_tokens=64, seed=seed)

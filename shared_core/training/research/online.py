@@ -176,12 +176,7 @@ def _is_unknown(state: Search, claim: str) -> bool:
     return state.options.closed_book or bool(judged.citations)
 
 
-_MEASURED = {
-    "reward": "reward",
-    "kl": "kl",
-    "tokens": "completions/mean_length",
-    "cut": "completions/clipped_ratio",
-}
+_MEASURED = {"reward": "reward", "kl": "kl", "tokens": "completions/mean_length", "cut": "completions/clipped_ratio"}
 
 
 def train_online(

@@ -37,14 +37,7 @@ from shared_core.reflection.tokens import (
 from shared_core.runtime.flow import Flow, Generate, Resources, Retrieve, TokenIds
 from shared_core.settings import SelfReflectSettings, Settings
 from shared_core.training.self_rag.rows import TASKS
-from shared_core.training.self_rag.tasks import (
-    Asked,
-    ask_again,
-    ask_relevance,
-    ask_retrieval,
-    ask_support,
-    ask_utility,
-)
+from shared_core.training.self_rag.tasks import Asked, ask_again, ask_relevance, ask_retrieval, ask_support, ask_utility
 from shared_core.types import Passage
 
 
@@ -249,13 +242,7 @@ class _Work:
         return RETRIEVAL if verdict.token == CONTINUE and last is None else verdict.token
 
     def _segment(
-        self,
-        number: int,
-        sentence: str,
-        move: str | None,
-        last: Passage | None,
-        found: _Shelf,
-        relevance: _Relevance,
+        self, number: int, sentence: str, move: str | None, last: Passage | None, found: _Shelf, relevance: _Relevance
     ) -> Flow[tuple[str | None, Passage | None]]:
         """Write a sentence with its passage and verdicts (``None`` if one is missing), and return the current passage.
 

@@ -18,13 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from shared_core.errors import InputError
 from shared_core.lm.base import Prompt
 from shared_core.pipelines.self_rag.with_tokens import instruction as instruct
-from shared_core.reflection import (
-    REFLECTION_TOKENS,
-    RELEVANCE_TOKENS,
-    RETRIEVAL_TOKENS,
-    SUPPORT_TOKENS,
-    UTILITY_TOKENS,
-)
+from shared_core.reflection import REFLECTION_TOKENS, RELEVANCE_TOKENS, RETRIEVAL_TOKENS, SUPPORT_TOKENS, UTILITY_TOKENS
 from shared_core.reflection.tokens import NO_RETRIEVAL, PARAGRAPH_END, PARAGRAPH_START, RETRIEVAL
 from shared_core.training.rows import IGNORED, eos_of, read_rows_of, text_of
 
