@@ -1,6 +1,6 @@
 """Rebuild the adapter that ships: ``python -m benchmarks.small train``, then ``pack``, then ``replies``.
 
-On a GPU: ``shards``, then ``on_gpu.py`` there, then ``pack --parts``.
+On a GPU: ``shards``, then ``on_gpu`` there, then ``pack --parts``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def main() -> None:
         "--start", "--adapter", dest="start", type=Path, help="earlier adapter to go on from: file or folder"
     )
     parser.add_argument("--file", type=Path, default=ROOT / "shared_core/lm/weights/small.safetensors", help="of pack")
-    parser.add_argument("--parts", type=Path, help="folder that on_gpu.py wrote, to pack")
+    parser.add_argument("--parts", type=Path, help="folder that on_gpu wrote, to pack")
     parser.add_argument("--each", type=int, default=60, help="questions of each set, of replies")
     given = parser.parse_args()
     if given.stage == "shards" and given.made is None:

@@ -226,7 +226,7 @@ def write_shards(data: Path, made: Path, out: Path, tokenizer: Any, share: float
 
 
 def write_base(out: Path, model: Any, tokenizer: Any) -> None:
-    """Write what ``on_gpu.py`` needs of the base: quantised weights as they are, and the reflection tokens' rows."""
+    """Write what ``on_gpu`` needs of the base: quantised weights as they are, and the reflection tokens' rows."""
     import gguf
     import torch
 
@@ -247,7 +247,7 @@ def write_base(out: Path, model: Any, tokenizer: Any) -> None:
 
 
 def export(data: Path, made: Path, out: Path) -> dict[str, int]:
-    """Write all that ``on_gpu.py`` reads: base, trees, and the adapter that ships to begin with."""
+    """Write all that ``on_gpu`` reads: base, trees, and the adapter that ships to begin with."""
     model, tokenizer = load_checkpoint(BASE, device="cpu", dtype="auto")
     add_tokens(model, tokenizer)
     tokens = write_shards(data, made, out, tokenizer)

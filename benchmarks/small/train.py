@@ -188,7 +188,7 @@ def pack_parts(parts: Path, work: Path, file: Path) -> Path:
         "commands": [
             "python -m benchmarks.reader.questions --data DATA --sources SOURCES --out MADE",
             "python -m benchmarks.small shards --made MADE",
-            "python benchmarks/small/on_gpu.py --data WORK/shards --out PARTS",
+            "python benchmarks/small/on_gpu --data WORK/shards --out PARTS",
             "python -m benchmarks.small pack --parts PARTS",
             "python -m benchmarks.small replies",
         ],

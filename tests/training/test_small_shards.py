@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from benchmarks.small import on_gpu
+from benchmarks.small.on_gpu.trees import Trees
 from benchmarks.small.shards import FastEncoder, Shard
 from shared_core.evaluation.baselines import plain_prompt
 from shared_core.lm.encoding import Encoder
@@ -38,7 +38,7 @@ def test_trees_are_read_as_they_were_planted(tiny_tokenizer: Any, tmp_path: Path
     shard = Shard()
     shard.add("short", encoded)
     shard.write(tmp_path / "trees.xz")
-    read = on_gpu.Trees(tmp_path / "trees.xz")
+    read = Trees(tmp_path / "trees.xz")
     planted = plant_trees([{"input_ids": i, "labels": t} for i, t in encoded], 1400)
     assert len(read) == len(planted)
     for n, tree in enumerate(planted):

@@ -148,54 +148,83 @@ class Table:
         rows = [row for row in rows if any(cell.end > cell.first and not cell.repeated for cell in row)]
         rows = rows[_is_caption(rows) :]
         names, heads = _column_names(rows, runs)
+        if not names:
+            return []
         head, body = rows[:heads], rows[heads:]
-        groups = _groups(body, len(names), runs) if names else set()
-        fits = [i not in groups and _can_name(row, len(names), runs) for i, row in enumerate(body)] if names else []
-        fitting = [i for i, fit in enumerate(fits) if fit]
-        whole = all(fit or i in groups or _fills(body[i], len(names)) for i, fit in enumerate(fits))
+        groups = _groups(body, len(names), runs)
+        fitting = [i for i, row in enumerate(body) if i not in groups and _can_name(row, len(names), runs)]
+        known = {*fitting, *groups}
+        whole = all(i in known or _fills(row, len(names)) for i, row in enumerate(body))
         # Tables with tables in them are most often a page's layout, but not if those fill rows between named ones.
         nested = any(cell.nested for row in rows for cell in row)
         if not fitting or (nested and not (whole and all(cell.header for row in head for cell in row))):
             return []
-        prefixes: dict[int, str] = {}
-        blank: set[int] = set()  # runs of cells with nothing but spaces that do not break
         prose = all(row[0].end > row[0].first and any(map(_SENTENCE.search, _texts(row[1:], runs))) for row in body)
         # "Info" above labels, and nothing above their values, is the table's title.
         labels = not prose and len(names) == _LEAST_COLUMNS and not names[1]
-        names, joint = (["", ""], ": ") if labels else (names, "; ")
         for count, i in enumerate(sorted(groups), 1):
-            for run in runs[body[i][0].first : body[i][0].end]:
-                run.level, run.heading = level, number + count
-            blank.update(place for cell in body[i][1:] for place in range(cell.first, cell.end))
+            _make_heading(body[i][0], runs, level, number + count)
+        writer = _RowWriter(["", ""] if labels else names, ": " if labels else "; ", runs)
+        writer.leave_out(cell for i in groups for cell in body[i][1:])
         sharing = first_of_group([_texts(body[i], runs) for i in fitting])
         for row, first in zip((body[i] for i in fitting), (body[fitting[i]][0] for i in sharing)):
-            texts = _texts(row, runs)
-            filled = [(f"{name}: " * bool(name), cell) for name, cell, text in zip(names, row, texts) if text]
-            blank.update(*(range(cell.first, cell.end) for cell, text in zip(row, texts) if not text))
-            for _, cell in filled:
-                _strip_end(runs[cell.first : cell.end])
-            if first is not row[0] and first.end > first.first:
-                filled.insert(0, (f"{names[0]}: " * bool(names[0]), replace(first, repeated=True)))
-            above = "".join(f"{name}{_texts([cell], runs)[0]}; " for name, cell in filled if cell.repeated)
-            own = [(name, cell.first) for name, cell in filled if not cell.repeated]
-            prefixes |= {at: (joint if i else above) + name for i, (name, at) in enumerate(own)}
-            for run in runs[row[0].first : row[0].end] if prose and not row[0].repeated else ():
-                run.level, run.heading = level, number + len(prefixes)
+            writer.add(row, first)
+            if prose and not row[0].repeated:
+                _make_heading(row[0], runs, level, number + len(writer.prefixes))
         start, stop = head[0][0].first, max(cell.end for row in head for cell in row)
         # If some row could not take the names, the rows of names stay, so that nothing is lost.
         dropped = range(start, stop) if whole and not labels else range(0)
         if dropped and stop < len(runs):
             runs[stop].gap = max(runs[stop].gap, runs[start].gap)
+        return writer.written(self.first, dropped)
+
+
+def _make_heading(cell: _Cell, runs: Sequence[TextRun], level: int, number: int) -> None:
+    for run in runs[cell.first : cell.end]:
+        run.level, run.heading = level, number
+
+
+class _RowWriter:
+    """Puts the names of the columns, or signs between a label and its value, before the cells of rows.
+
+    Attributes:
+        prefixes: what is put before which run.
+    """
+
+    def __init__(self, names: Sequence[str], joint: str, runs: Sequence[TextRun]) -> None:
+        self._names, self._joint, self._runs = names, joint, runs
+        self._blank: set[int] = set()  # runs of cells with nothing but spaces that do not break
+        self.prefixes: dict[int, str] = {}
+
+    def leave_out(self, cells: Iterable[_Cell]) -> None:
+        """Leave out the runs of cells without text."""
+        self._blank.update(place for cell in cells for place in range(cell.first, cell.end))
+
+    def add(self, row: Sequence[_Cell], first: _Cell) -> None:
+        """Name the cells of a row that belongs to a group of rows with this first cell."""
+        texts = _texts(row, self._runs)
+        filled = [(f"{name}: " * bool(name), cell) for name, cell, text in zip(self._names, row, texts) if text]
+        self.leave_out(cell for cell, text in zip(row, texts) if not text)
+        for _, cell in filled:
+            _strip_end(self._runs[cell.first : cell.end])
+        if first is not row[0] and first.end > first.first:
+            filled.insert(0, (f"{self._names[0]}: " * bool(self._names[0]), replace(first, repeated=True)))
+        above = "".join(f"{name}{_text(cell, self._runs)}; " for name, cell in filled if cell.repeated)
+        own = [(name, cell.first) for name, cell in filled if not cell.repeated]
+        self.prefixes |= {at: (self._joint if i else above) + name for i, (name, at) in enumerate(own)}
+
+    def written(self, first: int, dropped: range) -> list[TextRun]:
+        """Return the runs from ``first`` on as they are written, without those in ``dropped``."""
         out = []
         due = 0
-        for i in range(self.first, len(runs)):
-            run = runs[i]
-            if i in blank:
+        for i in range(first, len(self._runs)):
+            run = self._runs[i]
+            if i in self._blank:
                 due = max(due, run.gap)
                 continue
             run.gap, due = max(run.gap, due), 0
-            if text := prefixes.get(i):
-                gap = 0 if text.startswith(joint) else run.gap
+            if text := self.prefixes.get(i):
+                gap = 0 if text.startswith(self._joint) else run.gap
                 out.append(TextRun(gap, text, run.zone, level=run.level, heading=run.heading))
                 run.gap = 0
             if i not in dropped:
