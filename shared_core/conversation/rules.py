@@ -272,20 +272,8 @@ def _instead(said: str, last: str) -> list[Rewriting]:
         return [_finish(*swapped)]
     if asked := other_value(said, last):
         return [_finish(asked, [p.words for p in phrases_of(last)[:1]])]
-    if re.match(
-        r"(?:in|on|at|for|with|without|by|from|to|of|after|before|since|until|during|under|over|per)\b", said, re.I
-    ):
-        preposition, _, rest = said.partition(" ")
-        named = [
-            p for p in phrases_of(last) if words_of(last[: p.start].removesuffix("the "))[-1:] == [preposition.lower()]
-        ]
-        if not phrases_of(said) or not named:
-            same = list(re.finditer(rf"\b{re.escape(preposition)}\s", stem, re.I))
-            kept = stem[: same[-1].start()].rstrip() if same and not named else stem
-            wanted = [p.words for p in phrases_of(said)] or [frozenset(words_of(rest)) - WORDS["vague"] - _STOP]
-            return [_finish(f"{kept or stem} {said}", wanted, _subjects(kept or stem))]
-        start = named[-1].start - 4 * named[-1].article
-        return [_finish(last[:start] + rest + last[named[-1].end :], [p.words for p in phrases_of(said)])]
+    if _BEGINS_WITH_PREPOSITION.match(said):
+        return [_behind_preposition(said, last, stem)]
     new = phrases_of(f"of {said}")
     small, other = thing_in_small(last), thing_in_small(said) or (new[0] if new else None)
     if small and other and not phrases_of(last):
@@ -303,6 +291,33 @@ def _instead(said: str, last: str) -> list[Rewriting]:
     if subject and not any(p.start < subject.end() and subject.start(2) < p.end for p in phrases_of(last)):
         after = last[subject.end() :]  # "When did television come?", "and radio?"
         return [_finish(subject[1] + said + after, wanted, _places(after))]
+    return _in_place_of_name(said, last, stem, new, wanted)
+
+
+_BEGINS_WITH_PREPOSITION = re.compile(
+    r"(?:in|on|at|for|with|without|by|from|to|of|after|before|since|until|during|under|over|per)\b", re.I
+)
+
+
+def _behind_preposition(said: str, last: str, stem: str) -> Rewriting:
+    """Put what is said behind the preposition of a name ("in 1904"), else at the end of the question."""
+    preposition, _, rest = said.partition(" ")
+    named = [
+        p for p in phrases_of(last) if words_of(last[: p.start].removesuffix("the "))[-1:] == [preposition.lower()]
+    ]
+    if phrases_of(said) and named:
+        start = named[-1].start - 4 * named[-1].article
+        return _finish(last[:start] + rest + last[named[-1].end :], [p.words for p in phrases_of(said)])
+    same = list(re.finditer(rf"\b{re.escape(preposition)}\s", stem, re.I))
+    kept = stem[: same[-1].start()].rstrip() if same and not named else stem
+    wanted = [p.words for p in phrases_of(said)] or [frozenset(words_of(rest)) - WORDS["vague"] - _STOP]
+    return _finish(f"{kept or stem} {said}", wanted, _subjects(kept or stem))
+
+
+def _in_place_of_name(
+    said: str, last: str, stem: str, new: Sequence[Phrase], wanted: Sequence[frozenset[str]]
+) -> list[Rewriting]:
+    """Put what is said in the place of a name of the question, or of a thing with an article."""
     old_names = [p for p in phrases_of(last) if not p.place] or phrases_of(last)
     persons = bool(new) and new[0].is_person
     definite = list(_DEFINITE.finditer(last)) if said.lower().startswith("the ") else []

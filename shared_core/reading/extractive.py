@@ -173,11 +173,7 @@ class ExtractiveReader(Remade):
                 chance = weights.structured(chance)
             return _reading(request.passages, candidate, chance, weights)
 
-        # a surer definition comes before what the network thinks best, a likely one if it is what is asked for
-        best = chances[0] or 0.0
-        least = min(best, LIKELY) if term_asked(asked.text) else best
-        surer = {i for i, c in enumerate(found.candidates) if c.defines > 0 and (chances[i] or 0.0) > least}
-        order = sorted(range(len(found.candidates)), key=lambda i: i not in surer)
+        order = _order_of(asked.text, found.candidates, chances)
         order = place_parts(order, found.candidates, request.passages, chances)
         readings = tuple(reading(i) for i in order[: request.limit])
         judged = tuple(None if i is None else reading(i) for i in found.judged)
@@ -185,12 +181,12 @@ class ExtractiveReader(Remade):
         if readings[0].probability is None:
             why = NO_WORDS if not len(asked.words.content) else OTHER_TEXT if english else OTHER_QUESTION
             return ReadResult(readings, None, found.passage_scores, expected, judged, why, read_as)
-        rest = query_for_rest(request.passages, found.candidates[order[0]])
-        holder = found.candidates[order[0]].passage
+        best = found.candidates[order[0]]
+        rest, holder = query_for_rest(request.passages, best), best.passage
         if not rest:
             rest, holder = query_for_rows(asked.text, request.passages, holder)
         parts = count_parts(order, found.candidates, request.passages)
-        scores = _with_best(found.passage_scores, found.candidates[order[0]].passage)
+        scores = _with_best(found.passage_scores, best.passage)
         if answerable is not None:  # rescaled, a quote may be surer than that there is an answer
             answerable = max(answerable, *(r.probability or 0.0 for r in readings))
         rest_of = request.passages[holder].id if rest else ""
@@ -379,6 +375,14 @@ def _find_sought(question: str, passages: Sequence[Passage]) -> set[int]:
     if passages and is_named_row(passages[0]):
         found.add(0)  # rows are told apart by names, which retrieval knows better than the cheap score
     return found
+
+
+def _order_of(question: str, candidates: Sequence[Candidate], chances: Sequence[float | None]) -> list[int]:
+    """Order candidates: a surer definition before what the network thinks best, a likely one if it is asked for."""
+    best = chances[0] or 0.0
+    least = min(best, LIKELY) if term_asked(question) else best
+    surer = {i for i, c in enumerate(candidates) if c.defines > 0 and (chances[i] or 0.0) > least}
+    return sorted(range(len(candidates)), key=lambda i: i not in surer)
 
 
 def _with_best(scores: tuple[float, ...], best: int) -> tuple[float, ...]:

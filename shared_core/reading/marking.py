@@ -29,7 +29,7 @@ def mark_candidates(
     candidates: Sequence[Candidate],
     prepared: Mapping[int, Prepared],
     chosen: Chosen,
-    weights: Mapping[str, float],
+    weight: float,
 ) -> tuple[list[Candidate], list[int]]:
     """Return the candidates with their marks, and the numbers of those that may be quoted.
 
@@ -39,7 +39,7 @@ def mark_candidates(
         candidates: as the network scored them.
         prepared: the passages that have words, by number.
         chosen: rows and lines that answer by their values; candidates in the others of their tables are left out.
-        weights: of conflicts, as they change a candidate's score.
+        weight: of a conflict in a candidate's score.
     """
     lost = lacks_names(asked.text, asked.words, [(passages[number], p.title) for number, p in prepared.items()])
     headings = [f"{above(p)}\n{p.metadata.get('source', '')}" for p in passages]
@@ -48,7 +48,7 @@ def mark_candidates(
     out = [c for c in candidates if not chosen.leaves_out(_place(c))]
     lines = [chosen.line_of(_place(c)) for c in out]
     out = [replace(c, defines=int(line is not None)) for c, line in zip(out, lines)]
-    out = flag_candidates(asked.text, passages, out, headings, unknown, lost, weights)
+    out = flag_candidates(asked.text, passages, out, headings, unknown, lost, weight)
     texts = [passages[c.passage].text[c.start : c.end] for c in out]
     said = [i for i, c in enumerate(out) if _states(asked.text, texts[i], c, passages[c.passage])]
     entries = {i: Entry(passages[out[i].passage], prepared[out[i].passage], out[i]) for i in said}
