@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from shared_core.citation.english import AUXILIARIES
+
 __all__ = ["asserts", "is_prose", "is_source", "stated_in_question"]
 
 _ASKS_OR_ADVISES = re.compile(
@@ -90,9 +92,8 @@ _TAG = re.compile(
 )
 _OPENS_QUESTION = re.compile(
     r"\W*(?:(?:and|but|so|or|also|then|well|now|ok(?:ay)?|great|sure|thanks?|please|sorry),? )*"
-    r"(?:is|are|was|were|am|do|does|did|can|could|may|might|must|shall|should|will|would|has|have|had|\w+n['’]t|who|whom|"
-    r"whose|what|when|where|which|why|how|if|in|for|on|at|to|from|with|by|until|since|any|anything|more|another|need|"
-    r"want|you|i|we|let)\b",
+    rf"(?:{AUXILIARIES}|am|might|shall|\w+n['’]t|who|whom|whose|what|when|where|which|why|how|if|in|for|on|at|to|from|"
+    r"with|by|until|since|any|anything|more|another|need|want|you|i|we|let)\b",
     re.IGNORECASE,
 )
 

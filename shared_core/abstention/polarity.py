@@ -5,16 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from shared_core.citation.english import AUXILIARIES, BE, DO
 from shared_core.citation.facts.tokens import Sentence, Token, content_keys, stem, tokens_of
 
 __all__ = ["opening_of", "turns_opening"]
 
 _OPENING = re.compile(r"\W*(yes|yeah|yep|no|nope)\s*(?:[,.;:!]|\s[–—-]\s)\s*", re.IGNORECASE)
-_ASKS = re.compile(
-    r"\W*(?:(?:and|but|so|also|hi|hello|please),? )*(?:is|are|was|were|do|does|did|can|could|may|must|should|will|"
-    r"would|has|have|had|am)\b(?!n['’]t)",
-    re.IGNORECASE,
-)
+_ASKS = re.compile(rf"\W*(?:(?:and|but|so|also|hi|hello|please),? )*(?:{AUXILIARIES}|am)\b(?!n['’]t)", re.IGNORECASE)
 # "Yes" to one of these may be meant either way, or what denies it affirms: "Is it forbidden?" – "Yes, it is not."
 _EITHER_WAY = re.compile(
     r"n['’]t\b|\b(?:not|no|never|nobody|nothing|none|neither|nor|without|unless|mind|or|only|still|any ?more|forbidden|"
@@ -35,7 +32,7 @@ _PERMITS = frozenset(map(stem, ("allowed", "permitted", "possible", "able", "all
 _MAY = re.compile(r"\b(?:can|could|may|allowed|permitted|possible|able)\b", re.IGNORECASE)
 _MAY_NOT = re.compile(r"\b(?:can['’]t|cannot|can not|couldn['’]t|may not|must not|mustn['’]t)\b", re.IGNORECASE)
 _CUT_SHORT = re.compile(r"(?:\bnot|n['’]t|\bcannot)\W*\Z", re.IGNORECASE)  # "they are not"
-_CUT_SHORT_YES = re.compile(r"\b(?:is|are|was|were|do|does|did|can|could|may|will|would|has|have)\W*\Z", re.IGNORECASE)
+_CUT_SHORT_YES = re.compile(rf"\b(?:{BE}|{DO}|can|could|may|will|would|has|have)\W*\Z", re.IGNORECASE)
 _ABOUT = 0.5  # of the question's words: the sentence speaks of what is asked
 
 

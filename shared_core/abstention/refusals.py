@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from shared_core.citation.english import AUXILIARIES
 from shared_core.citation.facts.attributions import without_attribution
 
 __all__ = ["is_refusal", "only_refuses"]
@@ -133,9 +134,7 @@ _OFFERS = re.compile(
     re.IGNORECASE,
 )
 _NOR_DOES_IT = re.compile(rf"(?:it|they|this|that) {_NOT} {_SAYS}\b", re.IGNORECASE)
-_FINITE = re.compile(
-    r"\b(?:is|are|was|were|has|have|had|does|do|did|will|would|can|could|may|must|shall|should)\b|\w['’]s\b|\d", re.I
-)
+_FINITE = re.compile(rf"\b(?:{AUXILIARIES}|shall)\b|\w['’]s\b|\d", re.I)
 _LISTED = re.compile(r"(?:or|nor|and|such as|including|like|even|neither)\b", re.IGNORECASE)
 _WORDS_LISTED = 8
 _WORDS_LEFT = 3  # "… of the pool and the hall"

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from shared_core.citation.english import AUXILIARIES
 from shared_core.conversation.phrases import WORDS, phrases_of, words_of
 from shared_core.reading.questions import asks_nothing
 
@@ -149,9 +150,9 @@ _BARE = re.compile(
     re.I,
 )
 _VERB = re.compile(
-    r"\b(?:is|are|was|were|am|be|been|do|does|did|has|have|had|can|could|will|would|shall|should|may|might|must|who|what|when|"
-    r"where|why|how|which|whose|whom|tell|give|show|list|name|explain|describe|find|add|define|compare|i|isn't|aren't|"
-    r"didn't|doesn't|don't|wasn't|weren't|can't|won't|what's|who's|where's|how's|when's|there's|it's)\b",
+    rf"\b(?:{AUXILIARIES}|am|be|been|shall|might|who|what|when|where|why|how|which|whose|whom|tell|give|show|list|name|"
+    r"explain|describe|find|add|define|compare|i|isn't|aren't|didn't|doesn't|don't|wasn't|weren't|can't|won't|what's|"
+    r"who's|where's|how's|when's|there's|it's)\b",
     re.I,
 )
 _PREPOSITION = re.compile(

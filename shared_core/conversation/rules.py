@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from shared_core.citation.english import AUXILIARIES, BE, DO, HAVE
 from shared_core.citation.sentences import split_sentences
 from shared_core.conversation.numbered import numbers_in
 from shared_core.conversation.phrases import (
@@ -47,9 +48,7 @@ _QUESTION_WORD = re.compile(
     r"(?:\s+(?:many|much|long|old|big|high|tall|far|deep|often|wide|heavy|fast|large)\b(?!\s+(?:is|was|are|were)\b\s*$))?\s*",
     re.I,
 )
-_ASKS_YES_NO = re.compile(
-    r"(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|should|may|might|must)\b", re.I
-)
+_ASKS_YES_NO = re.compile(rf"(?:{AUXILIARIES}|might)\b", re.I)
 _WHO_DID = re.compile(r"^who\s+(\w+ed|built|made|held|led|won|found|lost|sold|bought|taught)\s+(.+?)[\s?.!]*$", re.I)
 _POSSESSIVE = frozenset("his its their hers theirs".split())
 _KIND_OF = {
@@ -65,10 +64,10 @@ _KIND = re.compile(
 """A thing of another kind: "and a small one?"."""
 _NOUN = re.compile(r"\b(?:the|an?)\s+([a-z][\w-]*)")
 _ARTICLE = re.compile(r"\b(?:the|an?|our|my|your)\s+$", re.I)
-_DOES = re.compile(r"\b(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|should|may|must)\s+$", re.I)
+_DOES = re.compile(rf"\b(?:{AUXILIARIES})\s+$", re.I)
 _ORDINAL = re.compile(rf"\b(?:{'|'.join(_ORDINALS)})\b", re.I)
 _SUBJECT = re.compile(
-    r"^(.*?\b(?:is|are|was|were|do|does|did|has|have|had)\s+)(?!(?:in|on|at|of|to|for|from|by|with|about)\b)"
+    rf"^(.*?\b(?:{BE}|{DO}|{HAVE})\s+)(?!(?:in|on|at|of|to|for|from|by|with|about)\b)"
     r"((?:the |an? )?[a-z][\w-]*)(?=[\s?.]|$)",
     re.I,
 )

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from shared_core.citation.english import AUXILIARIES
 from shared_core.citation.sentences import split_sentences
 from shared_core.reading.candidates import Candidate, log_sum
 from shared_core.reading.item_lists import lists_of
@@ -36,11 +37,7 @@ _KIND = re.compile(
     r"|(?P<what>what|which)|(?P<other>who|whom|whose|when|where|why))\b",
     re.IGNORECASE,
 )
-_YES_OR_NO = re.compile(
-    r"(?:\A|[.!?:;,]\s)[\W_]*"
-    r"(?:is|are|was|were|do|does|did|can|could|may|might|must|shall|should|will|would|has|have|had|am)\b",
-    re.IGNORECASE,
-)
+_YES_OR_NO = re.compile(rf"(?:\A|[.!?:;,]\s)[\W_]*(?:{AUXILIARIES}|might|shall|am)\b", re.IGNORECASE)
 _PURPOSE = re.compile(r"\s(?:in order |so as )?to (?:get|make|have|let|allow|avoid|prevent|fix|be)\b.*", re.DOTALL)
 """What a heading may add: "How do I raise the limit to get the watcher to work?"."""
 _SPELT_OUT = re.compile(r"\b[A-Z][A-Z0-9]{1,6}\s\(([^()]+)\)")

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from shared_core.citation.english import BE, DO, MODALS
 from shared_core.citation.sentences import split_sentences
 from shared_core.reading.candidates import Candidate, log_sum
 from shared_core.reading.item_lists import ItemList, first_number, lists_of
@@ -40,7 +41,7 @@ _ASKS_LIST = re.compile(
     re.IGNORECASE,
 )
 _KEYWORDS = re.compile(  # "ingredients for rye bread", and what is needed also without "for"
-    r"(?!.*(?:\?|\b(?:is|are|was|were|do|does|did|has|have|can|could|will|would|should|must|may)\b))"
+    rf"(?!.*(?:\?|\b(?:{BE}|{DO}|has|have|{MODALS})\b))"
     r"\W*(?:(?:the|all|full) )*"
     r"(?:(?P<things>ingredients|requirements|prerequisites|materials|tools|supplies)(?! in\b)"
     r"|(?:[\w-]+ )?(?P<noun>[a-z]{2,}[a-rt-z]s) (?:for|of|needed|required)\b) *\w",

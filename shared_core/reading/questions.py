@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from shared_core.citation.english import AUXILIARIES, BE, DO, MODALS
 from shared_core.reading.features import STOP_WORDS, stem
 from shared_core.reading.language import word_list
 
@@ -60,13 +61,10 @@ _LISTS_LINKS = re.compile(
     re.IGNORECASE,
 )
 _LINK = re.compile(r"\]\(|\]\[|https?://|`_|:(?:ref|doc|pep|rfc):`")
-_YES_OR_NO = re.compile(
-    r"\W*(?:is|are|am|was|were|do|does|did|can|could|may|must|has|have|had|will|would|shall|should)\b", re.IGNORECASE
-)
+_YES_OR_NO = re.compile(rf"\W*(?:{AUXILIARIES}|am|shall)\b", re.IGNORECASE)
 _THEN_YES_OR_NO = re.compile(  # "It shows E4, should I unplug it?"
     r"(?!.*\b(?:who|whom|whose|what|which|when|where|why|how)\b)"
-    r".*\b(?:is|are|am|was|were|do|does|did|can|could|may|must|will|would|shall|should)(?: not)? (?:i|we|you|it|they|he"
-    r"|she|there|this|that)\b",
+    rf".*\b(?:{BE}|am|{DO}|{MODALS}|shall)(?: not)? (?:i|we|you|it|they|he|she|there|this|that)\b",
     re.IGNORECASE | re.DOTALL,
 )
 _RESULT = re.compile(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from shared_core.citation.english import AUXILIARIES
 from shared_core.citation.headings import is_titled
 from shared_core.reading.candidates import Candidate
 from shared_core.reading.places import section_of
@@ -33,8 +34,8 @@ _REASONED = re.compile(
 """What begins a sentence whose reason is the one before it."""
 _ELLIPTIC = re.compile(
     r"(?:(?:but|and|so|though) )?(?:I|we|you|he|she|it|they|there|(?:the|my|our) \w+|nobody|everybody|everyone|no one)"
-    r" (?:(?:never|always|still|really|certainly|both|all) )?(?:do|does|did|is|are|was|were|has|have|had|can|could|may"
-    r"|must|will|would|should)(?:n['’]t| not)?(?: (?:either|too|so|once|now))?[.!]",
+    rf" (?:(?:never|always|still|really|certainly|both|all) )?(?:{AUXILIARIES})(?:n['’]t| not)?"
+    r"(?: (?:either|too|so|once|now))?[.!]",
     re.IGNORECASE,
 )
 """What says nothing without the sentence before it: "Learn to sing. I never did."."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from shared_core.citation.english import DO, HAVE, MODALS
 from shared_core.reading.language import word_list
 from shared_core.reading.questions import content_stems, has_number, words
 from shared_core.reading.synonyms import named_stems
@@ -46,7 +47,7 @@ _DONE_BY = re.compile(r"\W*((?:[\w'’-]+,? ){1,8}?)(?:is|are|was|were) (?:\w+ly
 _MONEY = re.compile(r"[£$€] ?\d|\d ?(?:[£$€]|(?:EUR|USD|GBP|NOK|SEK|DKK|CHF|euros?|dollars?|pounds?)\b)")
 _TITLE = r"(?:Dr|Mr|Mrs|Ms|Miss|Mx|Prof|Professor)\.? "
 _YES_OR_NO_OF = re.compile(
-    r"\W*(?i:do|does|did|has|have|had|is|was|were|will|would|can|could|should|may|must) "
+    rf"\W*(?i:{DO}|{HAVE}|is|was|were|{MODALS}) "
     rf"((?:{_TITLE})?[A-Z][\w'’-]*\w(?: [A-Z][\w'’-]*\w){{0,2}}) (?=[a-z])"
 )
 _ACTS = re.compile(

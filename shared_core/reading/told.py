@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
+from shared_core.citation.english import AUXILIARIES
 from shared_core.citation.facts.dates import dates_of
 from shared_core.citation.facts.quantities import UNITS, quantities_of
 from shared_core.reading.features import stem
@@ -80,7 +81,7 @@ _CONTRASTS = re.compile(
     r"|additional\w*|former|latter)\b",
     re.IGNORECASE,
 )
-_VERB = r"(?=\W*$| (?:is|are|was|were|does|do|did|has|have|had|can|could|should|must|will|would|may|to|i|you|we)\b)"
+_VERB = rf"(?=\W*$| (?:{AUXILIARIES}|to|i|you|we)\b)"
 _MONTHS = r"(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)\w*"
 _DAYS = (
     r"(?:(?:mon|tues?|wed(?:nes)?|thurs?|fri|sat(?:ur)?|sun)(?:days?)?|\w*days?|weekends?|daily|eve|easter|christmas)"

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from itertools import takewhile
 
-from shared_core.citation.facts.tokens import BE, Found, Sentence, Token, cut_tokens, fold, stem, telling_keys
+from shared_core.citation.facts.tokens import BE, Found, Sentence, Token, clauses_of, fold, stem, telling_keys
 
 _AUXILIARY = frozenset(
     (*BE, *"has have had do does did can could may might must shall should will would cannot".split())
@@ -16,7 +15,6 @@ _DETERMINERS = frozenset("the a an its his her their our your my this that these
 _PRONOUNS = frozenset(
     "it he she they we you i this that these those who which what there when if as since because so where".split()
 )
-_CUT = re.compile(r"[,;:](?!\d)|\b(?:and|but|while|whereas|although|though)\b")
 _WORDED = 0.8  # of the claim's words are the sentence's: it is worded alike
 
 
@@ -29,10 +27,10 @@ def said_of_another(claim: Sentence, nearest: Sentence) -> Found:
     said = telling_keys(claim.tokens)
     if len(said & nearest.keys) < _WORDED * len(said):
         return None
-    clauses = cut_tokens(nearest, _CUT)
+    clauses = clauses_of(nearest)
     if len(clauses) < 2:
         return None
-    for own in cut_tokens(claim, _CUT):
+    for own in clauses_of(claim):
         subject, predicate = _subject(own)
         about, says = telling_keys(subject), telling_keys(predicate)
         if not about or not says or any(t.is_negation for t in own):
@@ -70,7 +68,7 @@ def acts_on_it(claim: Sentence, nearest: Sentence) -> Found:
     """
     if claim.is_negated or nearest.is_negated or _EITHER_WAY & {t.key for t in claim.tokens}:
         return None
-    clause = cut_tokens(claim, _CUT)[0]
+    clause = clauses_of(claim)[0]
     subject, predicate = _subject(clause)
     verb = next((t for t in predicate if fold(t.text) not in _AUXILIARY), None)
     about = telling_keys(subject)
