@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from shared_core.citation.english import DO, HAVE, MODALS
 from shared_core.citation.facts.dates import MONTH_NAMES, WEEKDAYS
 from shared_core.conversation.numbered import (
     LISTS,
@@ -154,7 +155,7 @@ def thing_in_small(text: str) -> Phrase | None:
 
 
 _OF_WHICH = frozenset("the a an our my your which".split())
-_DOING = frozenset("do does did can could will would shall should may might must has have had".split())
+_DOING = frozenset(f"{DO}|{HAVE}|{MODALS}|shall|might".split("|"))
 _PARTICIPLE = re.compile(r"(?:ed|ing)\Z")
 _LONGEST = 3  # words of a thing, before and behind its "of"
 

@@ -299,7 +299,7 @@ _BEGINS_WITH_PREPOSITION = re.compile(
 
 
 def _behind_preposition(said: str, last: str, stem: str) -> Rewriting:
-    """Put what is said behind the preposition of a name ("in 1904"), else at the end of the question."""
+    """Put a fragment behind the preposition of a name ("in 1904"), else at the end of the question."""
     preposition, _, rest = said.partition(" ")
     named = [
         p for p in phrases_of(last) if words_of(last[: p.start].removesuffix("the "))[-1:] == [preposition.lower()]
@@ -316,7 +316,7 @@ def _behind_preposition(said: str, last: str, stem: str) -> Rewriting:
 def _in_place_of_name(
     said: str, last: str, stem: str, new: Sequence[Phrase], wanted: Sequence[frozenset[str]]
 ) -> list[Rewriting]:
-    """Put what is said in the place of a name of the question, or of a thing with an article."""
+    """Put a fragment in the place of a name of the question, or of a thing with an article."""
     old_names = [p for p in phrases_of(last) if not p.place] or phrases_of(last)
     persons = bool(new) and new[0].is_person
     definite = list(_DEFINITE.finditer(last)) if said.lower().startswith("the ") else []

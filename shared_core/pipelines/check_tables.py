@@ -13,7 +13,7 @@ from functools import lru_cache
 from shared_core.abstention.statements import Statement
 from shared_core.citation.facts import REFUTED_AT_MOST
 from shared_core.citation.facts.arithmetic import same_quantity
-from shared_core.citation.facts.quantities import quantities_of
+from shared_core.citation.facts.quantities import measured, quantities_of
 from shared_core.citation.facts.rows import blocks_of
 from shared_core.citation.facts.tokens import telling_keys_of, tokens_of
 from shared_core.pipelines.deciding import Judged
@@ -100,7 +100,7 @@ def _same(claimed: str, held: str) -> bool:
 
 def _has_words(text: str) -> bool:
     """Whether a cell has words besides its numbers and units."""
-    taken = {i for q in quantities_of(text) for i in range(q.start, q.end)}
+    taken = measured(text)
     return any(t.is_content and t.start not in taken for t in tokens_of(text))
 
 

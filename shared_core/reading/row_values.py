@@ -7,16 +7,28 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from shared_core.citation.facts.dates import dates_of
 from shared_core.citation.facts.quantities import UNITS, quantities_of
 from shared_core.reading.bands import Band, read_band
-from shared_core.reading.cells import Chosen, Place, Range
-from shared_core.reading.comparisons import read_how_much, read_when
+from shared_core.reading.cells import Chosen, Range
 from shared_core.reading.language import phrase_groups, word_list
 from shared_core.reading.people_rows import columns_of_verbs, is_of_people
-from shared_core.reading.places import above, source_of
+from shared_core.reading.places import above
 from shared_core.reading.questions import asks_who, content_stems, words
-from shared_core.reading.rows import NO, YES
+from shared_core.reading.row_cells import (
+    OF_ANY_ROW,
+    Amount,
+    Columns,
+    amounts_by_column,
+    kind_of,
+    known_above,
+    mark_of,
+    place_of_row,
+    rows_asked,
+    text_at,
+    ticks_asked,
+    with_ticks,
+    words_wanted,
+)
 from shared_core.reading.tables import Row, Table, find_tables
 from shared_core.types import Passage
 
@@ -39,23 +51,14 @@ _ASKS_ROWS = re.compile(
 )
 _ASKS_VALUE = re.compile(r"\W*(?:how|when)\b", re.IGNORECASE)
 _TOTAL = re.compile(r"\W*(?:grand |sub-?)?(?:totals?|sum|overall|average|mean)\b", re.IGNORECASE)
-_BRACKETS = re.compile(r"\s*\([^()]*\)")
-_OF_ANY_ROW = {stem for word in word_list("of_any_row") for stem in content_stems(word)}
 _COMPARATIVES = {stem for word in word_list("comparatives") for stem in content_stems(word)}
 _ASKS_PERSON = re.compile(r"\W*who\b(?!['’]s\b)", re.IGNORECASE)
-_FREE = re.compile(r"free(?: of charge)?|no charge", re.IGNORECASE)
-_MONEY = frozenset(UNITS[sign].dimension for sign in "£$€")
 _BARRED = {
     "from": frozenset(("to", "destination", "arrival", "arrives at")),
     "to": frozenset(("from", "origin", "start", "departure", "departs from")),
 }
 """Columns that are not meant by what stands behind "from" and "to" in a question."""
 _SYMBOL = 3  # letters of a unit's name that is no symbol, at least
-
-
-_Amount = tuple[str, tuple[float, ...]]
-"""The kind of a cell's value, and the value: a number in its base unit, or year, month and day."""
-_Columns = Mapping[str, Mapping[Row, _Amount]]
 
 
 def choose_extreme(question: str, passages: Sequence[Passage]) -> Chosen | None:
@@ -144,7 +147,7 @@ def _names_rows(question: str, table: Table, passages: Sequence[Passage]) -> boo
         return False
     asked = _NEGATES.split(question)[0]
     stems = content_stems(asked)
-    named = bool(_wanted(stems, table.rows, table, passages)) or bool(_ticks(stems, table, passages))
+    named = bool(words_wanted(stems, table.rows, table, passages)) or bool(ticks_asked(stems, table, passages))
     return named and bool(_holding(asked, table.rows, table, passages))
 
 
@@ -198,25 +201,25 @@ def _limit_asked(question: str) -> _Limit | None:
 def _compare(limit: _Limit, table: Table, passages: Sequence[Passage]) -> Chosen | None:
     if not table.is_whole:
         return None
-    rows = [row for row in table.rows if not _TOTAL.match(_text(row.key, row, passages))]
+    rows = [row for row in table.rows if not _TOTAL.match(text_at(row.key, row, passages))]
     asked = content_stems(limit.words)
-    column, factor = _column_limited(limit, asked, _columns(rows, passages))
-    among = _rows_asked(asked, _COMPARATIVES, rows, table, passages)
+    column, factor = _column_limited(limit, asked, amounts_by_column(rows, passages))
+    among = rows_asked(asked, _COMPARATIVES, rows, table, passages)
     if not column or among is None:
         return None
     return _chosen({row: row.key for row in among if limit.band.holds(column[row][1][0] * factor)}, table)
 
 
-def _column_limited(limit: _Limit, asked: set[str], columns: _Columns) -> tuple[Mapping[Row, _Amount], float]:
+def _column_limited(limit: _Limit, asked: set[str], columns: Columns) -> tuple[Mapping[Row, Amount], float]:
     """Return the amounts that a limit is about, and what makes them values of its unit; none where it is not certain.
 
     The unit is the column's name in "more than 7 weeks".
     """
     unit = content_stems(limit.unit)
-    fits = {name: amounts for name, amounts in columns.items() if _kind_of(amounts) == limit.band.dimension}
+    fits = {name: amounts for name, amounts in columns.items() if kind_of(amounts) == limit.band.dimension}
     factor = 1.0
     if not fits and limit.unit:
-        fits = {n: amounts for n, amounts in columns.items() if not _kind_of(amounts) and unit & content_stems(n)}
+        fits = {n: amounts for n, amounts in columns.items() if not kind_of(amounts) and unit & content_stems(n)}
         factor = UNITS[limit.unit].factor
     held = {name: len(asked & content_stems(name)) for name in fits}
     most = max(held.values(), default=0)
@@ -224,15 +227,11 @@ def _column_limited(limit: _Limit, asked: set[str], columns: _Columns) -> tuple[
     return (fits[best[0]], factor) if len(best) == 1 and (most or limit.unit) else ({}, 1.0)
 
 
-def _kind_of(amounts: Mapping[Row, _Amount]) -> str:
-    return next(iter(amounts.values()))[0]
-
-
 def _choose(question: str, word: str, table: Table, passages: Sequence[Passage]) -> Chosen | None:
     if not table.is_whole:
         return None
-    rows = [row for row in table.rows if not _TOTAL.match(_text(row.key, row, passages))]
-    columns = _columns(rows, passages)
+    rows = [row for row in table.rows if not _TOTAL.match(text_at(row.key, row, passages))]
+    columns = amounts_by_column(rows, passages)
     stems = content_stems(_EXTREME.sub(" ", question))
     done = _AT_END.search(question)  # "Who joined first?"
     anywhere = not _EXTREMES[word][0][1] or done is not None
@@ -241,9 +240,9 @@ def _choose(question: str, word: str, table: Table, passages: Sequence[Passage])
         return None
     verb = content_stems(done[1] if done else "")
     beside = _stems_of(_EXTREMES[word]) | verb
-    if verb and not verb & content_stems(name) and not stems - beside - _OF_ANY_ROW:
+    if verb and not verb & content_stems(name) and not stems - beside - OF_ANY_ROW:
         return None  # neither the verb nor another word says that the table is meant
-    asked = _rows_asked(stems, beside, rows, table, passages)
+    asked = rows_asked(stems, beside, rows, table, passages)
     if asked is None:
         return None
     values = {row: columns[name][row][1] for row in asked}
@@ -276,62 +275,31 @@ def _choose_holding(question: str, table: Table, passages: Sequence[Passage]) ->
 def _has_only_marks(rows: Sequence[Row], passages: Sequence[Passage]) -> bool:
     """Return whether rows have nothing but yes and no beside what they are called."""
     cells = [(row, name) for row in rows for name, at in row.cells.items() if at != row.key]
-    return all(_mark(name, row, passages) is not None for row, name in cells)
+    return all(mark_of(name, row, passages) is not None for row, name in cells)
 
 
 def _holding(asked: str, rows: Sequence[Row], table: Table, passages: Sequence[Passage]) -> list[Row] | None:
     """Return the rows with all that a part of a question names; ``None`` if no row has it, in whatever columns."""
     stems = content_stems(asked)
-    wanted = _wanted(stems, rows, table, passages)
+    wanted = words_wanted(stems, rows, table, passages)
     barred = {stem: _BARRED.get(_word_before(asked, stem), frozenset()) for stem in wanted}
-    verbs = columns_of_verbs(stems - _known(rows, table, passages), table, passages)
+    verbs = columns_of_verbs(stems - known_above(rows, table, passages), table, passages)
     meant = [name for columns in verbs.values() for name in columns]
     if not any(_has_cells(dict.fromkeys(wanted, frozenset()), row, passages) for row in rows):
         return None
-    held = [row for row in _ticked(stems, rows, table, passages) if _has_cells(barred, row, passages)]
+    held = [row for row in with_ticks(stems, rows, table, passages) if _has_cells(barred, row, passages)]
     return [row for row in held if not meant or any(_has_any(wanted, name, row, passages) for name in meant)]
-
-
-def _wanted(asked: set[str], rows: Sequence[Row], table: Table, passages: Sequence[Passage]) -> set[str]:
-    """Return the stems that the cells of a row must have: none of those of headings, no verb that is for a column."""
-    asked = asked - _known(rows, table, passages)
-    return asked - _OF_ANY_ROW - columns_of_verbs(asked, table, passages).keys()
 
 
 def _has_any(stems: set[str], name: str, row: Row, passages: Sequence[Passage]) -> bool:
     """Return whether a cell of a row has one of some stems."""
-    return name in row.cells and not stems.isdisjoint(content_stems(_text(row.cells[name], row, passages)))
-
-
-def _ticked(asked: set[str], rows: Sequence[Row], table: Table, passages: Sequence[Passage]) -> list[Row]:
-    """Return the rows with yes in all columns of yes and no that a question names."""
-    ticks = _ticks(asked, table, passages)
-    return [row for row in rows if all(_mark(name, row, passages) for name in ticks)]
-
-
-def _ticks(asked: set[str], table: Table, passages: Sequence[Passage]) -> list[str]:
-    """Return the columns of yes and no that a question names."""
-    named = [name for name in table.columns if content_stems(name) and content_stems(name) <= asked]
-    return [name for name in named if _is_of_marks(name, table, passages)]
-
-
-def _is_of_marks(name: str, table: Table, passages: Sequence[Passage]) -> bool:
-    """Return whether most cells of a column say yes or no, or are empty; others, such as "on request", are no yes."""
-    marks = [_mark(name, row, passages) for row in table.rows]
-    written = any(mark is not None and name in row.cells for mark, row in zip(marks, table.rows))
-    return written and 2 * marks.count(None) < len(marks)
+    return name in row.cells and not stems.isdisjoint(content_stems(text_at(row.cells[name], row, passages)))
 
 
 def _has_cells(barred: Mapping[str, Collection[str]], row: Row, passages: Sequence[Passage]) -> bool:
     """Return whether each of some stems is in a cell of a row, of a column that is not barred for it."""
-    cells = {name.casefold(): content_stems(_text(at, row, passages)) for name, at in row.cells.items()}
+    cells = {name.casefold(): content_stems(text_at(at, row, passages)) for name, at in row.cells.items()}
     return all(any(stem in held for name, held in cells.items() if name not in out) for stem, out in barred.items())
-
-
-def _mark(name: str, row: Row, passages: Sequence[Passage]) -> bool | None:
-    """Return whether a cell says yes or no; ``None`` for any other value. An empty one says no."""
-    value = _text(row.cells[name], row, passages).casefold() if name in row.cells else ""
-    return True if value in YES else False if value in NO else None
 
 
 def _word_before(question: str, wanted: str) -> str:
@@ -345,64 +313,13 @@ def _word_before(question: str, wanted: str) -> str:
     return ""
 
 
-def _rows_asked(
-    asked: set[str], beside: set[str], rows: Sequence[Row], table: Table, passages: Sequence[Passage]
-) -> list[Row] | None:
-    """Return the rows with all of a question's words, but for those of headings, of columns, and ``beside``.
-
-    They have yes in a column of yes and no that it names. ``None`` if no row has these words, so that the question is
-    not about the table.
-    """
-    apart = _wanted(asked, rows, table, passages) - beside
-    held = [row for row in rows if apart <= content_stems(_text((row.start, row.end), row, passages))]
-    return _ticked(asked, held, table, passages) if held else None
-
-
-def _known(rows: Sequence[Row], table: Table, passages: Sequence[Passage]) -> set[str]:
-    """Return the stems of the names of a table's columns and of the headings above it."""
-    known = {stem for name in table.columns for stem in content_stems(name)}
-    for row in rows:
-        known |= content_stems(f"{above(passages[row.passage])} {source_of(passages[row.passage])}")
-    return known
-
-
 def _chosen(rows: Mapping[Row, Range | None], table: Table) -> Chosen:
     """Choose rows of a whole table, each with its short answer, if that is known."""
-    lines = {_place(row): cell for row, cell in rows.items()}
-    return Chosen(lines, [_place(row) for row in table.rows if row not in rows], is_whole=True)
+    lines = {place_of_row(row): cell for row, cell in rows.items()}
+    return Chosen(lines, [place_of_row(row) for row in table.rows if row not in rows], is_whole=True)
 
 
-def _place(row: Row) -> Place:
-    return row.passage, row.start, row.end
-
-
-def _text(place: Range, row: Row, passages: Sequence[Passage]) -> str:
-    return passages[row.passage].text[slice(*place)]
-
-
-def _columns(rows: Sequence[Row], passages: Sequence[Passage]) -> _Columns:
-    """Return the amounts of each column in which all rows have one, of one kind."""
-    columns: dict[str, dict[Row, _Amount]] = {}
-    for name in dict.fromkeys(name for row in rows for name in row.cells):
-        texts = {row: _text(row.cells[name], row, passages) for row in rows if name in row.cells}
-        amounts = {row: amount for row, text in texts.items() if (amount := _amount(text)) is not None}
-        kinds = {kind for kind, _ in amounts.values()}
-        if kinds and kinds <= _MONEY:
-            amounts |= {row: (min(kinds), (0.0,)) for row, text in texts.items() if _FREE.fullmatch(text)}
-        if len(amounts) == len(rows) and len(kinds) == 1:
-            columns[name] = amounts
-    return columns
-
-
-def _amount(text: str) -> _Amount | None:
-    """Return the only number or date of a cell; ``None`` for a range, and for none."""
-    text = _BRACKETS.sub("", text)
-    if any(date.month for date in dates_of(text)):
-        return read_when(text)
-    return read_how_much(text) if len(quantities_of(text)) == 1 else None
-
-
-def _column_asked(word: str, asked: set[str], columns: _Columns) -> tuple[str | None, int]:
+def _column_asked(word: str, asked: set[str], columns: Columns) -> tuple[str | None, int]:
     """Return the column that a question compares by, and 1 for its highest, -1 for its lowest value.
 
     Args:
@@ -424,7 +341,7 @@ def _column_asked(word: str, asked: set[str], columns: _Columns) -> tuple[str | 
     return None, 0
 
 
-def _is_of(noun: str, name: str, amounts: Mapping[Row, _Amount]) -> bool:
+def _is_of(noun: str, name: str, amounts: Mapping[Row, Amount]) -> bool:
     """Return whether a column is called by a noun, or has values of the kind of a unit."""
     if noun in UNITS and len(noun) < _SYMBOL:
         return any(kind == UNITS[noun].dimension for kind, _ in amounts.values())
