@@ -16,7 +16,7 @@ from langchain_core.messages.ai import UsageMetadata
 from langchain_core.messages.block_translators import register_translator
 
 from shared_core.citation import find_place
-from shared_core.citation.align import is_offset, range_in_file
+from shared_core.citation.places import is_offset, range_in_file
 from shared_core.conversation.answering import CONDENSED
 from shared_core.types import Answer, Citation, Claim, Passage, Span
 

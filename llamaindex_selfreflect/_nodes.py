@@ -8,7 +8,7 @@ from typing import Any
 
 from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, TextNode
 
-from shared_core.citation.align import range_in_file
+from shared_core.citation.places import range_in_file
 from shared_core.errors import InputError
 from shared_core.pipelines.decision.wording import is_abstention
 from shared_core.types import MetadataValue, Passage

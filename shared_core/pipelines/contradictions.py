@@ -14,7 +14,6 @@ from shared_core.reading.disagreements import (
     Said,
     agree_where_asked,
     answer_otherwise,
-    is_newer_edition,
     kinds_apart,
     names_subject,
     narrowed_apart,
@@ -24,6 +23,7 @@ from shared_core.reading.disagreements import (
     tells_change,
     tells_of_two_times,
 )
+from shared_core.reading.editions import is_newer_edition
 from shared_core.reading.features import STOP_WORDS
 from shared_core.reading.places import above, innermost, section_of, source_of
 from shared_core.types import Claim, Passage

@@ -15,7 +15,7 @@ from shared_core.citation.english import AUXILIARIES
 from shared_core.citation.sentences import split_sentences
 from shared_core.reading.candidates import Candidate, log_sum
 from shared_core.reading.item_lists import lists_of
-from shared_core.reading.lists import LONGEST_LIST, asks_how
+from shared_core.reading.list_requests import LONGEST_LIST, asks_how
 from shared_core.reading.places import above, heading_above, innermost, source_of
 from shared_core.reading.questions import drop_parentheses, only_refers
 from shared_core.reading.synonyms import named_stems, relates_alike

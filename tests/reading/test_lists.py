@@ -8,7 +8,7 @@ import pytest
 
 from shared_core import Answer, SelfReflectEngine, SelfReflectSettings
 from shared_core.documents import DocumentIndex
-from shared_core.reading.lists import asks_how, list_asked
+from shared_core.reading.list_requests import asks_how, list_asked
 from shared_core.types import Passage
 from tests.reading.asking import chance, first, quotes, read
 
