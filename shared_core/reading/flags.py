@@ -15,16 +15,8 @@ from shared_core.reading.names import find_others
 from shared_core.reading.places import innermost
 from shared_core.reading.questions import only_refers
 from shared_core.reading.subjects import is_of_another
-from shared_core.reading.told import (
-    LATER,
-    dates_another_act,
-    frees_members,
-    measures_only,
-    names_no_sum,
-    names_only_asked,
-    tells_only_change,
-    tells_what_is_asked,
-)
+from shared_core.reading.sums import frees_members, names_no_sum, tells_only_change
+from shared_core.reading.told import LATER, dates_another_act, measures_only, names_only_asked, tells_what_is_asked
 from shared_core.reading.values import Value, gives_another, lack_number, of_another_year, values_of
 from shared_core.types import Passage
 

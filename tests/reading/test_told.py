@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from shared_core.reading.sums import frees_members, names_no_sum, tells_only_change
 from shared_core.reading.told import (
     asks_reason,
     dates_another_act,
-    frees_members,
     gives_reason,
     measures_only,
-    names_no_sum,
     names_only_asked,
-    tells_only_change,
     tells_what_is_asked,
 )
 from shared_core.types import Passage

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from shared_core.documents.loaders.cell_values import is_amount
 from shared_core.documents.loaders.extracted import grouped
-from shared_core.documents.loaders.named_rows import is_amount
 from shared_core.documents.loaders.pdf_layout import join_row
 from shared_core.documents.loaders.pdf_lines import CELL_GAP, Line
 

@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from shared_core.documents.loaders.named_rows import is_amount
+from shared_core.documents.loaders.cell_values import is_amount
 from shared_core.documents.loaders.pdf_cells import (
     BESIDE,
     LEAST_ROWS,

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from shared_core.documents.loaders.named_rows import is_amount, is_year
+from shared_core.documents.loaders.cell_values import is_amount, is_year
 from shared_core.documents.loaders.pdf_cells import CLOSE, Cell, Extent, Table, distance, visual_rows
 
 _NAME_LETTERS = 90

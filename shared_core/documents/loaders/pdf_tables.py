@@ -13,8 +13,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from shared_core.documents.loaders.cell_values import is_amount
 from shared_core.documents.loaders.extracted import grouped
-from shared_core.documents.loaders.named_rows import is_amount
 from shared_core.documents.loaders.pdf_cells import (
     BESIDE,
     LEAST_ROWS,

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from shared_core.documents.loaders.cell_values import is_value, is_year
 from shared_core.documents.loaders.csv_tables import above_header, load_csv
 from shared_core.documents.loaders.extracted import (
     Extracted,
@@ -24,7 +25,6 @@ from shared_core.documents.loaders.extracted import (
     without_surrogates,
 )
 from shared_core.documents.loaders.limits import Budget
-from shared_core.documents.loaders.named_rows import is_value, is_year
 from shared_core.documents.loaders.office import Archive
 from shared_core.documents.loaders.table_groups import NAMED
 from shared_core.errors import DocumentError

@@ -6,8 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from shared_core.documents.loaders.cell_values import is_amount, is_value, is_year
 from shared_core.documents.loaders.extracted import Heading, Segment, one_line
-from shared_core.documents.loaders.named_rows import is_amount, is_value, is_year, replace_tables
+from shared_core.documents.loaders.named_rows import replace_tables
 
 _LEAST_HEADINGS = 3
 _LEAST_ROWS = 3  # with the head
