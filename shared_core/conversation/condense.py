@@ -6,7 +6,8 @@ import re
 import string
 from collections.abc import Sequence
 
-from shared_core.conversation.phrases import MARKERS, WORD, WORDS, is_identifier, phrases_of, words_of
+from shared_core.conversation.numbered import WORD, WORDS
+from shared_core.conversation.phrases import MARKERS, is_identifier, phrases_of, words_of
 from shared_core.conversation.recognise import recognise
 from shared_core.conversation.rewriting import read_rewriting
 from shared_core.conversation.topics import Exchange

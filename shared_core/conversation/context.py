@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 
-from shared_core.conversation.phrases import WORDS, words_of
+from shared_core.conversation.numbered import WORDS
+from shared_core.conversation.phrases import words_of
 from shared_core.conversation.recognise import recognise
 from shared_core.conversation.turns import Turn
 from shared_core.pipelines.decision.question_run import QuestionRun

@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 from shared_core.citation.facts.dates import MONTH_NAMES, WEEKDAYS
-from shared_core.conversation.numbered import has_its_number, numbers_in, singular
-from shared_core.conversation.phrases import LISTS, WORDS, new_in, phrases_of, words_of
+from shared_core.conversation.numbered import LISTS, WORDS, has_its_number, numbers_in, singular
+from shared_core.conversation.phrases import new_in, phrases_of, words_of
 from shared_core.pipelines.evidence import cited_spans
 from shared_core.reading.conflicts import gives_other_dimension
 from shared_core.reading.features import stem

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from shared_core.citation.english import DO, HAVE, MODALS
 from shared_core.citation.facts.dates import MONTH_NAMES, WEEKDAYS
 from shared_core.conversation.numbered import (
-    LISTS,
     SAYS_NUMBER,
     WORD,
     WORDS,
@@ -19,21 +18,6 @@ from shared_core.conversation.numbered import (
     number_end,
     numbers_in,
 )
-
-__all__ = [
-    "LISTS",
-    "MARKERS",
-    "WORD",
-    "WORDS",
-    "Phrase",
-    "is_identifier",
-    "names_in_reply",
-    "new_in",
-    "phrases_of",
-    "thing_asked",
-    "thing_in_small",
-    "words_of",
-]
 
 MARKERS = re.compile(r"\s*\[(?:[^\[\]\n]{1,200}:)?\d+\]|\s*\(unsupported\)")
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from shared_core.citation.english import AUXILIARIES
-from shared_core.conversation.phrases import WORDS, phrases_of, words_of
+from shared_core.conversation.numbered import WORDS
+from shared_core.conversation.phrases import phrases_of, words_of
 from shared_core.reading.questions import asks_nothing
 
 Kind = Literal["full", "open", "reference", "ellipsis", "about_answer", "nothing"]

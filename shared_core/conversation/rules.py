@@ -8,10 +8,8 @@ from dataclasses import dataclass, replace
 
 from shared_core.citation.english import AUXILIARIES, BE, DO, HAVE
 from shared_core.citation.sentences import split_sentences
-from shared_core.conversation.numbered import numbers_in
+from shared_core.conversation.numbered import WORD, WORDS, numbers_in
 from shared_core.conversation.phrases import (
-    WORD,
-    WORDS,
     Phrase,
     names_in_reply,
     new_in,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from shared_core.citation.facts.dates import MONTH_NAMES, WEEKDAYS
-from shared_core.conversation.numbered import YEAR, is_number
-from shared_core.conversation.phrases import WORDS, Phrase, phrases_of, words_of
+from shared_core.conversation.numbered import WORDS, YEAR, is_number
+from shared_core.conversation.phrases import Phrase, phrases_of, words_of
 
 Swapped = tuple[str, list[frozenset[str]]]
 """A question, and the words of what was put into it."""

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from shared_core.conversation.numbered import WORDS
 from shared_core.conversation.phrases import (
-    WORDS,
     Phrase,
     names_in_reply,
     new_in,

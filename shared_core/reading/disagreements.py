@@ -10,15 +10,7 @@ from itertools import zip_longest
 from shared_core.citation.facts.arithmetic import same_quantity
 from shared_core.citation.facts.dates import dates_of, same_date, weekdays_of
 from shared_core.citation.facts.quantities import Quantity, quantities_of
-from shared_core.citation.facts.tokens import (
-    Sentence,
-    Token,
-    clauses_of,
-    content_keys,
-    fold,
-    stem,
-    tokens_of,
-)
+from shared_core.citation.facts.tokens import Sentence, Token, clauses_of, content_keys, fold, stem, tokens_of
 from shared_core.reading.editions import DATED
 from shared_core.reading.language import word_list
 from shared_core.reading.questions import asks_yes_or_no

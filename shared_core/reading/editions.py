@@ -6,9 +6,7 @@ import re
 from collections.abc import Sequence
 
 from shared_core.citation.facts.dates import MONTHS
-from shared_core.citation.facts.tokens import (
-    as_matched,
-)
+from shared_core.citation.facts.tokens import as_matched
 
 _MONTH = (
     "jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sep(?:tember)?|oct(?:ober)?"
