@@ -1,13 +1,13 @@
 """Ask 40 questions of a model whose replies were written by hand, as a strong model writes them; or as it would lie.
 
-    python benchmarks/handwritten.py [--lies] [--measured KIND] [--pipeline NAME] [--quick] [--json FILE]
+    python benchmarks/handwritten.py [--lies] [--measured KIND] [--learning] [--pipeline NAME] [--quick] [--json FILE]
 
 Six invented documents (a contract, a leaflet, minutes, a transcript, a changelog, a table); 25 questions that they
 answer and 15 that they do not. Each reply is in its own words behind the right quotes (`handwritten/replies.json`), so
 every answerable question that is not answered right is lost by us: `right_shown`, `lost`, `wrong_shown`;
 `unanswerable_shown` counts what is shown where nothing answers. With `--lies` 17 of the claims say something false
 behind the right quotes, and `lies_shown` counts those that are shown in the model's words. Every question gets a new
-engine: nothing is learnt of the model in between.
+engine: nothing is learnt of the model in between, unless `--learning` is given.
 
 `--measured strong` (or `paraphrasing`): as after `selfreflect calibrate replies`. The built-in questions cannot be
 asked of replies written beforehand; a simulated model of benchmarks/models.py is measured in its place.
@@ -16,6 +16,7 @@ asked of replies written beforehand; a simulated model of benchmarks/models.py i
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import re
 import sys
@@ -60,6 +61,11 @@ def reply_to(row: Mapping[str, Any], prompt: str, *, lies: bool) -> str:
     return f"{row['plain']} So the answer is {short}."
 
 
+def scripted(row: Mapping[str, Any], *, lies: bool) -> ScriptedLM:
+    """Make a model that replies to prompts about one row's question."""
+    return ScriptedLM(lambda request: reply_to(row, request.prompt.text, lies=lies), name=NAME)
+
+
 def _with_references(reply: str, evidence: tuple[str, ...], prompt: str) -> str:
     """Put the numbers of the sentences that hold the evidence in place of {0}, {1}, …; decline if one is missing."""
     numbered = re.findall(r"(?m)^S(\d+): (.*(?:\n    .*)*)", prompt)
@@ -99,12 +105,16 @@ def run(options: argparse.Namespace) -> dict[str, float]:
     reader = ExtractiveReader(cache_passages=256)
     known = {"replies": measure(options.measured, settings, reader)} if options.measured else {}
     counts: Counter[str] = Counter()
+    engine: SelfReflectEngine | None = None
     with DocumentIndex(None) as index:
         index.update(FOLDER / "documents")
         retriever = index.retriever()
         for row in track(rows, "questions", transient=True):
-            lm = ScriptedLM(lambda r, row=row: reply_to(row, r.prompt.text, lies=options.lies), name=NAME)
-            engine = SelfReflectEngine(retriever, lm, settings, reader=reader, calibrations=known)
+            lm = scripted(row, lies=options.lies)
+            made = SelfReflectEngine(retriever, lm, settings, reader=reader, calibrations=known)
+            if options.learning and engine is not None:
+                made.context = dataclasses.replace(made.context, trust=engine.context.trust)
+            engine = made
             answer = engine.answer(row["question"])
             came = judge(row, answer, lies=options.lies)
             counts[came] += 1
@@ -126,6 +136,9 @@ def main() -> None:
     parser = command_line(__doc__, quick=f"the first {QUICK} questions")
     parser.add_argument("--lies", action="store_true", help="17 replies claim what their quotes do not say")
     parser.add_argument("--measured", choices=sorted(KINDS), help="simulated model that is measured beforehand")
+    parser.add_argument(
+        "--learning", action="store_true", help="what one question shows of the model counts for others"
+    )
     parser.add_argument("--pipeline", default="composed", choices=("composed", "reclaim"))
     options = parser.parse_args()
     write_figures(run(options), options.json)

@@ -12,12 +12,13 @@ import dataclasses
 import re
 from collections.abc import Sequence
 
+from shared_core.calibration.replies import Reply
 from shared_core.citation.facts import compare_claim
 from shared_core.pipelines.agreement import reads_same_quote, same_answer
 from shared_core.pipelines.decision.decide import DecisionRequest, decide
 from shared_core.pipelines.decision.question_run import QuestionRun, retrieve, try_reader
 from shared_core.pipelines.decision.reasons import IN_NO_PASSAGE, SAYS_NOTHING
-from shared_core.pipelines.decision.trust import ModelTrust, Reply
+from shared_core.pipelines.decision.trust import ModelTrust
 from shared_core.pipelines.evidence import (
     around_quotes,
     cited_spans,

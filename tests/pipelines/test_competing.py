@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared_core import Answer, SelfReflectEngine, SelfReflectSettings
+from shared_core.calibration.replies import Reply
 from shared_core.errors import CalibrationError
 from shared_core.lm.base import Capabilities
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.confidence import combine
 from shared_core.pipelines.decision.question_run import QuestionRun
-from shared_core.pipelines.decision.trust import TYPES, UNINFORMATIVE, ModelTrust, Reply
+from shared_core.pipelines.decision.trust import TYPES, UNINFORMATIVE, ModelTrust
 from shared_core.types import Passage, Signals
 from tests.fakes import Critic, FirstSentenceReader, Fixed, Shelf
 
@@ -386,3 +387,54 @@ def test_a_model_that_declines_leaves_the_quotes_of_all_passages_retrieved() -> 
     assert reader.read_ids[-1] == alone.read_ids[-1] == {p.id for p in PASSAGES}
     shown = {p.id for p in with_model.passages}
     assert all(s.passage_id in shown for c in with_model.claims for q in c.citations for s in q.spans)
+
+
+GOOD = {
+    "right": {"agrees": 0.85, "differs": 0.06, "declines": 0.07, "contradicts": 0.02},
+    "wrong": {"agrees": 0.03, "differs": 0.2, "declines": 0.75, "contradicts": 0.02},
+    "own": {"differs": 0.8, "contradicts": 0.8},
+}
+
+
+def test_a_good_model_that_was_measured_is_not_believed_less_for_answering_where_the_reader_fails() -> None:
+    """Five right answers in a row that the reader had missed cost a strong model its trust."""
+    trust = ModelTrust(GOOD, shift=1.5)
+    before = trust.correct(0.4)
+    for i in range(12):
+        trust.observe(0.9, "differs", f"the reader is sure of something else {i}")
+        trust.observe(0.1, "agrees", f"the reader is unsure {i}")
+    assert trust.correct(0.4) == before > 0.6
+    for i in range(12):
+        trust.observe(0.9, "contradicts", f"it lies {i}")
+    assert trust.correct(0.4) < 0.5
+    unmeasured = ModelTrust()
+    at_first = unmeasured.competent()
+    for i in range(12):
+        unmeasured.observe(0.9, "differs", str(i))
+    assert unmeasured.competent() < at_first  # of an unknown model nobody knows which of the two is wrong
+
+
+def test_who_reads_another_answer_from_the_readers_quote_says_that_the_quote_answers() -> None:
+    """Of "Noise: DW450 47 dB, DW600 42 dB" the reader took one figure and the model the other, rightly."""
+    shelf = Fixed(Passage("a", "Lit: north tower 1871, south tower 1902. Its keeper was Ada Quill.", "Lamps"))
+    question = "When was the south tower lit?"
+    same = "<reference>S1</reference><claim>In 1902.</claim>"
+    answer = engine_of(ScriptedLM(lambda request: same), 0.7, shelf).answer(question)
+    [compared] = [d for d in answer.trace if d.kind == "compare"]
+    assert (compared.outcome, compared.values["same_quote"]) == ("the model differs", True)
+    assert float(str(compared.values["given_reply"])) > 0.7
+    assert "1902" in answer.text
+    other = "<reference>S2</reference><claim>Its keeper was Ada Quill.</claim>"
+    answer = engine_of(ScriptedLM(lambda request: other), 0.7, shelf).answer(question)
+    [compared] = [d for d in answer.trace if d.kind == "compare"]
+    assert compared.values["same_quote"] is False
+    assert float(str(compared.values["given_reply"])) < 0.7
+
+
+def test_a_claim_that_takes_a_fact_from_elsewhere_does_not_say_that_the_quote_alone_answers() -> None:
+    """ "In version 3.5.2", of a heading, behind the line below it, which the reader would have shown alone."""
+    shelf = Fixed(Passage("a", "Uploads failed after an hour. Fixed with 1871 others in release 3.5.2.", "Changes"))
+    claim = "<reference>S1</reference><claim>It was fixed in release 3.5.2.</claim>"
+    answer = engine_of(ScriptedLM(lambda request: claim), 0.7, shelf).answer("When were the uploads mended?")
+    [compared] = [d for d in answer.trace if d.kind == "compare"]
+    assert compared.values["same_quote"] is False

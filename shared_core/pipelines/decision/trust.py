@@ -199,7 +199,16 @@ class ModelTrust:
         return max(self.posterior(probability, reply, question) for reply in REPLIES)
 
     def observe(self, probability: float, reply: Reply, question: str) -> None:
-        """Learn from one more reply, in place of what was learnt from the same question before."""
+        """Learn from one more reply, in place of what was learnt from the same question before.
+
+        Of a model that was measured to be competent, only what counts against it whoever is right is learnt: that it
+        declines where the reader is sure, or contradicts its quotes. An answer where the reader is unsure, or another
+        one than the reader's, shows as often that the reader is wrong.
+        """
+        if _MEASURED in self._competent and (reply == "differs" or (reply == "agrees" and probability < 0.5)):
+            with self._lock:
+                self._learnt.pop(question, None)
+            return
         expected = reply == ("agrees" if probability >= 0.5 else "declines")  # of a competent model
         likely: list[float] = []
         limits: list[float] = []
