@@ -5,7 +5,7 @@
 Six invented documents (a contract, a leaflet, minutes, a transcript, a changelog, a table); 25 questions that they
 answer and 15 that they do not. Each reply is in its own words behind the right quotes (`handwritten/replies.json`), so
 every answerable question that is not answered right is lost by us: `right_shown`, `lost`, `wrong_shown`;
-`unanswerable_shown` counts what is shown where nothing answers. With `--lies` 17 of the claims say something false
+`unanswerable_shown` counts answers shown where nothing answers. With `--lies` 17 of the claims say something false
 behind the right quotes, and `lies_shown` counts those that are shown in the model's words. Every question gets a new
 engine: nothing is learnt of the model in between, unless `--learning` is given.
 

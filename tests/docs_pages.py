@@ -56,8 +56,8 @@ def python(block: Block) -> str | None:
     return re.sub(r"=…(?=[,)])", "=None", "\n".join(lines))
 
 
-def stand_in(real: type, make: Callable[[], Any]) -> Callable[..., Any]:
-    """Called as the class is, it gives what ``make`` makes; TypeError for arguments that the class does not take."""
+def stand_in(real: Callable[..., Any], make: Callable[[], Any]) -> Callable[..., Any]:
+    """Called as ``real`` is, it gives what ``make`` makes; TypeError for arguments that ``real`` does not take."""
 
     def called(*given: Any, **options: Any) -> Any:
         inspect.signature(real).bind(*given, **options)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import shared_core.evaluation.fitting as fitting
 import shared_core.lm as lms
 from shared_core import Passage, SelfReflectEngine, SelfReflectSettings
 from shared_core.errors import BackendUnavailableError
@@ -107,6 +108,8 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for real in (TransformersLM, VLLM, OpenAICompatibleLM):
         monkeypatch.setattr(lms, real.__name__, stand_in(real, reflecting), raising=False)
+    # Reading for 96 questions takes a minute; tests/calibration measures with a reader that is played.
+    monkeypatch.setattr(fitting, "measure_replies", stand_in(fitting.measure_replies, object))
 
 
 IMPORTS_ONLY = {"docs/evaluation.md", "docs/serve.md"}

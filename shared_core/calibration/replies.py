@@ -1,4 +1,4 @@
-"""What one model's replies were worth on questions with known answers, beside the quotes of the reader."""
+"""Rates of one model's replies to questions with known answers, beside the quotes of the reader."""
 
 from __future__ import annotations
 
