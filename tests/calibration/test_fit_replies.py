@@ -14,7 +14,7 @@ from llamaindex_selfreflect import SelfReflectQueryEngine
 from shared_core.calibration import FittedReplies
 from shared_core.calibration import io as calibration_io
 from shared_core.calibration.replies import REPLIES
-from shared_core.errors import CalibrationError, CalibrationInputError, InputError
+from shared_core.errors import CalibrationError, CalibrationInputError, InputError, ResponseError
 from shared_core.evaluation.dataset import Question, read_questions
 from shared_core.evaluation.fitting import built_in_questions, fit, measure_replies
 from shared_core.evaluation.fitting.replies import BUILT_IN_QUESTIONS, Reaction, fit_rates, fit_shift
@@ -114,6 +114,14 @@ def test_rates_are_distributions_whatever_was_replied(rows: list[Any]) -> None:
         assert sum(rates[given_].values()) == pytest.approx(1)
         assert all(0 < p < 1 for p in rates[given_].values())
     assert FittedReplies(rates).rates == rates
+
+
+def test_a_model_that_always_fails_is_named_as_the_cause() -> None:
+    def broken(request: Any) -> str:
+        raise ResponseError("The reply cannot be read.", hint="Ask another model.")
+
+    with pytest.raises(CalibrationError, match=r"Every question failed.*cannot be read"):
+        fit("replies", engine(broken), QUESTIONS)
 
 
 def test_too_few_quotes_of_one_kind_are_refused() -> None:

@@ -15,6 +15,7 @@ from shared_core.calibration.stack import LEAST_CLAIMS, AnyCalibration
 from shared_core.errors import (
     AbstainedError,
     BackendUnavailableError,
+    CalibrationError,
     CalibrationInputError,
     CapabilityError,
     InputError,
@@ -225,6 +226,17 @@ def _raise_if_fatal(error: Exception) -> None:
     fatal = (BackendUnavailableError, CapabilityError, MissingDependencyError, SettingsError, StoreError, InputError)
     if isinstance(error, fatal) or not isinstance(error, SelfReflectError):
         raise error
+
+
+def require_some(found: Sequence[object]) -> int:
+    """Return the number of failed questions; CalibrationError if every question failed, or none was asked."""
+    errors = [f for f in found if isinstance(f, Exception)]
+    if len(errors) < len(found):
+        return len(errors)
+    raise CalibrationError(
+        f"Every question failed; the last one: {errors[-1]}" if errors else "No question can be judged.",
+        hint='Give rows with "answers", "answerable": false, or labelled "claims".',
+    )
 
 
 # --- checks before any work -------------------------------------------------------------------------------------------

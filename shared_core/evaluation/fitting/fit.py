@@ -270,7 +270,7 @@ def measure_replies(
 ) -> Fitted:
     """Ask a model the built-in questions, to learn how far its replies can be trusted; as ``calibrate replies`` does.
 
-    Needs no questions or documents of the user, and 100 to 200 requests of about 700 tokens each.
+    Needs no questions or documents of the user, and 100 to 450 requests of about 650 tokens each.
 
     Args:
         answering: engine, or a framework's chain or query engine, with the model.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from shared_core.calibration.stack import Stack
 from shared_core.errors import CalibrationError
 from shared_core.evaluation.dataset import Question
-from shared_core.evaluation.fitting.asking import BATCH, FitJob, Observation, Observed, digest_of
+from shared_core.evaluation.fitting.asking import BATCH, FitJob, Observation, Observed, digest_of, require_some
 from shared_core.evaluation.judging import ClaimLabels, can_be_judged, is_right, judge
 from shared_core.evaluation.metrics.qa import contains_answer
 from shared_core.evaluation.runner import digests_of, known_or_nan
@@ -46,17 +46,6 @@ def run_of(engine: SelfReflectEngine, measured: dict[Hashable, object] | None = 
     )
 
 
-def _require_some(found: Sequence[object]) -> int:
-    """Return the number of failed questions; CalibrationError if every question failed, or none was asked."""
-    errors = [f for f in found if isinstance(f, Exception)]
-    if len(errors) < len(found):
-        return len(errors)
-    raise CalibrationError(
-        f"Every question failed; the last one: {errors[-1]}" if errors else "No question can be judged.",
-        hint='Give rows with "answers", "answerable": false, or labelled "claims".',
-    )
-
-
 # --- answers of the engine: confidence, claims, guarantee -------------------------------------------------------------
 
 
@@ -70,7 +59,7 @@ def observe_confidence(job: FitJob) -> Observed:
         labels = [label(question, claim) for claim in _shown(answer)] or [record.correct]
         held = True if any(labels) else None if None in labels else False
         rows.append(Observation(question.question, known_or_nan(record.confidence), held, record.prediction))
-    return Observed(tuple(rows), digests_of(known), _require_some(found), answered=_drift_signals(known, found))
+    return Observed(tuple(rows), digests_of(known), require_some(found), answered=_drift_signals(known, found))
 
 
 def _with_the_models_claims_only(job: FitJob) -> FitJob:
@@ -110,7 +99,7 @@ def observe_claims(job: FitJob) -> Observed:
         for claim in answer.claims
         if claim.citations
     ]
-    return Observed(tuple(rows), digests_of(known), _require_some(found), answered=_drift_signals(known, found))
+    return Observed(tuple(rows), digests_of(known), require_some(found), answered=_drift_signals(known, found))
 
 
 def _answered(known: Sequence[Question], found: Sequence[Answer | Exception]) -> list[tuple[Question, Answer]]:
@@ -177,7 +166,7 @@ def observe_guarantee(job: FitJob) -> Observed:
             len(known),
         )
 
-    failed = _require_some(found)
+    failed = require_some(found)
     rows: list[Observation] = []
     answered: dict[str, dict[str, float]] = {}
     for number, (question, answer) in enumerate(_answered(known, found)):
@@ -309,7 +298,7 @@ def observe_self_evaluation(job: FitJob) -> Observed:
         return [Claim(**row) for row in rows]
 
     found = job.ask("self evaluation", known, ask, dump=dump, load=load, together=_LONG_BATCH)
-    failed = _require_some(found)
+    failed = require_some(found)
     rows = [
         Observation(q.id, known_or_nan(c.support), label(q, c), c.text)
         for q, claims in zip(known, found, strict=True)

@@ -21,7 +21,7 @@ from shared_core.calibration.replies import REPLIES, FittedReplies, Reply, Reply
 from shared_core.citation.facts import compare_claim
 from shared_core.errors import CalibrationInputError
 from shared_core.evaluation.dataset import Question, read_questions
-from shared_core.evaluation.fitting.asking import BATCH, GIVE, FitJob, Observation, Observed
+from shared_core.evaluation.fitting.asking import BATCH, GIVE, FitJob, Observation, Observed, require_some
 from shared_core.evaluation.judging import is_right
 from shared_core.evaluation.runner import digests_of
 from shared_core.pipelines.confidence import in_general
@@ -109,8 +109,7 @@ def observe_replies(job: FitJob) -> Observed:
         for q, answer in zip(known, found, strict=True)
         if isinstance(answer, Answer) and (reaction := _react(q, answer)) is not None
     ]
-    failed = sum(isinstance(answer, Exception) for answer in found)
-    return Observed(tuple(rows), digests_of(known), failed=failed)
+    return Observed(tuple(rows), digests_of(known), require_some(found))
 
 
 def _react(question: Question, answer: Answer) -> Reaction | None:
