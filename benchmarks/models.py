@@ -1,7 +1,7 @@
 """Compare the embedded default with and without a language model: eleven simulated models and any released one.
 
     python benchmarks/models.py [--quick] [--alone] [--model NAME] [--only KIND …] [--pipelines NAME …] [--measured]
-                                [--json FILE]
+                                [--named NAME] [--json FILE]
 
 Worth is the mean over the questions of 1 for a right answer shown, -1 for a wrong one, 0 for silence: the utility at a
 target accuracy of 0.5. `worth_none`: the embedded default. `worth_alone_MODEL`: a plain chain with that model, which
@@ -10,7 +10,8 @@ shows whatever it replies unless it declines. `worth_PIPELINE_MODEL` and `wrong_
 more. Questions are SQuAD 2.0's (half of them without an answer) and Natural Questions', passages BM25's best eight.
 
 `--measured`: each model's replies to the built-in questions are measured first (`selfreflect calibrate replies`); the
-figures are then named `worth_measured_PIPELINE_MODEL`, beside those without.
+figures are then named `worth_measured_PIPELINE_MODEL`, beside those without. `--named gpt-4o`: as if each were large by
+its name, and so believed to reply like a strong one until its replies show otherwise.
 
 Simulated models know the right answers and reply as their kind does; they see only the prompt. `--model smollm2` and
 paths run a real one, over a part of the questions (`--real N`, 20 by default), in the same passages.
@@ -116,8 +117,8 @@ class Simulated:
         self.kind = kind
         self.by_question = {c.question: c for c in cases}
 
-    def model(self) -> LanguageModel:
-        return ScriptedLM(self.reply, name=f"simulated-{self.kind}")
+    def model(self, name: str | None = None) -> LanguageModel:
+        return ScriptedLM(self.reply, name=name or f"simulated-{self.kind}")
 
     def reply(self, request: Any) -> str:
         prompt = request.prompt.text
@@ -286,11 +287,11 @@ def alone(lm: LanguageModel, cases: Sequence[Case], retriever: Retrieved) -> lis
 
 
 def models_of(
-    options: argparse.Namespace, cases: Sequence[Case]
+    options: argparse.Namespace, cases: Sequence[Case], named: str | None = None
 ) -> Iterator[tuple[str, LanguageModel, Sequence[Case]]]:
     built_in = [Case(q.question, tuple(q.answers or ()), ()) for q in read_questions(BUILT_IN_QUESTIONS)]
     for kind in options.only or ([] if options.model else KINDS):
-        yield kind, Simulated(kind, [*cases, *built_in]).model(), cases
+        yield kind, Simulated(kind, [*cases, *built_in]).model(named), cases
     for name in options.model:
         from shared_core.cli.common import build_model
         from shared_core.lab import load_lab_model
@@ -325,7 +326,7 @@ def run(options: argparse.Namespace) -> dict[str, float]:
     for column in ("model", "none", "alone", *(f"{p}, measured" if m else p for p, m in forms)):
         table.add_column(column, justify="right" if column != "model" else "left")
     gaps = []
-    for name, lm, some in models_of(options, cases):
+    for name, lm, some in models_of(options, cases, options.named):
         base = worth(some, [by_question[c.question] for c in some])
         plain = worth(some, alone(lm, some, retriever))
         out[f"worth_alone_{name}"] = plain[0]
@@ -358,6 +359,7 @@ def main() -> None:
     parser.add_argument("--pipelines", nargs="*", default=["composed"], choices=PIPELINES)
     parser.add_argument("--alone", action="store_true", help="without the default's own quotes (compete=False)")
     parser.add_argument("--measured", action="store_true", help="also with what the built-in questions show of a model")
+    parser.add_argument("--named", help="name of the simulated models, such as gpt-4o, which tells a size")
     parser.add_argument("--part", default="tune", choices=("tune", "test"), help="part of SQuAD 2.0")
     parser.add_argument("--real", type=int, default=REAL, help="questions asked of a released model")
     run_and_write(parser.parse_args(), run)

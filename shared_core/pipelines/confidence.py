@@ -127,7 +127,8 @@ def _rule(weighed: Sequence[Claim], run: QuestionRun) -> str:
     # `trusted` is known only where claims were compared with the reader's quote.
     if not any(c.signals.trusted is not None for c in weighed):
         return "lowest signal"
-    return "models in general" if run.abilities.replies is None else "models in general, corrected for this one"
+    corrected = run.abilities.trust.corrected_for
+    return f"models in general, corrected for {corrected}" if corrected else "models in general"
 
 
 def _hold_to_facts(

@@ -20,6 +20,7 @@ from shared_core.errors import (
 )
 from shared_core.lm.base import Capabilities, LanguageModel
 from shared_core.lm.identity import identity_of
+from shared_core.lm.size import size_of
 from shared_core.pipelines.decision.reasons import limit_reason
 from shared_core.pipelines.decision.trust import ModelTrust
 from shared_core.reading.base import Read, ReadResult
@@ -141,10 +142,12 @@ class Abilities:
 
 
 def _trust_of(lm: LanguageModel | None, replies: FittedReplies | None) -> ModelTrust:
-    """Return a trust that begins with what was measured: by the user, else by those who made the model."""
+    """Return a trust that begins with what was measured, by the user or who made the model, or its size lets expect."""
     if replies is not None:
         return ModelTrust(replies.rates, replies.shift)
-    return ModelTrust(getattr(lm, "reply_rates", None))
+    rates = getattr(lm, "reply_rates", None)
+    size = size_of(lm) if lm is not None and rates is None else None
+    return ModelTrust(rates) if size is None else ModelTrust.of_size(size)
 
 
 @dataclass(eq=False, slots=True)

@@ -23,13 +23,18 @@ the competent type that does so most often.
 
 from __future__ import annotations
 
+import functools
+import json
 import math
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from shared_core.calibration.replies import REPLIES, Rates, Reply, ReplyRates, read_rates
+import shared_core.calibration
+from shared_core.calibration.replies import REPLIES, FittedReplies, Rates, Reply, ReplyRates, read_rates
+from shared_core.lm.size import Size
 
 _Types = dict[str, tuple[float, Rates, Rates]]
 TYPES: _Types = {
@@ -55,6 +60,10 @@ measured: it agrees more often where the reader is right, but of 30 quotes of a 
 agreed 9 were right, as many as their probabilities say."""
 _BELIEVED = 0.9
 """Prior that a model's replies mean here what they meant where they were measured; the rest is shared as without."""
+CAPABLE = Path(shared_core.calibration.__file__).with_name("capable_model.json")
+"""What the recorded replies of a large language model show (``benchmarks/recorded.py --write-capable``)."""
+_EXPECTED: Mapping[Size, float] = {"large": 0.75, "medium": 0.5}
+"""Prior that a model of a size replies as that one did. A judgement: no other model's replies are known."""
 UNINFORMATIVE = 1 - sum(prior for prior, _, _ in TYPES.values())
 """Prior of a model whose replies tell nothing of R."""
 _COUNTED_BEFORE: Rates = (1.0, 1.0, 1.0, 0.3)  # α
@@ -93,6 +102,7 @@ class ModelTrust:
         measured: rates of this very model on labelled questions (``calibrate replies``, or
             ``TransformersLM.reply_rates``); ``None`` if its replies were never measured.
         shift: log odds by which its claims are right oftener than those of models in general, where that was measured.
+        expected: it is not this model that was measured but one which it is believed to be like; how firmly, in [0, 1].
 
     Raises:
         CalibrationError: they are no rates.
@@ -107,17 +117,21 @@ class ModelTrust:
         0.7
     """
 
-    def __init__(self, measured: ReplyRates | None = None, shift: float = 0.0) -> None:
+    def __init__(
+        self, measured: ReplyRates | None = None, shift: float = 0.0, *, expected: float | None = None
+    ) -> None:
         self._types, self._nothing = TYPES, UNINFORMATIVE
         self._competent: tuple[str, ...] = _COMPETENT
         self._seconds: tuple[str, ...] = _SECONDS
         self._shift = 0.0
+        self._is_expected = expected is not None
         self._own: Mapping[str, float] = measured.get("own", {}) if measured is not None else {}
         if measured is not None:
-            left = 1 - _BELIEVED
+            believed = _BELIEVED if expected is None else expected
+            left = 1 - believed
             others = {name: (left * prior, right, wrong) for name, (prior, right, wrong) in TYPES.items()}
             rates = read_rates(measured)
-            self._types = {_MEASURED: (_BELIEVED, *rates), **others}
+            self._types = {_MEASURED: (believed, *rates), **others}
             self._shift = shift
             self._nothing *= left
             nearest = min(TYPES, key=lambda name: _divergence(rates, TYPES[name][1:]))
@@ -125,6 +139,23 @@ class ModelTrust:
             self._seconds += (_MEASURED,) if nearest in _SECONDS else ()
         self._learnt: OrderedDict[str, _Learnt] = OrderedDict()
         self._lock = threading.Lock()
+
+    @classmethod
+    def of_size(cls, size: Size) -> ModelTrust:
+        """Return the trust in a model of which only the size is known.
+
+        >>> round(ModelTrust.of_size("large").correct(0.4), 2), ModelTrust().correct(0.4)
+        (0.78, 0.4)
+        """
+        fitted = _capable()
+        return cls(fitted.rates, fitted.shift, expected=_EXPECTED[size])
+
+    @property
+    def corrected_for(self) -> str:
+        """Whose claims the support for models in general is corrected for; empty if it is not corrected."""
+        if not self._shift:
+            return ""
+        return "models of its size" if self._is_expected else "this one"
 
     def competent(self, question: str = "") -> float:
         """Return P(the model answers what the passages answer, and declines the rest), as far as is known.
@@ -205,7 +236,8 @@ class ModelTrust:
         declines where the reader is sure, or contradicts its quotes. An answer where the reader is unsure, or another
         one than the reader's, shows as often that the reader is wrong.
         """
-        if _MEASURED in self._competent and (reply == "differs" or (reply == "agrees" and probability < 0.5)):
+        learns_all = self._is_expected or _MEASURED not in self._competent
+        if not learns_all and (reply == "differs" or (reply == "agrees" and probability < 0.5)):
             with self._lock:
                 self._learnt.pop(question, None)
             return
@@ -257,6 +289,11 @@ class ModelTrust:
         _, if_right, if_wrong = self._types[name]
         at = REPLIES.index(reply)
         return probability * if_right[at], (1 - probability) * if_wrong[at]
+
+
+@functools.cache
+def _capable() -> FittedReplies:
+    return FittedReplies.from_dict(json.loads(CAPABLE.read_text("utf-8")))
 
 
 def _divergence(measured: tuple[Rates, Rates], of_type: tuple[Rates, Rates]) -> float:
