@@ -118,8 +118,8 @@ class Capture:
         layer: index of a decoder layer, 0 … L-1, or ``None`` for the middle one (``middle_layer``).
         kind: ``residual`` (the layer's output) or ``mlp`` (its MLP's output before the residual is added).
         position: at an end-of-sequence token that is put behind the sequence (``eos``, as SeaKR does) or at the
-            sequence's ``last`` token. A sample ends where its text does: of a last token that completes a stop string,
-            only what lies within the text counts (not the blank of " The" behind "sentence.").
+            sequence's ``last`` token. A sample ends where its text does: an end of sequence does not count, and of a
+            token that completes a stop string only what lies within the text (not " The" behind "sentence.").
 
     Example:
         >>> Capture(layer=8, position="last").append_eos

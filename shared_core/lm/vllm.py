@@ -401,8 +401,8 @@ class VLLM(Remade, BaseLanguageModel):
         sequences = []
         for sample in result.samples:
             ids = list(sample.token_ids)
-            if ends and sample.finish_reason in ("eos", "grammar") and ids and ids[-1] in self.encoder.control_ids:
-                ids = ids[:-1]  # the end is already there; it is not fed twice
+            if sample.finish_reason in ("eos", "grammar") and ids and ids[-1] in self.encoder.control_ids:
+                ids = ids[:-1]  # an end of sequence is no part of the text, and not fed twice where it is wanted
             elif sample.finish_reason == "stop":
                 ids = self._reader.within_text(sample, params)
             sequences.append([*job.ids, *ids, *ends])

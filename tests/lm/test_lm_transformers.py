@@ -362,3 +362,18 @@ def test_a_capture_ends_where_the_text_does(position: Any, include: bool, layout
             [states] = layout.hidden_states([HiddenStates((prompt,), Capture(position=position))])
             np.testing.assert_allclose(sample.hidden_state, states.states[0], atol=1e-3)
     assert overran
+
+
+@pytest.mark.parametrize("stop", [(), ("never there",)])
+def test_an_end_of_sequence_is_not_the_last_token_of_a_text(stop: Any, layouts: dict[str, TransformersLM]) -> None:
+    """Else samples that end by themselves would all be read at the same token, and others at their text's last."""
+    sampling: dict[str, Any] = {"n": 64, "max_tokens": 12, "temperature": 3.0, "seed": 1, "stop": stop}
+    for layout in layouts.values():
+        for position in ("eos", "last"):
+            at = Capture(position=position)
+            ended = [s for s in one(layout, **sampling, capture=at).samples if s.finish_reason == "eos"]
+            texts = tuple(FEW_SHOT + Prompt.tokens(s.token_ids[:-1]) for s in ended if len(s.token_ids) > 1)
+            assert texts
+            [states] = layout.hidden_states([HiddenStates(texts, at)])
+            found = np.stack([s.hidden_state for s in ended if len(s.token_ids) > 1])
+            np.testing.assert_allclose(found, states.states, atol=1e-3)

@@ -244,8 +244,7 @@ def test_captured_states_are_those_of_the_sequences(engine: Any, position: Any) 
     assert isinstance(result, Generation)
     eos = engine.tokenizer.eos_token_id
     whole = tuple(
-        RAW + Prompt.tokens(s.token_ids[:-1] if position == "eos" and s.token_ids[-1] == eos else s.token_ids)
-        for s in result.samples
+        RAW + Prompt.tokens(s.token_ids[:-1] if s.token_ids[-1] == eos else s.token_ids) for s in result.samples
     )
     (states,) = engine.hidden_states([HiddenStates(whole, at)])
     stacked = np.stack([s.hidden_state for s in result.samples])

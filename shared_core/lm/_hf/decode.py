@@ -68,8 +68,7 @@ class Job:
     @property
     def follows(self) -> bool:
         """Whether states are read at every step, because the last token may turn out to lie beyond the text."""
-        capture = self.params.capture
-        return capture is not None and not capture.append_eos and bool(self.params.stop or self.params.stop_token_ids)
+        return self.params.capture is not None and not self.params.capture.append_eos
 
     @property
     def records(self) -> bool:
@@ -375,8 +374,10 @@ class Decoder:
             branch.pending.clear()
 
     def _within(self, branch: Branch) -> list[int]:
-        """Return the last token as far as it lies in the text: one that completes a stop string may reach beyond."""
+        """Return what is fed of the last token: as far as it lies in the text, or an end where its state is wanted."""
         last, params = branch.ids[-1], branch.job.params
+        if branch.finish == "eos":
+            return [] if branch.job.follows else [last]
         if branch.stop_token_id is not None:
             return [last] if params.include_stop else []
         if branch.scanner is None or branch.stop is None:
