@@ -59,7 +59,8 @@ def test_every_estimator_is_measured_and_what_asks_for_meanings_twice(
             assert {f"{prefix}{name}_by_embedder" for prefix in prefixes} <= figures.keys()
     assert [m.question.known for m in closed.rows] == [True] * 2 + [False] * 2
     assert [m.question.known for m in closed.judged] == [True, False]
-    assert len(opened.rows) == 4
+    assert [m.question.kind for m in opened.rows] == ["single", "yes_no"] * 2
+    assert [m.question.kind for m in opened.judged] == ["single", "yes_no"]
     known = [name for row in (*closed.rows, *closed.judged) for name, v in row.values.items() if math.isfinite(v)]
     unclear = {"verbalised", "sufficiency", "ccp"}  # a reply may be, and what a critic says of single words
     assert set(ESTIMATORS) - unclear <= set(known)

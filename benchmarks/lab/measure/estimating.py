@@ -66,7 +66,8 @@ def estimators(lab: Lab, counts: Counts) -> tuple[Figures, Answered, Answered]:
     strange = lab.questions(("single",), half, "test", known=False)
     first, second = _answered(lab, known, None, some), _answered(lab, strange, None, some)
     closed = Answered(first.rows + second.rows, first.judged + second.judged)
-    single = lab.questions(("single", "yes_no"), counts.estimators, "test", known=False, name="read")
+    kinds = [lab.questions((kind,), half, "test", known=False, name="read") for kind in ("single", "yes_no")]
+    single = [question for pair in zip(*kinds) for question in pair]  # by turns: the critic judges the first ones
     opened = _answered(lab, single, [lab.retriever.retrieve(q.text, 3) for q in single], counts.judged)
     double = lab.questions(("two_hop",), half, "test", name="read")
     hops = _answered(lab, double, [_with_both_hops(lab, q) for q in double], some, stepwise=True)
