@@ -17,10 +17,10 @@ from tests.pipelines.scripts import WHITE
 from tests.pipelines.test_measure import context, settings
 
 
-def fitted(threshold: float | None, intercept: float = 0.0, able: Capabilities = WHITE) -> Calibration:
+def fitted(threshold: float | None, intercept: float = 0.0, able: Capabilities = WHITE, **seakr: Any) -> Calibration:
     """A calibration of a white-box model's gate, with 20 samples."""
     lm = ScriptedLM(capabilities=able)
-    chosen = choose_estimator(settings(samples=20), context(lm))
+    chosen = choose_estimator(settings(samples=20, **seakr), context(lm))
     bound = {"model": lm.name, **chosen.binding}
     return Calibration("platt", False, bound, slope=-1.0, intercept=intercept, threshold=threshold)
 
@@ -88,6 +88,15 @@ def test_the_middle_layer_is_bound_by_its_number() -> None:
     for able, layer in ((known, "2"), (WHITE, "'middle'")):
         with pytest.raises(CalibrationError, match=rf"layer None, not {layer}.*the one above today's"):
             threshold(before, able=able)
+
+
+def test_what_was_fitted_to_states_at_the_end_of_a_sequence_is_no_calibration_of_its_last_token() -> None:
+    """Position "last" used to read the EOS token of samples that had one."""
+    before = fitted(-2.0, position="last")
+    assert threshold(before, position="last").value == -2.0
+    before = dataclasses.replace(before, bound_to={**before.bound_to, "position": "last"})
+    with pytest.raises(CalibrationError, match="position 'last', not 'last of the text'"):
+        threshold(before, position="last")
 
 
 def test_where_no_hidden_state_is_read_no_layer_is_bound() -> None:

@@ -29,6 +29,8 @@ Form = Literal["answer", "step", "thought"]
 Comparer = Literal["judge", "critic", "embedder"]
 """Who compares what two texts mean."""
 
+_POSITIONS = {"eos": "eos", "last": "last of the text"}
+"""As calibrations are bound to them: what was fitted while "last" read a sample's EOS token is refused."""
 _COMPARED = frozenset({"similarity", "entailment", "agreement", "answer_similarity", "answer_agreement"})
 """Needs for which the meanings of texts are compared."""
 
@@ -104,7 +106,7 @@ class ChosenEstimator:
             "meanings": self.comparer if compared else self.inferring if inferred else None,
             "layer": self._layer if hidden else None,
             "hidden": options.published.hidden if hidden else None,
-            "position": options.published.position if hidden else None,
+            "position": _POSITIONS[options.published.position] if hidden else None,
             "alpha": options.published.alpha if hidden else None,
             "max_step_tokens": options.max_step_tokens,
         }
