@@ -1,6 +1,6 @@
 """Ask questions of a strong model whose replies were recorded: which of its right answers are shown, which are lost?
 
-    python benchmarks/recorded.py [--lies] [--named NAME] [--measured KIND] [--learning] [--json FILE]
+    python benchmarks/recorded.py [--lies] [--named NAME] [--no-model] [--measured KIND] [--learning] [--json FILE]
     python benchmarks/recorded.py --sources FOLDER [--kept FOLDER] …
     python benchmarks/recorded.py --write-capable
 
@@ -8,8 +8,9 @@ The replies in ``recorded/`` are those of a large language model to the prompts 
 words behind the quotes it chose; sentences are named by a part of them or a digest, so that other prompts find them. To
 40 questions on six invented documents (25 have an answer, and every one that is not answered right is lost by us); with
 ``--lies`` 17 of these claims say something false behind the right quotes. With ``--sources`` (see
-benchmarks/strangers.py) to 130 questions on files that nobody prepared. Last, to the 96 built-in questions: what a
-measurement of this model finds, which ``--write-capable`` writes to where the package keeps it.
+benchmarks/strangers.py) to 132 questions on files that nobody prepared, kept aside (of these only the counts are
+printed), or to 130 on the sets whose answers were looked at (``--part fit``). Last, to the 96 built-in questions: with
+them this model is measured, which ``--write-capable`` writes to where the package keeps it.
 
 ``--named gpt-4o``: the model's name, which tells its size; by default nothing is known of it. ``--measured recorded``:
 as after `selfreflect calibrate replies`; a name of a simulated model of benchmarks/models.py has that measured in its
@@ -39,7 +40,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports 
 
 from benchmarks import command_line, write_figures
 from benchmarks.models import KINDS, Case, Simulated
-from benchmarks.strangers import Question, index_files, read_questions
+from benchmarks.strangers import FIT, Question, index_files, read_questions
 from shared_core.calibration.replies import FittedReplies
 from shared_core.documents import DocumentIndex
 from shared_core.evaluation.fitting import built_in_questions, fit
@@ -165,7 +166,8 @@ def opened(options: argparse.Namespace) -> Iterator[Iterator[tuple[Retriever, li
         return
     with tempfile.TemporaryDirectory() as place:
         kept = options.kept or Path(place)
-        rows = read_rows("strangers")[: QUICK if options.quick else None]
+        rows = [row for row in read_rows("strangers") if (row["set"] in FIT) == (options.part == "fit")]
+        rows = rows[: QUICK if options.quick else None]
         groups = ((name, list(some)) for name, some in itertools.groupby(rows, key=lambda row: str(row["set"])))
         yield ((index_files(options.sources / name, kept / name), some) for name, some in groups)
 
@@ -184,7 +186,7 @@ def run(options: argparse.Namespace) -> dict[str, float]:
         for retriever, rows in indexes:
             engine: SelfReflectEngine | None = None
             for row in track(rows, "questions", transient=True):
-                lm = model_of(row, options.named, lies=options.lies)
+                lm = None if options.no_model else model_of(row, options.named, lies=options.lies)
                 made = SelfReflectEngine(retriever, lm, settings, reader=reader, calibrations=known)
                 if options.learning and engine is not None:
                     made.context = dataclasses.replace(made.context, trust=engine.context.trust)
@@ -195,7 +197,7 @@ def run(options: argparse.Namespace) -> dict[str, float]:
                 else:
                     came = judge_by_quotes(questions[row["question"]], answer)
                 counts[came] += 1
-                if came not in ("right", "declined"):
+                if came not in ("right", "declined") and (options.sources is None or options.part == "fit"):
                     Console().print(f"{came}: {row['question']} {answer.confidence or 0:.2f} {answer.text[:110]!r}")
     Console().print(f"{counts.total()} questions: {dict(counts)}")
     names = ("right", "lost", "wrong", "lie", "unanswerable shown")
@@ -207,8 +209,10 @@ def main() -> None:
     parser = command_line(__doc__, quick=f"the first {QUICK} questions", data=False)
     parser.add_argument("--lies", action="store_true", help="17 replies claim what their quotes do not say")
     parser.add_argument("--sources", type=Path, help="folder of the strangers' files: ask the questions on these")
+    parser.add_argument("--part", default="report", choices=("fit", "report"), help="as in benchmarks/strangers.py")
     parser.add_argument("--kept", type=Path, help="folder that keeps their indexes between runs")
     parser.add_argument("--named", default="unknown", help="name of the model, which tells its size")
+    parser.add_argument("--no-model", action="store_true", help="the embedded default alone")
     parser.add_argument("--measured", choices=(RECORDED, *sorted(KINDS)), help="model that is measured beforehand")
     parser.add_argument(
         "--learning", action="store_true", help="what one question shows of the model counts for others"

@@ -109,3 +109,40 @@ def test_another_letter_or_number_behind_a_noun_names_another_thing(claim: str, 
 )
 def test_lists_ranges_pronouns_and_initials_name_no_other(claim: str, evidence: str) -> None:
     assert "name" not in [m.kind for m in compare_claim(claim, evidence).mismatches]
+
+
+PUMPS = "Sound level at 3 m; Norvik Basic: 41 dB; Norvik Plus: 36 dB"
+FEES = "Region: South; Delivery: 4 weeks; Installation Basic: €1,950; Installation Plus: €2,450"
+RATES = "Boat: Kayak; Day rate: £30; Week rate: £120\nBoat: Dinghy; Day rate: £55; Week rate: £210"
+
+
+@pytest.mark.parametrize(
+    ("claim", "evidence"),
+    [
+        ("Installing the Norvik Plus in the South costs €1,950.", FEES),
+        ("The Basic is quieter, with 36 dB compared with 41 dB for the Plus.", PUMPS),
+        ("A dinghy has a week rate of £55.", RATES),
+        ("The DW600 makes 47 dB.", "Noise: DW450 47 dB, DW600 42 dB"),
+    ],
+)
+def test_the_number_of_another_column_is_refuted(claim: str, evidence: str) -> None:
+    assert compare_claim(claim, evidence).refuted
+
+
+@pytest.mark.parametrize(
+    ("claim", "evidence"),
+    [
+        ("Installing the Norvik Plus in the South costs €2,450.", FEES),
+        ("In the South, delivery of the Plus takes 4 weeks.", FEES),
+        ("The Plus is quieter, with 36 dB compared with 41 dB for the Basic.", PUMPS),
+        ("At 36 dB, the Plus is quieter than the Basic (41 dB).", PUMPS),
+        ("A dinghy costs £55 a day and £210 a week.", RATES),
+        ("A kayak has a day rate of £30.", RATES),
+        ("The DW600 makes 42 dB.", "Noise: DW450 47 dB, DW600 42 dB"),
+        # Columns that are attributes of one thing: "without installation" names none of two alike.
+        ("It costs €4,290 without installation.", "Model: A1; Price: €4,290; Installation: €1,800"),
+        ("You pay £200 on top of the rent.", "Flat: 2B; Deposit: £200; Rent: £650"),
+    ],
+)
+def test_the_number_of_its_own_column_is_not(claim: str, evidence: str) -> None:
+    assert not compare_claim(claim, evidence).refuted

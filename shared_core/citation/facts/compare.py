@@ -47,7 +47,7 @@ from shared_core.citation.facts.paired import (
     is_dated,
 )
 from shared_core.citation.facts.quantities import Quantity, measured, quantities_of
-from shared_core.citation.facts.rows import of_other_row, row_subject
+from shared_core.citation.facts.rows import of_other_column, of_other_row, row_subject
 from shared_core.citation.facts.tokens import (
     Found,
     Sentence,
@@ -240,7 +240,10 @@ class _Scope:
         yield "opposite", asserted.not_asserted(claim, self.held) or asserted.left_open(claim, self.held)
         yield (
             "role",
-            other_row(claim, self.held) or of_other_row(claim, self.text) or naming.paired_otherwise(claim, self.held),
+            other_row(claim, self.held)
+            or of_other_row(claim, self.text)
+            or of_other_column(claim, self.text)
+            or naming.paired_otherwise(claim, self.held),
         )
         swaps = (
             alike >= _SAME

@@ -236,6 +236,54 @@ def _outside(evidence: str) -> str:
     return "\n".join(evidence[a:b] for (_, a), (b, _) in pairwise(edges))
 
 
+def of_other_column(claim: Sentence, evidence: str) -> Found:
+    """Find a number that a row of fields gives for another column than the one that the claim names.
+
+    "The Plus is installed for €1,950" where the row has "Installation Basic: €1,950; Installation Plus: €2,450". Names
+    and numbers are paired in their order, so there must be as many. Columns of one kind have a word in common, or stand
+    in a row whose first cell has no label: there columns are things, and the row is what is said of them.
+    """
+    rows = [line.row for m in _LINE.finditer(evidence) if (line := _line(m)) is not None and line.kind == "fields"]
+    if claim.is_negated or not rows:
+        return None
+    own = [row for row in rows if telling_keys_of(row.cells[0][1]) <= claim.keys]
+    if len(own) != 1 and len(rows) > 1:
+        return None
+    for alike in _columns_alike((own or rows)[0]):
+        shared = frozenset.intersection(*(telling_keys_of(label) for label, _ in alike))
+        named = [(max(places), column) for column in alike if (places := _places(claim, column[0], shared))]
+        said = [(q, held) for q in quantities_of(claim.text) if len(held := [c for c in alike if _has(c[1], q)]) == 1]
+        if len(named) != len(said):
+            continue
+        for (quantity, (held,)), (_, column) in zip(said, sorted(named), strict=True):
+            if held != column:
+                return claim.text[quantity.start : quantity.end], f"{column[0]}: {column[1]}"
+    return None
+
+
+def _columns_alike(row: Row) -> Iterator[list[tuple[str, str]]]:
+    """Group the columns of a row that hold numbers of one unit and have a word in common, or are names of things."""
+    groups: dict[str | None, list[tuple[str, str]]] = {}
+    for label, value in row.cells[1:]:
+        numbers = quantities_of(value)
+        if len(numbers) == 1 and label:
+            groups.setdefault(numbers[0].dimension, []).append((label, value))
+    for group in groups.values():
+        words = [telling_keys_of(label) for label, _ in group]
+        if len(group) > 1 and (not row.cells[0][0] or frozenset.intersection(*words)):
+            yield group
+
+
+def _places(claim: Sentence, label: str, shared: frozenset[str]) -> list[int]:
+    """Return the places of the words of a column's name that others lack, if the claim has all of them."""
+    words = telling_keys_of(label) - shared
+    return [t.end for t in claim.tokens if t.key in words] if words and words <= claim.keys else []
+
+
+def _has(value: str, number: Quantity) -> bool:
+    return any(equal_quantity(number, q) for q in quantities_of(value))
+
+
 def row_subject(sentence: Sentence) -> frozenset[str]:
     """Return the words that name what a row of fields is about; none of other sentences.
 
