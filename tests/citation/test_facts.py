@@ -298,3 +298,13 @@ def test_a_value_in_quotes_denies_nothing(value: str) -> None:
     assert any(
         m.kind == "negation" for m in compare_claim("The form has an owner.", "The form has no owner.").mismatches
     )
+
+
+def test_the_rest_of_a_whole_is_no_unknown_number() -> None:
+    """ "Seven plots have not yet paid" was kept back where the minutes have "61 of the 68"."""
+    held = "Rents of 61 of the 68 plots have been received."
+    assert compare_claim("Seven plots have not yet paid, since rents of 61 of the 68 were received.", held).agrees
+    assert compare_claim("The rents of 7 plots are outstanding.", held).agrees
+    assert not compare_claim("Seven plots have paid their rent.", held).agrees
+    assert not compare_claim("Eight plots have not paid.", held).agrees
+    assert compare_claim("Rents of 7 of the 68 plots have been received.", held).refuted

@@ -175,6 +175,29 @@ def is_difference(claimed: Quantity, held: Sequence[Quantity], *, change: bool =
     )
 
 
+_OF = re.compile(r"\s(?:out )?of (?:(?:the|our|its|their|all) )?")
+_REST = re.compile(r"\b(?:remain\w*|left|other\w*|rest|still|missing|outstanding|un[a-z]+)\b", re.IGNORECASE)
+
+
+def is_rest(claimed: Quantity, claim: Sentence, held: Sentence) -> bool:
+    """Whether the number is what a part leaves of a whole, and the claim speaks of that.
+
+    >>> from shared_core.citation.facts.tokens import sentences_of
+    >>> claim, held = sentences_of("Seven have not paid.")[0], sentences_of("61 of the 68 plots have paid.")[0]
+    >>> is_rest(quantities_of(claim.text)[0], claim, held)
+    True
+    """
+    if not (claim.is_negated or _REST.search(claim.text)):
+        return False
+    return any(
+        whole - part in claimed.values
+        for a, b in itertools.pairwise(quantities_of(held.text))
+        if _OF.fullmatch(held.text[a.end : b.start]) and not a.unit and claimed.dimension in ("", b.dimension)
+        for part in a.values
+        for whole in b.values
+    )
+
+
 def _pairs(held: Sequence[Quantity]) -> list[tuple[Quantity, Quantity]]:
     """Pairs of different numbers of one unit, among the first twelve."""
     numbers = [q for q in held if not q.ordinal][:12]

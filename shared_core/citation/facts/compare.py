@@ -14,6 +14,7 @@ from shared_core.citation.facts.arithmetic import (
     in_named_unit,
     is_difference,
     is_in_range,
+    is_rest,
     is_share,
     is_sum,
     same_quantity,
@@ -286,6 +287,7 @@ class _Scope:
             if (
                 is_share(quantity, near)
                 or is_in_range(quantity, nearest)
+                or is_rest(quantity, claim, nearest)
                 or in_named_unit(quantity, nearest)
                 or amounts.is_every_other(quantity, claim, self.evidence)
                 or is_sum(quantity, self.quantities)

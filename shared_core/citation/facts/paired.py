@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 
+from shared_core.citation.facts.arithmetic import is_rest
 from shared_core.citation.facts.dates import dates_of
 from shared_core.citation.facts.negations import is_denied
 from shared_core.citation.facts.quantities import Quantity, quantities_of
@@ -40,7 +41,12 @@ def is_count(quantity: Quantity, nearest: Sentence) -> bool:
 
 
 def is_complement(claim: Sentence, held: Sentence) -> bool:
-    """Whether one denies what is beyond a bound and the other says what is within: "never above 5", "below 5"."""
+    """Whether one denies what is beyond a bound and the other says what is within: "never above 5", "below 5".
+
+    Or of a part and of the rest: "61 of the 68 have paid", "seven have not".
+    """
+    if any(is_rest(q, claim, held) for q in quantities_of(claim.text)):
+        return True
     turned = {("above", "below"), ("below", "above")}
     bounds = ((a, b) for a in quantities_of(claim.text) for b in quantities_of(held.text) if a.values & b.values)
     return is_denied(claim) != is_denied(held) and any((a.hedge, b.hedge) in turned for a, b in bounds)
