@@ -241,7 +241,7 @@ def of_other_column(claim: Sentence, evidence: str) -> Found:
 
     "The Plus is installed for €1,950" where the row has "Installation Basic: €1,950; Installation Plus: €2,450". Names
     and numbers are paired in their order, so there must be as many. Columns of one kind have a word in common, or stand
-    in a row whose first cell has no label: there columns are things, and the row is what is said of them.
+    in a row whose first cell has no label: there columns are things, and the row is an attribute of theirs.
     """
     rows = [line.row for m in _LINE.finditer(evidence) if (line := _line(m)) is not None and line.kind == "fields"]
     if claim.is_negated or not rows:
