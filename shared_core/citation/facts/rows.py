@@ -252,11 +252,12 @@ def of_other_column(claim: Sentence, evidence: str) -> Found:
     for alike in _columns_alike((own or rows)[0]):
         shared = frozenset.intersection(*(telling_keys_of(label) for label, _ in alike))
         named = [(max(places), column) for column in alike if (places := _places(claim, column[0], shared))]
-        said = [(q, held) for q in quantities_of(claim.text) if len(held := [c for c in alike if _has(c[1], q)]) == 1]
+        having = [(q, [c for c in alike if _has(c[1], q)]) for q in quantities_of(claim.text)]
+        said = [(q, owners[0]) for q, owners in having if len(owners) == 1]
         if len(named) != len(said):
             continue
-        for (quantity, (held,)), (_, column) in zip(said, sorted(named), strict=True):
-            if held != column:
+        for (quantity, owner), (_, column) in zip(said, sorted(named), strict=True):
+            if owner != column:
                 return claim.text[quantity.start : quantity.end], f"{column[0]}: {column[1]}"
     return None
 
