@@ -308,3 +308,4 @@ def test_the_rest_of_a_whole_is_no_unknown_number() -> None:
     assert not compare_claim("Seven plots have paid their rent.", held).agrees
     assert not compare_claim("Eight plots have not paid.", held).agrees
     assert compare_claim("Rents of 7 of the 68 plots have been received.", held).refuted
+    assert not compare_claim("7 plots have not paid.", "61 of the 68 plots have not paid.").agrees

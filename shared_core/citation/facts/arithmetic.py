@@ -176,18 +176,22 @@ def is_difference(claimed: Quantity, held: Sequence[Quantity], *, change: bool =
 
 
 _OF = re.compile(r"\s(?:out )?of (?:(?:the|our|its|their|all) )?")
-_REST = re.compile(r"\b(?:remain\w*|left|other\w*|rest|still|missing|outstanding|un[a-z]+)\b", re.IGNORECASE)
+_REST = re.compile(
+    r"\b(?:remain\w*|left|other\w*|rest|still|missing|outstanding|due|un(?:paid|sold|used|filled|answered|finished))\b",
+    re.IGNORECASE,
+)
 
 
 def is_rest(claimed: Quantity, claim: Sentence, held: Sentence) -> bool:
-    """Whether the number is what a part leaves of a whole, and the claim speaks of that.
+    """Whether the number is what a part leaves of a whole, and only the claim speaks of the rest.
 
     >>> from shared_core.citation.facts.tokens import sentences_of
     >>> claim, held = sentences_of("Seven have not paid.")[0], sentences_of("61 of the 68 plots have paid.")[0]
     >>> is_rest(quantities_of(claim.text)[0], claim, held)
     True
     """
-    if not (claim.is_negated or _REST.search(claim.text)):
+    of_rest, of_part = (s.is_negated or bool(_REST.search(s.text)) for s in (claim, held))
+    if not of_rest or of_part:
         return False
     return any(
         whole - part in claimed.values
