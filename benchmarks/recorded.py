@@ -40,7 +40,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports 
 
 from benchmarks import command_line, write_figures
 from benchmarks.models import KINDS, Case, Simulated
-from benchmarks.strangers import FIT, Question, index_files, read_questions
+from benchmarks.strangers import FIT, Question, fetch, index_files, read_questions
 from shared_core.calibration.replies import FittedReplies
 from shared_core.documents import DocumentIndex
 from shared_core.evaluation.fitting import built_in_questions, fit
@@ -118,7 +118,10 @@ def judge_by_pattern(row: Row, answer: Answer, *, lies: bool) -> str:
 
 
 def judge_by_quotes(question: Question, answer: Answer) -> str:
-    """Name what came of a question on a stranger's files: right if answer or quotes have one of its answers."""
+    """Name what came of a question on a stranger's files: right if answer or quotes have one of its answers.
+
+    Claims in a model's own words seldom have the very words, so one that misreads a right quote counts as right.
+    """
     if answer.abstained:
         return "lost" if question.answers else "declined"
     quotes = [s.text for claim in answer.kept_claims for citation in claim.citations for s in citation.spans]
@@ -168,6 +171,8 @@ def opened(options: argparse.Namespace) -> Iterator[Iterator[tuple[Retriever, li
         kept = options.kept or Path(place)
         rows = [row for row in read_rows("strangers") if (row["set"] in FIT) == (options.part == "fit")]
         rows = rows[: QUICK if options.quick else None]
+        for name in dict.fromkeys(str(row["set"]) for row in rows):
+            fetch(name, options.sources, options.server)
         groups = ((name, list(some)) for name, some in itertools.groupby(rows, key=lambda row: str(row["set"])))
         yield ((index_files(options.sources / name, kept / name), some) for name, some in groups)
 
@@ -209,6 +214,7 @@ def main() -> None:
     parser = command_line(__doc__, quick=f"the first {QUICK} questions", data=False)
     parser.add_argument("--lies", action="store_true", help="17 replies claim what their quotes do not say")
     parser.add_argument("--sources", type=Path, help="folder of the strangers' files: ask the questions on these")
+    parser.add_argument("--server", default="https://github.com", help="where files are fetched from that it lacks")
     parser.add_argument("--part", default="report", choices=("fit", "report"), help="as in benchmarks/strangers.py")
     parser.add_argument("--kept", type=Path, help="folder that keeps their indexes between runs")
     parser.add_argument("--named", default="unknown", help="name of the model, which tells its size")

@@ -6,6 +6,7 @@ import pytest
 
 from shared_core import SelfReflectEngine
 from shared_core.lm.scripted import ScriptedLM
+from shared_core.lm.size import Size
 from shared_core.pipelines.decision.trust import ModelTrust
 from shared_core.types import Answer, Passage
 from tests.fakes import Critic, FirstSentenceReader, Fixed
@@ -30,9 +31,9 @@ def test_a_large_models_claim_is_surer_and_the_trace_says_why() -> None:
 
 
 @pytest.mark.parametrize("size", ["large", "medium"])
-def test_whoever_answers_everything_loses_what_the_name_gave(size: str) -> None:
+def test_whoever_answers_everything_loses_what_the_name_gave(size: Size) -> None:
     """A model that quotes what is nearest, and never declines, under a large model's name."""
-    trust = ModelTrust.of_size(size)  # type: ignore[arg-type]
+    trust = ModelTrust.of_size(size)
     at_first = trust.correct(0.4)
     assert at_first > 0.5
     for i in range(12):
