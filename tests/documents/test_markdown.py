@@ -49,6 +49,13 @@ def test_other_files_stay_as_they_are(content: str) -> None:
     assert text(content) == content
 
 
+def test_directives_of_templates_are_no_text() -> None:
+    page = '# Hire\n\n{% include banner.html %}\nA boat costs 8 euros.\n{{< note type="tip" >}}\nPay ahead.\n{{% /note %}}\n'
+    assert text(f"{page}<%= partial 'foot' %>\n").split() == "# Hire A boat costs 8 euros. Pay ahead.".split()
+    kept = "Write `{% if x %}` or {{ name }}, at 5 % of {a}:\n\n```\n{{< note >}}\n<% end %>\n```\n"
+    assert text(kept) == kept
+
+
 @pytest.mark.parametrize(("content", "title"), [
     ("% Notes of the winch\n\n2.1 (2024-05-14)\n====\n\nNew.\n\n2.0 (2023-01-02)\n====\n", "Notes of the winch"),
     ("# Winch 2.1 (2024-05-14)\n\nNew.\n\n# Winch 2.0 (2023-01-02)\n\nOld.\n", "a"),

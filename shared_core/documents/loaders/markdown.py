@@ -1,7 +1,7 @@
 """Read Markdown: the file, but for tables, whose rows get the names of their columns (``named_rows``), and HTML.
 
-Comments and struck-out text are replaced by spaces, tags are dropped (``markdown_html``). A file that is mostly HTML is
-read as a web page.
+Comments, struck-out text and directives of templates are replaced by spaces, tags are dropped (``markdown_html``). A
+file that is mostly HTML is read as a web page.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ _ENTITY_OR_CODE = re.compile(
     re.MULTILINE | re.DOTALL | re.VERBOSE,
 )
 _DASHES = re.compile("-+")
-_MARK = re.compile(  # code; else struck-out text, a comment or a tag
+_MARK = re.compile(  # code; else struck-out text, a directive of Liquid, Hugo or ERB, a comment or a tag
     rf"""(?P<code>{_CODE}) | (?<![~\\])~~(?=[^\s~])[^\n~]*+(?<=\S)~~(?!~)
+    | \{{%[^%\n]*+%\}} | \{{\{{[<%][^{{}}\n]++(?<=[>%])\}}\}} | <%[^%\n]*+%>
     | <!--.*?(?:-->|(?P<endless>\Z)) | (?P<tag></?[A-Za-z][\w-]*+(?:[ \t\r\n/][^<>]*+)?>)""",
     re.MULTILINE | re.DOTALL | re.VERBOSE,
 )
@@ -115,7 +116,7 @@ def _without_unseen(text: str) -> str:
     def blank(match: re.Match[str]) -> str:
         return match[0] if match["code"] or match["tag"] or match["endless"] is not None else blanked(match[0])
 
-    marked = any(mark in text for mark in ("<!--", "~~"))
+    marked = any(mark in text for mark in ("<!--", "~~", "{%", "{{<", "<%"))
     return _MARK.sub(blank, text) if marked else text
 
 
