@@ -15,12 +15,17 @@ _PARAMETERS = re.compile(r"(?<![a-z0-9.])(?:(\d{1,2})x)?(\d{1,4}(?:\.\d+)?)b(?![
 _UNTRAINED = re.compile(r"(?<![a-z])(?:base|pretrained|pt)(?![a-z])")
 """In names of models that were not trained to follow instructions."""
 _HOSTED = re.compile(
-    r"(?<![a-z0-9])(?:(?:chat)?gpt-(?:[4-9]|3\.5)|o[1345](?=-|\Z)|claude-|gemini-|command-(?:r|a)|mistral-(?:large|medium)|grok-\d"
-    r"|deepseek-(?:chat|reasoner|v\d|r\d)(?!-distill)|nova-(?:pro|premier|lite|micro)|qwen-(?:max|plus|turbo)|kimi-k\d)"
+    r"(?<![a-z0-9])(?:(?:chat)?gpt-(?:[4-9]|3\.5)|o[1345](?=-|\Z)|claude-|gemini-|command-(?:r|a)|grok-\d"
+    r"|mistral-(?:large|medium|small)|deepseek-(?:chat|reasoner|v\d|r\d)(?!-distill)|nova-(?:pro|premier|lite|micro)|qwen-(?:max|plus|turbo)"
+    r"|kimi-k\d|glm-[4-9]|minimax-m\d)"
 )
 """Families that are known under a name without their size."""
 _SMALLER = re.compile(r"(?<![a-z])(?:mini|nano|micro|lite|flash|haiku|small|turbo|instant|r7b)(?![a-z])")
 """In names of a family's small models."""
+_DEFAULT_TAGS = re.compile(
+    r"(?:(llama3\.3|mixtral)|llama3(?:\.1)?|mistral(?:-nemo)?|magistral|qwen(?:2\.5|3)|phi4|gemma2|gpt-oss)(?::latest)?"
+)
+"""Ollama's names without a size, which it takes for models of 7 to 24 billion parameters (the first group: 47, 70)."""
 
 
 def size_of(model: LanguageModel) -> Size | None:
@@ -52,6 +57,8 @@ def _size_of_name(name: str) -> Size | None:
     stated = [float(count or 1) * float(size) for count, size in _PARAMETERS.findall(plain)]
     if stated:
         return _size(max(stated))
+    if default := _DEFAULT_TAGS.fullmatch(plain):
+        return "large" if default[1] else "medium"
     if not _HOSTED.search(plain):
         return None
     return "medium" if _SMALLER.search(plain) else "large"

@@ -28,7 +28,13 @@ def size(name: str) -> Size | None:
         ("o3", "large"),
         ("us.anthropic.claude-sonnet-4-20250514-v1:0", "large"),
         ("gemini-2.5-pro", "large"),
+        ("llama3.3", "large"),
+        ("glm-4.6", "large"),
         ("llama3.1:8b", "medium"),
+        ("llama3.1", "medium"),
+        ("mistral:latest", "medium"),
+        ("ollama/qwen3", "medium"),
+        ("mistral-small-latest", "medium"),
         ("/models/Qwen2.5-7B-Instruct-Q4_K_M.gguf", "medium"),
         ("./models/Qwen2.5-14B-Instruct/", "medium"),
         ("gpt-oss-20b", "medium"),
@@ -48,6 +54,7 @@ def test_names_that_tell_a_size(name: str, expected: Size) -> None:
     [
         *("SmolLM2-135M-Instruct", "qwen2.5:0.5b", "gemma-2-2b-it", "gemma3n:e4b", "deepseek-r1:1.5b"),
         *("DeepSeek-R1-Distill-Qwen-1.5B", "Phi-3-mini-4k-instruct", "my-model-4bit", "scripted", "gpt2", "MockLLM"),
+        *("llama3.2", "gemma3", "phi3", "mistral-tiny", "my-mistral", "llama3-groq-tool-use", "smollm2:latest"),
         *("llama-3.1-70b-base", "gemma-2-27b-pt", "fake", "llm", "", "b", "8", "7bb", "echo1", "demo3", "tiny-o1ive"),
     ],
 )
