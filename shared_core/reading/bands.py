@@ -8,8 +8,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from shared_core.citation.facts.ages import age_asked, ages_of, names_ages
 from shared_core.citation.facts.quantities import UNITS, Quantity, quantities_of
-from shared_core.reading.ages import age_asked, ages_of, names_ages, things_asked
+from shared_core.reading.ages import things_asked
 from shared_core.reading.cells import Chosen, Place, cells_at
 from shared_core.reading.language import word_list
 from shared_core.reading.places import above, place_of, source_of

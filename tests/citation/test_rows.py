@@ -146,3 +146,30 @@ def test_the_number_of_another_column_is_refuted(claim: str, evidence: str) -> N
 )
 def test_the_number_of_its_own_column_is_not(claim: str, evidence: str) -> None:
     assert not compare_claim(claim, evidence).refuted
+
+
+AGES = "Adult (18+): £8; Youth (5-17): £4; Under 5: free"
+DOSES = "Adults and children over 12: one 20 mg tablet a day. Children from 6 to 11: one 10 mg tablet a day."
+FEES = "- Juniors (under 18): £25 a year\n- Members from 18 years: £60 a year, from age 70 £40"
+
+
+@pytest.mark.parametrize(
+    ("claim", "question", "evidence", "refuted"),
+    [
+        ("Your 10-year-old pays £8.", "What does my 10-year-old pay?", AGES, True),
+        ("Your 10-year-old pays £4.", "What does my 10-year-old pay?", AGES, False),
+        ("One 20 mg tablet once a day.", "How much does an eight-year-old take?", DOSES, True),
+        ("One 10 mg tablet once a day.", "How much does an eight-year-old take?", DOSES, False),
+        ("One 20 mg tablet once a day.", "How much does my son take? He is 14.", DOSES, False),
+        ("It is £25 a year.", "What is the fee at age 40?", FEES, True),
+        # no age, a range of its own, an age of none of the lines, a number that is for everyone
+        ("It is £8.", "How much is it?", AGES, False),
+        ("Those over 17 pay £8.", "What does my 10-year-old pay?", AGES, False),
+        ("One 10 mg tablet.", "What does my 3-year-old take?", DOSES, False),
+        ("The deposit is £8.", "What does my 10-year-old pay?", f"{AGES}\nA deposit of £8 is due.", False),
+        ("It takes 20 minutes.", "Can my 8-year-old swim?", "Children: 5 to 10 laps take 20 minutes.", False),
+    ],
+)
+def test_a_number_for_other_ages_is_refuted(claim: str, question: str, evidence: str, refuted: bool) -> None:
+    found = compare_claim(claim, evidence, question).mismatches
+    assert any(m.kind == "role" and m.refuted for m in found) == refuted

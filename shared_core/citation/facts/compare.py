@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from shared_core.citation.facts import amounts, asserted, modality, opposites, ordering, scope
 from shared_core.citation.facts import names as naming
+from shared_core.citation.facts.ages import for_other_ages
 from shared_core.citation.facts.arithmetic import (
     equal_quantity,
     in_named_unit,
@@ -244,6 +245,7 @@ class _Scope:
             other_row(claim, self.held)
             or of_other_row(claim, self.text)
             or of_other_column(claim, self.text)
+            or for_other_ages(claim, self.text, self.around)
             or naming.paired_otherwise(claim, self.held),
         )
         swaps = (
