@@ -157,8 +157,6 @@ class CapabilityError(LanguageModelError):
 
     Args:
         capability: the name of the missing capability (a field of ``Capabilities``).
-        backend: the backend's name.
-        hint: the way out.
     """
 
     def __init__(self, capability: str, backend: str, *, hint: str = "") -> None:

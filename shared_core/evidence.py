@@ -114,7 +114,6 @@ class Citation:
     Attributes:
         spans: all occurrences of the quoted text, at least one, in the order of the passages; a quote of several
             sentences that are not adjacent has one span (or more) for each.
-        match: how the quote was matched.
         ambiguous: whether the same text occurs more than once.
         quote: the text as the model wrote it (equal to the passage's if ``match`` is ``verbatim``).
     """

@@ -43,7 +43,6 @@ class Guarantee:
     """A statement that holds for answers filtered by a threshold.
 
     Attributes:
-        kind: the method.
         level: what it is for: 1-α (conformal factuality), the target accuracy ρ* (the others).
         n: calibration answers.
         needed_n: calibration answers without which nothing but abstaining always could be guaranteed.
@@ -131,7 +130,6 @@ def answers_needed(kind: GuaranteeKind, target_accuracy: float, alpha: float) ->
     (9, 22)
 
     Args:
-        kind: of the guarantee.
         target_accuracy, alpha: ρ* and α, in (0, 1).
 
     Raises:

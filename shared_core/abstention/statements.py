@@ -118,7 +118,6 @@ class Statements:
     """The statements of a text, in its order, and the ranges with letters or digits that are none.
 
     Attributes:
-        found: the statements.
         left_out: all other ranges.
         declines: among these are sentences that decline to answer.
         code: lines of code among these.

@@ -97,8 +97,6 @@ def realised_utility(true: int, false: int, target_accuracy: float) -> float:
     """U = #true - λ·#false of an answer whose claims have been judged (equation 1).
 
     Args:
-        true: number of its true claims.
-        false: number of its false claims.
         target_accuracy: ρ*, in (0, 1).
     """
     rho = read_level(target_accuracy, "target_accuracy")

@@ -71,7 +71,6 @@ def plain_questions(digests: Sequence[str], signals: Mapping[str, Sequence[float
     """Return the file entries for the questions; empty without any, so that hashes of older files stay valid.
 
     Args:
-        digests: of the questions (``question_digest``).
         signals: drift signals, one value a question.
     """
     values = {name: list(some) for name, some in signals.items()}
@@ -93,8 +92,6 @@ def require_same(
 
     Args:
         what: name for the message ("The calibration").
-        bound_to: configuration that it was fitted for.
-        configuration: configuration that asks for it.
 
     Raises:
         CalibrationError: they differ; the message names every difference.

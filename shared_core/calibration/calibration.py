@@ -53,7 +53,6 @@ class Calibration(Bound):
         low, high: for ``platt``, range of the scores it was fitted on; scores outside are clipped to it.
         floor, ceiling: for ``platt``, bounds on the probability, however steep the curve is.
         threshold: raw score chosen for a decision; ``None`` if there is none, or none meets the target.
-        threshold_rule: rule that chose it, in words.
         n, positives, unknown: rows it was fitted on, rows among them where the event held, and rows left out because
             their score was not finite.
         metrics: figures of the fit: ``auroc``, ``brier_constant`` (the base rate for every row), ``brier`` and ``ece``
@@ -195,10 +194,8 @@ def fit_calibration(
     Args:
         scores: (n,) raw scores.
         labels: (n,) of 0/1 or booleans, whether the event held.
-        bound_to: configuration that the scores came from.
         method: ``isotonic`` needs hundreds of rows, ``platt`` works with few; ``auto`` chooses by their number.
         increasing: whether the event is more likely at higher scores; ``False`` for uncertainties.
-        event: the event, in words.
         groups: (n,) group of each row; rows of one group are held out together.
         questions: digests of the questions that the rows came from.
 

@@ -41,7 +41,6 @@ class FittedGuarantee(Bound):
     (100, False)
 
     Attributes:
-        kind: method.
         threshold: claims scored above it are kept; +inf keeps none, -inf all of known score.
         target_accuracy: ρ*, the promised accuracy of the kept claims.
         alpha: α, the probability that the promise may fail (unused by conformal risk control, which is on average).
@@ -49,7 +48,6 @@ class FittedGuarantee(Bound):
         text: the promise and its conditions in words.
         claims, kept, right: claims of known score in those answers, those above the bar, and right ones.
         signals: drift signals of the calibration answers (``DriftWatch``).
-        bound_to: configuration that it holds for.
         questions: digests of the questions it was fitted on (``binding.question_digest``), if known.
         reused: number of those questions that the underlying calibrations were fitted on, too.
     """
@@ -167,13 +165,11 @@ def fit_guarantee(
     probability ≥ 1-α over the calibration answers.
 
     Args:
-        kind: one of these.
         scores: per calibration answer the scores of its claims in [0, 1], fixed before; ``None`` is never kept.
         labels: whether each of these claims is right.
         target_accuracy: ρ*, in (0, 1).
         alpha: α, in (0, 1).
         signals: drift signals (``DriftWatch``), one value per answer and signal.
-        bound_to: configuration that it holds for.
         questions: digests of the questions that were asked.
         reused: number of those that the scores were fitted on.
 

@@ -90,7 +90,6 @@ def calibration_error(probabilities: Float64, labels: Float64, bins: int = 10) -
     Args:
         probabilities: (n,) in [0, 1].
         labels: (n,) of 0/1.
-        bins: number of bins.
 
     Returns:
         In [0, 1]; NaN without rows.

@@ -35,11 +35,9 @@ class FittedReplies(Bound):
     True
 
     Attributes:
-        rates: see ``ReplyRates``.
         shift: log odds to be added to those by the stack for models in general.
         n, positives: questions asked, and those of them whose best quote by the reader is right.
         claims, claims_right: questions to which the model claimed something, and those of them where it was right.
-        bound_to: configuration that they hold for.
         questions: digests of the questions (``question_digest``).
         signals: none; other calibrations keep their drift signals there.
     """

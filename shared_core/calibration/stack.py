@@ -49,10 +49,7 @@ class Stack(Bound):
     True
 
     Attributes:
-        names: names of the signals, in order.
         weights, missing: one number per signal: its weight, and the term that counts if it is missing.
-        intercept: constant term.
-        bound_to: configuration that it holds for.
         n, positives: claims it was fitted on, and right ones among them. No probability is nearer to 0 or 1 than one
             more claim of the other kind would put it: 1 / (n + before + 2).
         before: claims that the signal it starts from was fitted on.
@@ -143,10 +140,8 @@ def fit_stack(
     """Fit a stack on judged claims.
 
     Args:
-        names: names of the signals.
         signals: (claims, signals) values in [0, 1]; ``None`` is missing.
         right: (claims,) whether the claim was right.
-        bound_to: configuration that it holds for.
         before: (claims,) support without the stack, which the fit is compared with. An unknown support counts as 0: the
             claim would not be shown.
         groups: (claims,) question of each claim; claims about one question are held out together.

@@ -49,7 +49,6 @@ def find_place(passage: Passage, span: Span | None = None, *, pages_from_zero: b
     a page's end ``page_end_label`` or ``page_end`` with ``page_break``, the place in its text where that page begins.
 
     Args:
-        passage: of which.
         span: of the passage; ``None`` takes all of it.
         pages_from_zero: ``page`` counts from 0 unless there is a ``page_label``, as with LangChain's loaders.
     """

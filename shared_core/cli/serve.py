@@ -102,7 +102,6 @@ def make_server(engine: SelfReflectEngine, index: DocumentIndex | None = None) -
     """Create the server over an engine.
 
     Args:
-        engine: answers.
         index: that it reads from, whose changes are followed.
 
     Raises:

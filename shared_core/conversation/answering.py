@@ -56,7 +56,6 @@ def answer_turn(asked: Asked, answer: Callable[[str], Flow[Answer]], run: Questi
     and so is what asks about the answer given before, which documents do not know.
 
     Args:
-        asked: the question and its history.
         answer: creates the flow that answers a full question.
         run: for notes; its trace comes before the answer's own.
 

@@ -140,7 +140,6 @@ def missing_in(answer: Answer, question: str, topics: Sequence[frozenset[str]], 
 
     Args:
         answer: of the pipeline to ``question``.
-        question: a full question.
         topics: words of the names that were put into it. Without any it was understood alone: then only the form of
             the answer is checked (a measure, a reason, a place, a price, a date), not its words.
         said: the follow-up as the user said it, whose own words are what is asked, if it has any.

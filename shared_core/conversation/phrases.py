@@ -44,7 +44,6 @@ class Phrase:
     Attributes:
         text: as written, without its article.
         start, end: place in the text, in code points.
-        article: whether "the" stands before it.
         place: whether a preposition of place stands before it.
     """
 

@@ -26,9 +26,7 @@ class FollowUp:
     True
 
     Attributes:
-        kind: see ``Kind``.
         word: the words that refer or that are elliptic; empty for the others.
-        start, end: their place in the question.
     """
 
     kind: Kind

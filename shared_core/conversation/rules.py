@@ -88,7 +88,6 @@ class Rewriting:
     (frozenset({'museum'}),)
 
     Attributes:
-        question: the full question.
         topics: the words of each name that was put in; evidence must have them.
         kept: those of what the question before it is about, which evidence must be about as well.
     """

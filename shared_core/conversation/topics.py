@@ -53,7 +53,6 @@ def candidates(kind: str, exchanges: Sequence[Exchange]) -> list[Phrase]:
     Args:
         kind: ``person``, ``man``, ``woman`` (or a ship), ``thing``, ``place``, ``any``, or ``topic`` (the question's
             names rather than the reply's).
-        exchanges: the conversation.
     """
     own: list[Phrase] = []
     for exchange in reversed(exchanges[-LOOK_BACK:]):

@@ -24,8 +24,6 @@ class Turn:
     0
 
     Attributes:
-        role: role of the author.
-        text: the text.
         others: number of other parts (images, sound, files), which are not read.
         abstained: whether it is known to be an abstention of ours.
     """
@@ -47,7 +45,6 @@ class Asked:
         question: in the user's words.
         note: trace entry about unread parts of the input; ``None`` if all of it was read.
         history: earlier messages, oldest first.
-        condense: how a follow-up becomes a full question.
         condensed: the full question, where another step wrote it; it is checked like a model's.
         prompt: template for the model that condenses, with ``{chat_history}`` and ``{question}``; by default our own.
     """

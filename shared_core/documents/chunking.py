@@ -56,7 +56,6 @@ def chunk_document(
     ['The ferry leaves at nine.', 'A passenger pays two farthings.']
 
     Args:
-        document: to cut.
         max_chars: code points of the longest passage, at least 16.
         overlap: sentences that a passage repeats from the one before if a paragraph had to be cut; fewer if they would
             leave no room for a new sentence.
@@ -367,7 +366,6 @@ def is_listing(paragraph: str, *, titled: bool) -> bool:
     """Return whether a paragraph is part of a table of contents or an index.
 
     Args:
-        paragraph: its text.
         titled: whether it is under such a heading; then a number at the end of its lines is enough.
     """
     lines = [line for line in paragraph.splitlines() if line.strip()]

@@ -70,7 +70,6 @@ class Document:
             before it the names in the path that the text mentions and the title does not (``Brookfield: By-laws``).
         format: a value of ``loaders.formats.SUFFIXES``.
         content_hash: SHA-256 of the file's bytes, hexadecimal; empty for a document that is not a file.
-        headings: in order.
         segments: stretches whose ends no passage crosses (table rows); empty if the text is one.
         problems: lines, pages or rows that could not be used.
         pages: where pages (of a PDF) or slides begin.
@@ -145,7 +144,6 @@ def load_document(
         text_column: of a table; ``None`` looks for one of the usual names.
         encoding: of text that is not UTF-8.
         max_file_bytes: larger files are refused.
-        max_seconds: time limit.
 
     Raises:
         DocumentError: missing, unreadable, too large, empty, binary, wrongly encoded, damaged, protected, without
@@ -217,9 +215,6 @@ def parse_document(data: bytes, source: str, options: LoadOptions, *, file_name:
     """Convert a file's bytes to a document.
 
     Args:
-        data: the file.
-        source: of the document.
-        options: for reading.
         file_name: tells the format.
 
     Raises:

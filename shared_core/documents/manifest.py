@@ -97,7 +97,6 @@ class Manifest:
         """Open the manifest in ``folder`` and check it; without write permission it is opened for reading.
 
         Args:
-            folder: folder of the index.
             update: check every page.
             trust: skip the checks because they were made a moment ago.
 

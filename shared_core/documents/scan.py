@@ -30,7 +30,6 @@ class FoundFile:
     """A file to read.
 
     Attributes:
-        path: for opening it.
         source: its path relative to the root it was found under, with ``/``.
         location: its absolute path with symbolic links resolved, which identifies it.
         root: the root's name, which distinguishes files with the same relative path.
@@ -52,7 +51,6 @@ class ScanResult:
         missing: the given paths that do not exist.
         complete: absolute folders that were read whole: a file indexed from there and not found now was deleted.
         incomplete: absolute folders within them that could not be listed.
-        skipped: number of files that were skipped.
         skipped_endings: the same by ending; names of folders that were skipped whole end in ``/``.
     """
 
@@ -116,7 +114,6 @@ def iter_documents(
             print(document.source, len(document.text))
 
     Args:
-        paths: files and folders.
         text_column, encoding, max_file_bytes, max_seconds: as for ``load_document``.
         on_failure: called for each file that cannot be read, and reading goes on; ``None`` raises instead.
 

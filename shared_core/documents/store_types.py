@@ -94,7 +94,6 @@ class IndexReport:
         missing: given paths that do not exist (each is in ``failed`` too).
         skipped: number of files in folders that were skipped because their format is unknown.
         skipped_endings: how many of each ending (``.xls``), and skipped folders of other programs (``node_modules/``).
-        passages: passages now in the index.
     """
 
     added: tuple[str, ...] = ()

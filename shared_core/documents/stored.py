@@ -179,12 +179,7 @@ class StoredBM25(_Stored):
 
 
 class StoredVectors(_Stored):
-    """Exact cosine to the nearest sentence of each passage; vectors are read into memory at the first query.
-
-    Args:
-        manifest: a snapshot.
-        embedder: of queries.
-    """
+    """Exact cosine to the nearest sentence of each passage; vectors are read into memory at the first query."""
 
     def __init__(self, manifest: Manifest, embedder: Embedder) -> None:
         super().__init__(manifest)

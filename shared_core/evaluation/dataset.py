@@ -39,7 +39,6 @@ class Question:
 
     Attributes:
         id: unique in its file; by default the number of the row.
-        question: text of the question.
         answers: accepted short answers; empty if there is none, or none is known.
         answerable: whether the documents answer it; ``None`` if unknown. By default true if there are answers.
         metadata: other fields of the row.

@@ -40,7 +40,6 @@ class Record:
         id, question, answers, answerable: as in the file.
         prediction: short answer of the kept claims, or the claim's text if there is none; ``""`` for an abstention.
         quote: first quote of the best claim, kept or dropped, whatever the target accuracy.
-        abstained, reason: decision of the engine.
         confidence: confidence of the answer, else the support of its best claim; ``None`` if unknown.
         em, f1: SQuAD's scores of ``prediction``, where "" is right only if there is no answer; ``None`` if unjudged.
         correct: whether the claims shown, or the nearest claim of an abstention, are a right answer; never for an

@@ -37,7 +37,6 @@ def risk_coverage(judged: Judged, path: str | Path, *, title: str = "Risk–cove
         judged: (confidences, correctness in [0, 1]) by name, (N,) each; a NaN confidence is the least. A name may be
             empty. With one pair the best possible order and a random one are drawn too.
         path: file to write; its suffix names the format (png, svg, pdf).
-        title: of the plot.
 
     Returns:
         The path.

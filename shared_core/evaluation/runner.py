@@ -41,7 +41,6 @@ class Evaluation:
 
     Attributes:
         metrics: metrics by name; NaN if undefined for these questions (no gold answers, one class, …).
-        records: one per question, in order.
         fitted_on: by purpose, how many of the questions an applied calibration was fitted on.
     """
 
@@ -116,8 +115,6 @@ def evaluate(
 
     Args:
         engine: system to ask; an error in place of an answer counts against that question only.
-        questions: see ``read_questions``.
-        batch_size: questions asked at once.
         targets: target accuracies ρ* at which accuracy and coverage are given.
         progress: called as ``progress(done, total)`` after every batch.
 

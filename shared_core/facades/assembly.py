@@ -65,7 +65,6 @@ class Parts:
         """Create the parts.
 
         Args:
-            settings: by default ``SelfReflectSettings()``.
             retriever: anything with ``retrieve(query, k)``; ``None`` if nothing is retrieved.
             lm: model of the role ``default``.
             models: further ones by role (``ROLES``).

@@ -189,7 +189,6 @@ class SelfReflectChecker:
         """Check many answers together, in batches; a failing one gives its error in its place.
 
         Args:
-            answers: the texts.
             questions: one for each answer, if any.
             passages: passages for each answer, if any; ``None`` in a place retrieves.
             on_event: called with the place of an answer and each of its events (``ClaimSealed`` for a judged claim).

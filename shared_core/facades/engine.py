@@ -283,7 +283,6 @@ class SelfReflectEngine:
         """Answer many questions together, in batches for the models; a failing one gives its error in its place.
 
         Args:
-            questions: any number.
             on_event: called with the place of a question and each of its events.
             wrap: called with the place of a question and its flow; returns the flow to run in its stead
                 (``runtime.flow.intercept``). LangChain's chain marks each request with its caller this way.

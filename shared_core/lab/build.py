@@ -118,9 +118,7 @@ def build(dice: Dice, size: float, avoid: Collection[str]) -> Draft:
     """Generate the entities and facts of a world.
 
     Args:
-        dice: source of randomness.
         size: 1 gives about a thousand entities.
-        avoid: names that must not occur.
     """
     draft = Draft(dice, Namer(dice, avoid))
     for type, (real, invented) in COUNTS.items():

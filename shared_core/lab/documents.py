@@ -42,8 +42,6 @@ class Document:
         title: heading of the file and title of its passages.
         kind: its kind; ``withheld`` documents are not among the world's documents.
         date: the year it was written in, which its text states where documents disagree.
-        passages: its passages, in order.
-        statements: the statements in its passages.
     """
 
     id: str

@@ -102,7 +102,6 @@ class Kind:
     """A type of thing.
 
     Attributes:
-        type: its name.
         noun: a noun for one of them in prose ("the ship"); empty for people, who get pronouns.
         attributes: its attributes, in the order of tables.
         unstated: attributes that no document states.
@@ -219,10 +218,8 @@ class Entity:
 
     Attributes:
         id: unique id, for instance ``ship-bold-heron``.
-        type: its type.
         name: its name without "the".
         phrase: its name in running text ("the Bold Heron").
-        aliases: other forms of the name.
         tier: how much the documents say of it, and whether the model was trained on it.
         split: split of the questions about it; entities refer to entities of their own split only.
         pronoun: ``she``, ``he`` or ``it``.

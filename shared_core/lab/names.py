@@ -20,7 +20,6 @@ class Namer:
     """A generator of names that differ by more than one letter, unless a near-duplicate is requested.
 
     Args:
-        dice: source of randomness.
         avoid: names, or words of names, that must not be generated.
     """
 

@@ -41,9 +41,7 @@ class StatedValue:
     """A value that a sentence states for a fact.
 
     Attributes:
-        fact: id of the fact.
         status: ``current`` if the value is true, ``outdated`` if it was, ``contradicting`` if it never was.
-        value: the value as stated.
     """
 
     fact: str
@@ -64,8 +62,6 @@ class Statement:
     """The place of a stated value: ``passage.text[start:end]`` is a whole sentence, list item or row of a table.
 
     Attributes:
-        fact: id of the fact.
-        passage: id of the passage.
         start, end: code points of the passage's text.
         status: whether the stated value is true, was, or never was.
         value: the value as stated; the fact's own where the status is ``current``.

@@ -27,7 +27,6 @@ class Question:
     """A question about the world.
 
     Attributes:
-        id: unique id.
         kind: the kind of question, or why the documents do not answer it.
         paraphrases: at least three ways to ask it; the first is ``text``.
         answers: right answers, the plain one first; empty if the documents give none.
@@ -36,7 +35,6 @@ class Question:
         steps: the reasoning, one sentence for each fact.
         entities: ids of the entities it is about, intermediate ones included; for a near miss, the one it resembles.
         tier: the least popular tier among these entities.
-        split: their split.
         known: whether the model was trained on every fact it takes.
         removed: ids of the passages that would answer it and were removed from the documents.
         truth: the answers that those passages give.
@@ -86,10 +84,8 @@ class Asker:
     """A writer of questions.
 
     Args:
-        draft: entities and facts.
         places: finds the passages that state a fact.
         removed: finds the withheld passages that state it.
-        dice: source of randomness.
     """
 
     def __init__(self, draft: Draft, places: Places, removed: Places, dice: Dice) -> None:

@@ -80,7 +80,6 @@ class LabSetup:
     """A world, a model, and engines over the world's documents.
 
     Attributes:
-        world: the world to search and ask about.
         lm: the lab's model, or another one.
         seed: seed of the choice of questions (the world's own seed fixes which questions there are).
     """
@@ -110,9 +109,7 @@ class LabSetup:
         """Draw up to ``count`` questions, the same number of each kind.
 
         Args:
-            kinds: kinds of questions to draw from.
             count: how many to draw; fewer are returned if the world has fewer.
-            split: the split they belong to.
             known: whether the model was trained on the facts they take; both if ``None``.
             name: name of the draw: another name gives another choice.
         """
@@ -166,7 +163,6 @@ class MeasuredAnswer:
     """A question with the model's answer and its uncertainty.
 
     Attributes:
-        question: the question that was asked.
         text: the answer; empty if the model said that it does not know.
         values: uncertainty by estimator, inf where it is unknown.
     """
@@ -205,8 +201,6 @@ def measure_answers(
     """Answer questions and measure how uncertain the model is.
 
     Args:
-        setup: model and engines.
-        questions: questions to answer.
         passages: passages for each question; answers come from memory if not given.
         also: names of estimators to compute beside that of ``options``.
         options: estimator (Gram by default) and how to sample for it.

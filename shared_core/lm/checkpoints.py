@@ -31,7 +31,6 @@ def load_checkpoint(
     Those are ``smollm2``, and ``small``, the adapter over it that ships with this package.
 
     Args:
-        name: of the model.
         tokenizer: object, name or path; the model's own if ``None``.
         device: where to put the model; an accelerator if there is one.
         dtype: of the weights; ``default_dtype`` if ``None`` (of a GGUF file: bfloat16 where that is computed in).

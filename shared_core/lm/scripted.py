@@ -37,7 +37,6 @@ class ScriptedLM(Portable, BaseLanguageModel):
     Args:
         replies: replies in order, or a function from request to reply.
         capabilities: what to claim; text only by default.
-        name: the model's name.
         score: log-probabilities of a continuation: function of (request) → one tuple of floats per continuation.
         states: hidden states: function of (request) → (sequences, d) array.
         token_ids: the ids of the strings that are one token of the scripted model.

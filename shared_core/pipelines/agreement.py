@@ -31,7 +31,6 @@ def same_answer(claim: Claim, own: Claim, question: str, context: str = "") -> b
     gives the answer in other words.
 
     Args:
-        claim: of the model.
         own: the reader's quote, with its short answer.
         question: whose words are no answer: claim and quote may both repeat them.
         context: what else may name the things spoken of: the passage with its title.

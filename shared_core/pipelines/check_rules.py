@@ -40,13 +40,7 @@ def settle(
     question: str,
     run: QuestionRun,
 ) -> list[Judged]:
-    """Return the judgements with what these rules make of them.
-
-    Args:
-        statements: of one batch.
-        windows: that each was compared with.
-        judged: by judge, critic, reader and model.
-    """
+    """Return the judgements with what these rules make of them."""
     return [
         _settle(statement, some, one, question, run)
         for statement, some, one in zip(statements, windows, judged, strict=True)

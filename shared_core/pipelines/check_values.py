@@ -35,7 +35,6 @@ class WordedValue:
 
     Attributes:
         path: its place (``plans.0.price``).
-        text: itself.
         asked: wording to be judged together with the question.
         alone: wording to be judged by itself; empty if the first needs no question.
     """

@@ -73,7 +73,6 @@ class Competition:
 
     Attributes:
         claims: to decide on: the model's, and the default's own quotes where they won.
-        readings: of the passages, best first.
         own: the default's quotes won.
         answerable: P(the passages answer), where it became known only here.
     """

@@ -46,7 +46,6 @@ class Disputed(NamedTuple):
     """Claims of which two contradict each other, or none do.
 
     Attributes:
-        claims: with their supports.
         pair: numbers of the two that contradict each other, neighbours, the surer first; ``None`` if none do.
         undisputed: the support of the surer one without the other; ``None`` if there is no pair.
     """

@@ -29,7 +29,6 @@ class Window:
     """A run of consecutive sentences of one passage, or the row of a table with what stands above it.
 
     Attributes:
-        passage: that holds it.
         sentences: at least one, in the order of the text.
         above: heading and names of the columns, if the sentences are a row.
         rows_left_out: rows of the passage that are not of this window, though they may stand between its sentences.
@@ -191,8 +190,6 @@ def evidence_for(claim: Claim, by_id: Mapping[str, Passage], question: str = "")
     a quote refers to; each only if it holds words of the claim that the quotes lack.
 
     Args:
-        claim: with its quotes.
-        by_id: the passages by their ids.
         question: counts as well, where it is known that the claim gives its answer.
 
     Example:

@@ -22,7 +22,6 @@ class Ranked:
     """A passage of a new ranking, with the score and the reason for its place.
 
     Attributes:
-        passage: as given, unchanged.
         score: that it was ranked by, higher is better.
         probability: calibrated P(it answers the question); ``None`` if the method gives none.
         quote: the sentence that speaks most for it, if the method finds one.

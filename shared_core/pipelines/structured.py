@@ -45,7 +45,6 @@ def plain_reply(reply: str, count: int = 0) -> str:
     r"""Return the text that a reply stands for; any but those in JSON or LaTeX unchanged.
 
     Args:
-        reply: as the model wrote it.
         count: of the sentences that were numbered; a number above it names none.
 
     Returns:

@@ -66,8 +66,6 @@ def charges_for_age(question: str, text: str, around: str) -> bool:
     """Return whether a question asks if or how much people of an age pay, and a text says what people of that age do.
 
     Args:
-        question: as asked.
-        text: a sentence of a passage.
         around: title, headings, source and text of the passage, which have the question's other words.
 
     >>> charges_for_age("Does my 2-year-old need a ticket for the zoo?", "Children under 3 enter free", "Zoo fees")

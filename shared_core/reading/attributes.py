@@ -84,8 +84,6 @@ def is_property(question: str, line: str, text: str) -> bool:
 
     Args:
         question: as ``read_attributes`` returns it.
-        line: a sentence of the text.
-        text: of a passage.
 
     >>> text = "Rated power: 1450 W\\nCable length: 1.1 m"
     >>> is_property("What is the length of the power cable?", "Cable length: 1.1 m", text)

@@ -19,7 +19,6 @@ class Read:
     """Find the sentences of ``passages`` that answer ``question``. Result: ``ReadResult``.
 
     Attributes:
-        question: the question.
         passages: best first.
         limit: maximum readings to return.
         expected: prior probability that the passages answer the question, in (0, 1); ``None`` uses the prior that the
@@ -154,7 +153,6 @@ class Rate:
     """Rate how likely each passage alone answers the question. Result: a tuple of probabilities, ``None`` if unknown.
 
     Attributes:
-        question: the question.
         passages: in any order; each is rated independently of the others.
     """
 

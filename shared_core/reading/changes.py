@@ -90,10 +90,8 @@ def release_of(question: str, passage: Passage, start: int, end: int) -> Release
     still there, it is of any kind.
 
     Args:
-        question: as asked.
         passage: which has the item, and the heading of its release not far above, or in its section.
         start: of the item in the passage's text.
-        end: of the item.
 
     >>> text = "## 3.2.0 (2025-10-14)\\n- Added: dark mode on Android.\\n- Fixed: a crash on rotation."
     >>> at = text.index("- Added"), text.index("\\n- Fixed")

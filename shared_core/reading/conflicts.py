@@ -109,8 +109,6 @@ def find_conflicts(question: str, quote: str, above: str) -> frozenset[str]:
     """Return which of ``VALUE``, ``OPPOSITE`` and ``NEGATION`` a quote conflicts with a question in.
 
     Args:
-        question: as asked.
-        quote: a sentence of a passage.
         above: title and headings of its passage; the sentence before tells too little of what it is about.
 
     >>> sorted(find_conflicts("Which hall does not close in winter 2021?", "In summer 2020 the small hall shut.", ""))

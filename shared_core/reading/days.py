@@ -199,7 +199,6 @@ def gives_hours(question: str, line: str, around: str) -> bool:
 
     Args:
         question: in the passages' words.
-        line: a sentence of a passage.
         around: title, headings, source and text of the passage, which have the question's other words.
 
     >>> line = "- Sunday: 1:00 PM - 5:00 PM"
@@ -228,7 +227,6 @@ def says_whether_open(question: str, sentence: str, heading: str, around: str) -
 
     Args:
         question: in the passages' words.
-        sentence: of a passage.
         heading: title, headings and source of the passage.
         around: its text.
 

@@ -40,7 +40,6 @@ class _Asked(NamedTuple):
     """A question for a default.
 
     Attributes:
-        text: as asked.
         words: its content words by their stems.
         what: the stems of what the default is asked of: "retry delay" in "the default retry delay of a task".
     """

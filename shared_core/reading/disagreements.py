@@ -57,9 +57,7 @@ class Said:
     """A sentence that may answer a question.
 
     Attributes:
-        text: the sentence.
         answer: its short answer, empty if none was found.
-        title: of its document.
     """
 
     text: str

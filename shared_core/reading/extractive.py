@@ -71,7 +71,6 @@ class Found:
 
     Attributes:
         candidates: all distinct sentences that were read closely, best first.
-        passage_scores: as in ``ReadResult``.
         judged: for each of the request's spans the number of the candidate it means.
     """
 

@@ -55,8 +55,6 @@ def asks_same(question: str, heading: str, context: str = "") -> bool:
     True
 
     Args:
-        question: as asked.
-        heading: any line.
         context: title and headings above it, whose words the question may add.
     """
     above_it, contents = named_stems(context), _contents(question)
@@ -72,10 +70,6 @@ def find_faq(question: str, passages: Sequence[Passage]) -> dict[int, tuple[int,
     """Return the passages with a heading that asks the same as the question, each with the stretch that answers it.
 
     That is the first paragraph below, with the list that it leads in, or the first list or block of code.
-
-    Args:
-        question: as asked.
-        passages: any.
     """
     found = ((i, _answer_in(question, passage)) for i, passage in enumerate(passages))
     return {i: stretch for i, stretch in found if stretch is not None}
@@ -87,8 +81,6 @@ def join_faq(
     """Replace the sentences of what ``find_faq`` found by all of it, which counts as a definition of what is asked.
 
     Args:
-        question: as asked.
-        faq: as ``find_faq`` returns.
         passages: that the candidates number.
         candidates: best first.
 

@@ -338,7 +338,6 @@ class Shape(NamedTuple):
     """A question's form.
 
     Attributes:
-        words: their number.
         links: words that relate one thing to another ("the mother of the director of", "who", "'s", "or"), at most 6:
             questions that take several steps have more.
     """

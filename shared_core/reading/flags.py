@@ -35,9 +35,6 @@ def flag_candidates(
     So does what only refers to another place lose.
 
     Args:
-        question: as it was read.
-        passages: that were read.
-        candidates: of these passages.
         places: title, headings and source of each passage.
         unknown: values of the question that no passage has.
         lost_option: whether the question has an option that its command's documents lack.

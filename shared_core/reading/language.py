@@ -68,7 +68,6 @@ def is_english(text: str, beside: str = "") -> bool:
     Otherwise py3langid (Lui & Baldwin, ACL 2012) classifies its first 1,000 characters.
 
     Args:
-        text: to judge.
         beside: an English text that it is about.
 
     Raises:
@@ -92,7 +91,6 @@ def has_english_labels(text: str, is_word: Callable[[str], object]) -> bool:
     The values, names and numbers, are of no language, and would deceive the classifier.
 
     Args:
-        text: to judge.
         is_word: whether a word in small letters is an English one: not ``None``.
 
     >>> has_english_labels("Supplier: Elevantis; Contact: Olaf Brandt", {"supplier": 1, "contact": 2}.get)
@@ -111,7 +109,6 @@ def is_english_beside_names(text: str, is_word: Callable[[str], object]) -> bool
     Those would deceive the classifier: a contract's header is of the language of its labels, not of the tenant's name.
 
     Args:
-        text: to judge.
         is_word: whether a word in small letters is an English one: not ``None``.
 
     >>> english = {"tenant": 1}.get

@@ -24,10 +24,6 @@ _NAMED = 2
 def find_lists_asked(question: str, passages: Sequence[Passage]) -> set[int]:
     """Return which passages have a list whose headings name just what a question asks how to do, or for the items of.
 
-    Args:
-        question: as asked.
-        passages: any.
-
     Returns:
         Their numbers.
     """
@@ -44,7 +40,6 @@ def join_lists(question: str, passages: Sequence[Passage], candidates: Sequence[
     the items of lists in other documents are left out.
 
     Args:
-        question: as asked.
         passages: that the candidates number.
         candidates: best first.
 

@@ -34,7 +34,6 @@ def mark_candidates(
     """Return the candidates with their marks, and the numbers of those that may be quoted.
 
     Args:
-        asked: the question.
         passages: that the candidates number.
         candidates: as the network scored them.
         prepared: the passages that have words, by number.

@@ -36,7 +36,6 @@ def has_office(question: str, text: str, above: str) -> bool:
 
     Args:
         question: in English.
-        text: of the record.
         above: the title and headings of its section, which may hold other words of the question.
 
     >>> has_office("Who is the club's treasurer?", "Anna Smith\\nRole: Treasurer", "Chess club")

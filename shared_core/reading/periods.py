@@ -42,7 +42,6 @@ class Period(NamedTuple):
     """A part of a year, from one day to another.
 
     Attributes:
-        text: as written.
         first, last: month and day of both, which are in it.
         years: those it lies in; none where it is of any year.
     """

@@ -76,13 +76,7 @@ class Asked:
 
 
 class Beside:
-    """Runs the network on a question or claim, prepared once, together with any number of texts.
-
-    Args:
-        weights: as loaded.
-        asked: the question or claim.
-        claim: whether it is a claim.
-    """
+    """Runs the network on a question or claim, prepared once, together with any number of texts."""
 
     def __init__(self, weights: Weights, asked: str, *, claim: bool = False) -> None:
         self._weights, self._claim = weights, claim

@@ -57,8 +57,6 @@ def reword(question: str, passages: Sequence[Passage], number: Number) -> str:
     """Return the question as it should be read beside these passages; itself if nothing is to be changed.
 
     Args:
-        question: as asked.
-        passages: that will be read.
         number: maps a word in small letters to its number among known words, most frequent first; ``None`` if unknown.
     """
     texts = [f"{p.title}\n{p.text}" for p in passages]

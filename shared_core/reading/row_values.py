@@ -119,8 +119,6 @@ def query_for_rows(question: str, passages: Sequence[Passage], best: int) -> tup
     Also return the number of such a passage: the best one, or one of a table that has all that the question names.
 
     Args:
-        question: as asked.
-        passages: that were read.
         best: number of the passage with the best quote.
     """
     extreme = _extreme_asked(question) is not None

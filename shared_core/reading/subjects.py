@@ -110,9 +110,7 @@ def is_of_another(question: str, sentence: str, around: str, text: str = "") -> 
 
     Args:
         question: in English, as asked.
-        sentence: of a passage.
         around: the passage's title and headings.
-        text: of the passage.
 
     >>> is_of_another("Is gas included in the rent?", "Water is included in the rent.", "Lease")
     True

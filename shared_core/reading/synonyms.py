@@ -70,8 +70,6 @@ def relates_alike(question: str, heading: str, *, ordered: bool = False) -> bool
     True
 
     Args:
-        question: as asked.
-        heading: any text.
         ordered: the order counts even where no preposition tells who does what to whom ("Who hired Ann?").
     """
     (one, of_one), (other, of_other) = _related(question), _related(heading)

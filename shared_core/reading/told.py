@@ -166,7 +166,6 @@ def tells_what_is_asked(question: str, text: str, above: str) -> bool:
 
     Args:
         question: in English.
-        text: the sentence.
         above: the title and headings of its section.
     """
     if asks_reason(question):

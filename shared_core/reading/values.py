@@ -66,7 +66,6 @@ class Value:
     """An exact value in a question.
 
     Attributes:
-        text: as written.
         near: codes of the stems of the content words right before and right after a number; 0 for none.
         number, date, weekday (0 for Monday), code: one of them is set; a code is folded, without hyphens or plural.
             Paths (``/cards``), calls (``PUT /cards``), names of files and variables, series of releases (``20.x``),

@@ -90,7 +90,6 @@ class BM25Retriever(MemoryRetriever):
     ['a']
 
     Args:
-        passages: initial passages.
         language: language of stemming and stop words (``Tokenizer``); passages in other languages are found too.
         k1: how much repetition of a word counts, > 0.
         b: how much long passages are penalised, in [0, 1].

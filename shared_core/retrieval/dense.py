@@ -117,7 +117,6 @@ class DenseRetriever(MemoryRetriever):
         retriever.retrieve("When does the boat leave?", k=1)
 
     Args:
-        passages: initial passages.
         embedder: embedder of passages and queries; ``None`` is MiniLM.
 
     Raises:

@@ -80,7 +80,6 @@ class Graph:
 
     Args:
         archive: arrays of the file; the graph is the bytes of one of them.
-        name: its name.
 
     Raises:
         MissingDependencyError: onnxruntime is not installed.

@@ -68,9 +68,6 @@ def load_model() -> MiniLM:
 class MiniLM:
     """The loaded model. Safe to use from several threads at once.
 
-    Args:
-        path: file of weights.
-
     Raises:
         ModelLoadError, MissingDependencyError: as ``load_model``.
     """

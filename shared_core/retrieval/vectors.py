@@ -71,7 +71,6 @@ class VectorTable(Portable, Generic[Key]):
     Memory: (d + 4) bytes a vector, up to half as much again while passages are added one by one.
 
     Args:
-        dimension: dimension of a vector.
         room: vectors to allocate at first, if their number is known.
     """
 

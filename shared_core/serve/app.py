@@ -66,7 +66,6 @@ def create_app(
     """Make the ASGI application.
 
     Args:
-        engine: answers the questions.
         index: the index it reads from, for uploads; ``None`` turns them off.
         limits: key, origins, sizes and times.
         hosts: names under which the server may be addressed; empty allows all. A server on this machine alone that

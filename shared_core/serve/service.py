@@ -99,7 +99,6 @@ class Service:
     Args:
         engine: answers; its ``deadline`` is replaced by ``limits.timeout``.
         index: takes uploads; ``None`` if there is none.
-        limits: of every request.
     """
 
     def __init__(self, engine: SelfReflectEngine, index: DocumentIndex | None, limits: Limits) -> None:

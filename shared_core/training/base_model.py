@@ -41,7 +41,6 @@ class Base:
 
     Attributes:
         model: of transformers, perhaps with adapters.
-        tokenizer: its tokenizer.
         dtype: of the weights as they were saved, and as the result is saved.
         name: hub name or path; empty for an object.
         added: ids that are new to the model, whose embedding rows have to be learnt.
@@ -253,7 +252,6 @@ def save_trained(base: Base, trainer: Any, folder: Path, *, adapts: bool, first:
     Args:
         base: the model as loaded.
         trainer: of transformers.
-        folder: to write to.
         adapts: adapters were trained.
         first: this process writes; the others only give their part of a model that is sharded.
     """
@@ -294,9 +292,6 @@ def fuse_lora(model: Any) -> int:
     """Replace the forward pass of plain LoRA layers over bfloat16 linear layers, in place.
 
     Layers with dropout, with several active adapters, merged or disabled ones, and other variants keep peft's own.
-
-    Args:
-        model: of peft.
 
     Returns:
         Number of layers that were replaced.

@@ -183,7 +183,6 @@ def label_all(
         log: of this run, or of an earlier one of the same configuration (``open_log``).
         options: everything else that records depend on; resources are added to it.
         max_calls, max_tokens: budget of the whole folder, earlier runs included.
-        batch_size: questions asked at once.
         progress: called with (done, all) after every batch.
 
     Raises:

@@ -237,7 +237,6 @@ def read_rows_of(path: str | Path, make: Callable[[Any], T], hint: str = "") -> 
     """Read rows of any kind from JSON lines; errors as ``read_rows``.
 
     Args:
-        path: the file.
         make: makes a row of a line's values; KeyError, TypeError, ValueError or AttributeError for anything else.
         hint: of the error about such a line.
     """

@@ -53,10 +53,7 @@ class Setup:
     """A training about to run.
 
     Attributes:
-        base: the model as loaded.
         model: for TRL's trainer: the base, or the base under adapters.
-        folder: output folder.
-        settings: of the training.
         identity: settings and base weights; an interrupted training resumes only with the same ones.
         cpu: whether no accelerator is used.
         micro: rows in a process's memory at a time.
@@ -229,7 +226,6 @@ def make_trainer(
     """Make a trainer of TRL or transformers; it watches the loss, marks whole checkpoints and stops on a signal.
 
     Args:
-        setup: of ``prepare``.
         kind, config: class of the trainer, and of its arguments.
         arguments: beside those of ``Setup.arguments``.
         data, held: data sets to train on, and to evaluate on if there is one.
@@ -314,8 +310,6 @@ def run(
     """Train, from the last whole checkpoint if there is one, and write model, tokenizer and card.
 
     Args:
-        setup: of ``prepare``.
-        trainer: of ``make_trainer``.
         rows: identify the rows (a hash) and anything else that the training depends on.
         card: the contents of ``training.json`` that are known before (``Setup.describe``).
         measured: further figures for the card: part → name → name in TRL's log. Each is averaged over the first and

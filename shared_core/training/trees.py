@@ -28,7 +28,6 @@ class Tree:
         ids: n tokens, parents before children. A row's last token is only a target.
         parents: parent of each token, -1 for the first ones.
         targets: (token before, token to predict, row) for every learned token of every row.
-        rows: number of rows.
     """
 
     ids: list[int] = field(default_factory=list)

@@ -32,7 +32,6 @@ def rate_at(
 
     Args:
         step: from 0.
-        total: number of steps.
         warmup: share of the steps over which the rate rises linearly.
         schedule: how it falls afterwards, if at all.
 

@@ -175,11 +175,8 @@ class Estimator:
     Attributes:
         name: as in settings, calibrations and traces.
         needs: the statistics it reads.
-        cost: of having them.
         min_samples: with fewer samples there is nothing to compare, and the estimate is unknown (+inf).
         unit: of the value.
-        summary: in a line.
-        function: from statistics to the value.
 
     >>> estimator = get_estimator("perplexity")
     >>> estimator.needs

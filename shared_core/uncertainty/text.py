@@ -231,7 +231,6 @@ def final_answer(text: str, *, published: bool = False) -> str | None:
     """Read the X of "the answer is X", "Answer: X" or "X is the answer" as written; ``None`` where no step says so.
 
     Args:
-        text: a reasoning step.
         published: as the published code reads it: lower-cased, cut at the first comma or full stop wherever it stands
             ("42.5 km" → "42"; "Paris! Then, he left." → "paris! then"), and nothing without one.
 

@@ -51,7 +51,6 @@ class Date:
     """A date as far as it is given: month, and day and year where they are; or a weekday.
 
     Attributes:
-        text: as written.
         month, day, year: 0 where not given.
         weekday: 0 for Monday to 6, else -1.
         end: where a date in digits ends in the text, else 0; it begins ``len(text)`` before.

@@ -17,8 +17,6 @@ class Mismatch:
     """A fact of the claim that its evidence does not bear out.
 
     Attributes:
-        kind: of the fact.
-        claimed: as the claim has it.
         held: as the evidence has it instead; empty where it says nothing of the kind.
 
     >>> str(Mismatch("number", "1878", "1877"))

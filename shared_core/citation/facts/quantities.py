@@ -90,8 +90,6 @@ class Quantity:
     """A number of a text.
 
     Attributes:
-        text: as written.
-        start, end: place in the text.
         values: what it may mean ("1.067" is 1067 or 1.067), in its own unit.
         unit: as in the table of units; empty where none follows.
         ordinal: "3rd", "third".

@@ -39,7 +39,6 @@ def table_html(table: Table, inline: Callable[[str], str], blocks: Callable[[Seq
     """Return a table as HTML.
 
     Args:
-        table: its source.
         inline: makes HTML of a cell's text.
         blocks: makes HTML of the lines of a cell that holds blocks.
     """

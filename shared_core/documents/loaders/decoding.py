@@ -56,7 +56,6 @@ def decode(data: bytes, *, declared: str | None = None, fallback: str | None = N
     """Decode bytes without guessing: byte-order mark, strict UTF-8, declared encoding, then ``fallback``.
 
     Args:
-        data: the whole file.
         declared: the encoding that the file itself declares (HTML); ignored if it does not fit.
         fallback: the user's choice for files that are not UTF-8.
 

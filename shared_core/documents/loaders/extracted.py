@@ -80,7 +80,6 @@ class Extracted:
     Attributes:
         text: as extracted; all offsets count its code points.
         title: empty if the file has none.
-        headings: in order.
         segments: in order, not overlapping; empty if the text is one segment. Text outside all segments (the front
             matter of a Markdown file) is kept but gets no passages.
         problems: what had to be left out.

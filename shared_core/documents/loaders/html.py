@@ -115,11 +115,8 @@ class _Element:
     Attributes:
         first: number of runs before it.
         gap: the separator due before it (of a cell).
-        zone: whether it opened a zone.
-        heading: whether it is a heading.
         seen: whether its content is shown.
         html: whether it stands within a drawing and contains HTML again.
-        link: the target of a link.
         raised: ``sup`` or ``sub`` if it raises or lowers its text.
     """
 

@@ -72,9 +72,7 @@ class _Zone:
 
     Attributes:
         letters, links, inner: letters of its text, of that in links, and in links within the page.
-        titled: whether it contains a heading.
         content: whether it is within the page's marked content (``main``, else articles).
-        dropped: whether it is left out.
     """
 
     kind: str

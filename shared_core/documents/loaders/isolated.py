@@ -35,7 +35,6 @@ def read_isolated(kind: str, data: bytes, budget: Budget) -> Extracted:
 
     Args:
         kind: a value of ``loaders.formats.BINARY``, or ``rst``.
-        data: the file.
         budget: the time it may take; the helper is killed when it is used up.
 
     Raises:

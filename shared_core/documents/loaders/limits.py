@@ -59,7 +59,6 @@ def read_unpacked(stream: IO[bytes], budget: Budget, limit: int, *, before: int 
     """Read a decompressing stream in chunks.
 
     Args:
-        stream: to read.
         budget: checked after each chunk.
         limit: bytes at most, of this stream and of others of its document.
         before: bytes read from the others.

@@ -43,7 +43,6 @@ def flatten_cell(runs: Sequence[TextRun], first: int, gap: int) -> bool:
 
     Args:
         runs: those from ``first`` on are the cell's.
-        first: see ``runs``.
         gap: the separator due before it; 0 if there is none.
     """
     if first == len(runs) or not _is_plain(runs, first, len(runs)):
@@ -346,7 +345,6 @@ def replace_tables(
     """Return the text with named rows in place of tables, and the headings that rows of prose have.
 
     Args:
-        text: of a file.
         found: tables, each with the line break behind it, if there is one.
         rows_of: returns the rows of cells of such a table, the names of its columns first; none to leave it as it is.
     """

@@ -59,7 +59,6 @@ class Counters:
 
         Args:
             counted: the name of what is counted together.
-            levels: of the list.
             level: of the item, from 0.
             start: the item's number; ``None`` goes on counting.
         """

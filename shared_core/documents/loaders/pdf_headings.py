@@ -83,10 +83,7 @@ def choose_title(
 
     Args:
         title: from the document's properties; empty if they have none.
-        text: of the document.
         first: where its first page ends.
-        paragraphs: of the text.
-        headings: of the text.
     """
     largest = _largest(text[:first], paragraphs)
     if title and (not largest or _is_named(title, text, paragraphs)):

@@ -32,7 +32,6 @@ class Heads(NamedTuple):
 
     Attributes:
         names: of its columns; none if they are not plain.
-        rows: their number.
         captions: how many of these are a caption rather than names.
     """
 

@@ -232,7 +232,6 @@ def begins_paragraph(before: Sequence[Line], line: Line, after: Sequence[Line], 
 
     Args:
         before: the lines of the paragraph so far, not empty, of the same page or of the one before.
-        line: to judge.
         after: the lines that follow it on its page (the first few will do).
         pitch: the usual distance of base lines, in font sizes.
     """

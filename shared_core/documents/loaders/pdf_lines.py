@@ -65,11 +65,8 @@ class Line:
 
     Attributes:
         text: without white space around it.
-        x0, x1: its left and right ends.
         y: of its base line.
         size: of its font (the median of a few letters).
-        bold: whether its letters are bold.
-        fixed: whether its font is monospaced.
         turned: its rotation on the page, in quarter turns (0: upright).
         broken: whether it ends in a hyphen that divides a word, or seems to.
         table: the number of the table of which it is a row; negative for a label above rows, 0 for other lines.
@@ -93,7 +90,6 @@ def page_lines(page: pypdfium2.PdfPage, rules: Rules) -> list[Line]:
     """Return the lines of a page in the order of the file, text in the page's usual direction first.
 
     Args:
-        page: to read.
         rules: drawn on it; lines are cut where one runs across them.
     """
     textpage = page.get_textpage()

@@ -42,7 +42,6 @@ def with_tables(pages: Sequence[Sequence[Line]], rules: Sequence[Rules]) -> list
 
     Args:
         pages: lines of each page, in the order of the file.
-        rules: of each page.
     """
     found: list[list[Line]] = []
     number, names = 0, None

@@ -50,7 +50,6 @@ def find_tables(lines: Sequence[Line], rules: Rules) -> list[Table]:
 
     Args:
         lines: of the page, cut between cells.
-        rules: drawn on it.
     """
     turned = lines[0].turned if lines else 0
     free = [Part(i, line) for i, line in enumerate(lines) if line.turned == turned]

@@ -44,9 +44,7 @@ def assemble(
 
     Args:
         pages: lines of each page in the order of the file; an empty sequence for a page without text.
-        rules: drawn on each page.
         labels: of each page (``iv``); empty if it is the page's number.
-        bookmarks: the outline.
         title: from the document's properties; empty if they have none.
     """
     cleaned = [clean_lines(lines) for lines in pages]

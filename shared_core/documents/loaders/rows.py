@@ -82,7 +82,6 @@ def as_text(
         rows: numbers and values.
         columns: names in the order of the file.
         text_column: named by the user; ``None`` looks for one of ``TEXT_COLUMNS``.
-        problems: found so far.
         unit: what a row's number counts (``row``, ``line``, ``entry``).
         written: the cells of each row as the file has them, by the row's number, in the order of ``columns``.
         groups: names of groups of rows, by the number of the first row.

@@ -60,9 +60,7 @@ class Draws:
 
     Args:
         statistics: one per configuration, over the same questions.
-        size: number of questions.
         resamples: number of draws, at least 0; 0 gives no intervals.
-        seed: of the draws.
         progress: called as ``progress(done, total)`` after every draw.
     """
 

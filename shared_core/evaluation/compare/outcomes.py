@@ -25,10 +25,7 @@ class ComparisonRow:
     """One question asked of one configuration.
 
     Attributes:
-        configuration: name of the configuration.
         position: position of the question in its file, from 0.
-        record: the judged answer.
-        text: text of the answer or of the abstention.
         retrieved: whether passages were read; ``None`` if the question failed.
         usage: calls and tokens; ``None`` if the question failed.
         measures: custom figures.

@@ -68,7 +68,6 @@ def compare(
         systems: engines, or anything that answers a batch, by name.
         questions: with distinct ids (``read_questions``).
         folder: of this run, made if missing, or of an earlier one to continue. ``save`` adds files to it.
-        batch_size: questions asked at once.
         shard: (i, n) asks every n-th question, beginning with the i-th; ``merge`` combines shards.
         measures: custom figures by name.
         made_with: descriptions by name, for systems that ``describe`` does not know.

@@ -78,7 +78,6 @@ class FitOptions:
         label: of ``self_evaluation`` and ``guarantee``: judge of a claim; by default the questions' own labels, else
             whether the claim contains an accepted answer.
         claims: of ``support``: labelled (quote, claim, label) rows.
-        guarantee: of ``guarantee``: its kind.
         budget: the most that asking may cost, and how precise a result needs no more questions.
     """
 
@@ -122,10 +121,7 @@ class Observed:
     """Rows of a fit.
 
     Attributes:
-        rows: one for each answer or claim.
         questions: digests of the questions that were asked.
-        failed: number of questions that failed.
-        notes: remarks for the summary.
         answered: keys of the answered questions, each with its drift signals.
         reused: of ``guarantee``: questions that the engine's other calibrations were fitted on.
     """
@@ -193,7 +189,6 @@ class FitJob:
         Args:
             part: names what is asked; with the engine's configuration and documents, so that no other row is taken
                 for it.
-            questions: to ask.
             ask: gives a result or an error for each question of a batch. Errors are not logged; those that every
                 question would end in are raised.
             dump, load: to plain values and back.

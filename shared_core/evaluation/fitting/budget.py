@@ -67,7 +67,6 @@ class Budget:
     Attributes:
         calls, tokens, seconds: of the model, prompt and reply together, and of the clock.
         money: in the currency of the prices.
-        prices: of tokens.
         interval: half of the 95 % interval of the share right among what would be shown; reached, no more is asked.
     """
 
@@ -107,7 +106,6 @@ class Budget:
         """Return how many more questions the rest of the budget allows, if they cost what the others did on average.
 
         Args:
-            used: so far.
             asked: questions that it was used for; without any, one more is allowed.
 
         Returns:

@@ -67,10 +67,8 @@ class Fitted:
     Attributes:
         purpose: key of ``PURPOSES``.
         calibration: to be saved under that name.
-        observed: its rows.
         usage: what asking has cost; logged rows cost nothing again.
         target: accuracy that the engine answers at.
-        prices: of tokens, if known.
         partial: a budget or an interval left questions unasked.
     """
 
@@ -226,7 +224,6 @@ def fit(
         questions: with answers, or known to be unanswerable. ``gate`` and ``answer`` take others too, with
             ``options.labels`` of ``auto`` or ``self``; ``self_evaluation`` and ``guarantee`` take labelled claims.
             ``support`` takes none: its rows are ``options.claims``.
-        options: see ``FitOptions``.
         progress: called as ``progress(done, total)`` after every batch.
         kept: log of rows. Logged rows are not asked again, and new rows are added. Fits that share one share what they
             ask: ``answer`` does not repeat what ``gate`` asked.

@@ -113,9 +113,7 @@ class Purpose:
 
     Attributes:
         event: what the probability is of.
-        observe: asks the engine and returns the rows.
         bind: returns the configuration that the calibration holds for.
-        fit: makes the calibration of the rows.
         ranks_only: the raw score is an uncertainty: the lower, the likelier the event, and no probability itself.
     """
 

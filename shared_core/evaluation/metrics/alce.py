@@ -69,7 +69,6 @@ def alce_citation_scores(
         nli: judges whether a premise (documents as "Title: …\\n…", joined by newlines) entails a sentence.
         at_most_citations: only the first so many citations of a sentence count (3 in the paper); ``None`` for all.
         qampari: the output is a comma-separated list; each entry is judged after the question.
-        splitter: finds the output's sentences.
 
     Raises:
         InputError: an item lacks a field.

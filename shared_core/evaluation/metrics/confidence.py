@@ -70,7 +70,6 @@ def risk_coverage_curve(confidence: ArrayLike, correct: ArrayLike, *, ties: Ties
     Args:
         confidence: (N,) any scale.
         correct: (N,) quality in [0, 1]; the error is one minus it.
-        ties: see ``Ties``.
 
     Raises:
         InputError: different lengths, no answers, or a quality outside [0, 1].
@@ -104,7 +103,6 @@ def prediction_rejection_ratio(
         confidence: (N,) any scale.
         quality: (N,) in [0, 1], or 0/1.
         max_rejection: reject at most this share, in (0, 1].
-        ties: see ``Ties``.
 
     Returns:
         At most 1 (the oracle's order), 0 for a random order; NaN if all qualities are equal.
@@ -153,7 +151,6 @@ def reliability_bins(confidence: ArrayLike, correct: ArrayLike, *, bins: int = 1
     Args:
         confidence: (N,) probabilities; unknown counts as 0.
         correct: (N,) in [0, 1].
-        bins: number of bins.
 
     Raises:
         InputError: different lengths, a confidence outside [0, 1], or no bins.

@@ -122,7 +122,6 @@ def str_em(prediction: str, golds: str | Sequence[str] | Sequence[Sequence[str]]
     Source: ALCE ``eval.py`` ``compute_str_em``.
 
     Args:
-        prediction: long answer.
         golds: short answers of each sub-question; a string or a list of strings is one sub-question.
 
     Returns:
@@ -203,10 +202,7 @@ def rouge_lsum(
     median of bootstrap samples of that average instead).
 
     Args:
-        prediction: answer.
         references: one or more texts.
-        stemmer: compare word stems.
-        splitter: finds the sentences.
 
     Raises:
         InputError: no reference.

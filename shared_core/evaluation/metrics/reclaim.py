@@ -27,7 +27,6 @@ class Pair:
     """A claim and the sentences it was written from.
 
     Attributes:
-        claim: the claim.
         reference_sentences: what was cited, sentence by sentence, as the model wrote it.
         reference: the sentences joined as they stood; by a space if not given.
     """
@@ -205,10 +204,6 @@ def _passage_text(passage: Any) -> str:
 
 def attribution_ratio(answer: AnswerLike, *, splitter: SentenceSplitter = split_sentences) -> float:
     """Return AR: the share of claim sentences with a citation that is not empty; 0 for an answer without claims.
-
-    Args:
-        answer: see ``AnswerLike``.
-        splitter: splits claims and references.
 
     Raises:
         InputError: the answer cannot be read as pairs.

@@ -31,12 +31,10 @@ class Adapter:
     """An adapter as it lies in a file.
 
     Attributes:
-        file: where it lies.
         base: name of its base, as ``find_gguf`` takes it.
         base_sha256: of the base's file.
         scale: factor of the product of its matrices.
         tokens: that it adds to the vocabulary, in the order of their ids.
-        tensors: by name.
         reply_rates: how the model's replies went with the reader's being right, where that was measured
             (``pipelines.decision.trust.ReplyRates``).
     """
@@ -189,7 +187,6 @@ def pack_adapter(folder: str | Path, file: str | Path, *, base: str, model: Any,
     Args:
         folder: that holds ``adapter_config.json`` and ``adapter_model.safetensors``.
         file: to write, in bfloat16.
-        base: name of the base, a packaged model.
         model: the base with the tokens added.
         tokens: added tokens and their ids.
 

@@ -194,7 +194,6 @@ def attend_by_products(
         query: (rows, heads, w, d).
         key, value: (rows, shared heads, S, d) of each row's own slots.
         mask: (rows or 1, 1, w, S), to be added to scores or boolean (true: seen); ``None`` if a token sees all slots.
-        scale: of the scores.
         stem: keys and values (1, shared heads, T, d), which all tokens see.
         causal: whether token i sees own slots 0 … i only; S is w then, and the mask ``None``.
 

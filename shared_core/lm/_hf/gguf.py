@@ -78,7 +78,6 @@ def dequantised(file: Path, dtype: Any, *, with_tokenizer: bool) -> str:
     Copies lie in the folder ``selfreflect/gguf`` of the user's cache, named by the file's SHA-256 and the dtype.
 
     Args:
-        file: the GGUF file.
         dtype: of the weights, one of torch.
         with_tokenizer: the file's own tokenizer is used; a warning is logged if it has no chat template.
 

@@ -68,7 +68,6 @@ def look_up(ids: NDArray[np.int64], most: int, longest: int = 3) -> list[int]:
 
     Args:
         ids: (length,) token ids.
-        most: tokens wanted.
         longest: number of last tokens to look for; fewer where so many did not occur. The last place wins that has
             so many tokens behind it, else the first.
 

@@ -19,7 +19,6 @@ class Limit:
     """A token position from which something changes.
 
     Attributes:
-        name: the configuration's key.
         length: the longest sequence, in tokens, that it does not touch.
     """
 

@@ -51,7 +51,6 @@ class Route:
     """One of the two ways to request text (chat, completions) and its abilities.
 
     Attributes:
-        path: of the endpoint.
         limit: how it calls the limit on new tokens.
         temperature: it takes one; where not, it draws as it pleases.
         seed: it takes one; where not, nothing that it draws can be repeated.
@@ -118,7 +117,6 @@ class Abilities:
     """All detected abilities of a server.
 
     Attributes:
-        model: the model's name there.
         context_length: in tokens, if the server says.
         chat, completions: the two routes, ``None`` where it does not work.
         id_prompts: completions take prompts as token ids.

@@ -102,9 +102,6 @@ class Endpoint:
 
         It is not tried again once a piece has come.
 
-        Args:
-            heard: called with each piece of text as it comes.
-
         Raises:
             Failure: as ``post``; and the answer breaks off.
         """

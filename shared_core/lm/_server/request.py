@@ -32,8 +32,6 @@ class Ask:
     """A request that lacks only the number of samples and the seed.
 
     Attributes:
-        route: where to.
-        body: the fields.
         params: what was asked for.
         verdicts: how the server will name the verdicts' tokens.
         verdict_ids: their ids, where they are known.

@@ -36,7 +36,6 @@ class _Separator:
     """A control token to put between texts that are sent together.
 
     Attributes:
-        text, token_id: of the token.
         leads: what to write before a text so that no space is put before it (SentencePiece), with its ids; none
             where the tokenizer adds no space.
     """

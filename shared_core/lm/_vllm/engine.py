@@ -42,7 +42,6 @@ class Engine:
     Not safe from several threads: ``VLLM`` takes turns.
 
     Attributes:
-        vllm: the package.
         restarts: how often it was started anew.
     """
 

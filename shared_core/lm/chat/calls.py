@@ -22,7 +22,6 @@ class Ask:
     """One call of the model, for one sample of one request.
 
     Attributes:
-        request: what the sample is for.
         index: which of the request's samples, from 0.
         sent: the prompt in both forms.
         max_tokens: the most to generate, the model's thoughts among them.

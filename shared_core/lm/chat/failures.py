@@ -253,7 +253,6 @@ def refused_options(error: Exception, sent: Mapping[str, Sequence[str]]) -> set[
     """Return the options that an error refuses, so that the call may do without them.
 
     Args:
-        error: raised by a call.
         sent: the call's options, each with the names that providers have for it.
     """
     text = _text(error)
@@ -280,7 +279,6 @@ def as_both(error: E, original: BaseException, state: dict[str, Any] | None = No
     as well. It can be pickled; where the provider's class cannot be found again, ``error``'s class is left.
 
     Args:
-        error: ours.
         original: the provider's. A class that cannot be a base beside ours is left out: then ``error`` itself.
         state: what of ``original`` to take over, by default all of its attributes.
     """

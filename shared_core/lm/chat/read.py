@@ -82,7 +82,6 @@ class Reading:
 
     Attributes:
         text: the answer, its control strings restored.
-        finish: why it ended.
         stop: the stop string that ended it, if known.
         kept: of the raw text.
         thought: the model thought aloud, in the text or beside it.

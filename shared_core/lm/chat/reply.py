@@ -67,7 +67,6 @@ class Reply:
         reason: why it ended, in the provider's word, lower case; empty if it does not say.
         stop: the stop string that ended it, where the provider says so.
         thought: the provider gave the model's thoughts apart from the text.
-        called_tool: the model called a tool.
         refusal: the model's words of refusal.
         tokens: generated tokens, where they were asked for and came.
         usage: tokens as the provider counted them.
@@ -204,7 +203,6 @@ def tokens_of(texts: Sequence[object], logprobs: Sequence[object], pieces: Seque
 
     Args:
         texts: of each token, where known.
-        logprobs: of each token.
         pieces: bytes of each token (lists of numbers), where known. A character of several tokens has its bytes
             spread over them; it goes to the last of them.
     """

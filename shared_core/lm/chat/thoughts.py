@@ -179,7 +179,6 @@ def find_own_words(reply: str, messages: Sequence[str], text: str) -> int:
     """Return the offset at which a model's own words begin: after what it repeats, 0 if it repeats nothing.
 
     Args:
-        reply: the whole of it.
         messages: contents of the messages that were sent, in order.
         text: the same as one text, as a model that completes was sent it.
     """

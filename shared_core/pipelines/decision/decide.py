@@ -173,10 +173,8 @@ class DecisionRequest:
     """The claims of a pipeline, ready to be decided on.
 
     Attributes:
-        question: the user's question.
         claims: with their support, a probability in [0, 1] or ``None`` for unknown.
         passages: that were read, best first.
-        pipeline: its name, for ``Answer.metadata``.
         answerable: P(the passages answer the question); ``None`` if unknown.
         calibrated: whether supports come from a calibration fitted for this configuration.
         unknown: why supports are unknown, where they are.

@@ -43,7 +43,6 @@ class Abilities:
         calibrations: by purpose (``confidence``, ``gate``, …), as loaded from ``settings.calibration``.
         scorer: name of the engine's own judge (an NLI model, …); ``None`` without one.
         critic: name of the shipped critic; ``None`` if its packages are not installed.
-        has_embedder: whether ``Embed`` requests can be carried out.
         has_reader: whether the reader is asked about a model's claims.
         expected: the running estimate of the share of questions that the documents answer.
         trust: how much the model's replies have meant so far, beside the reader's.
@@ -155,7 +154,6 @@ class Trace:
     """The decisions of one question.
 
     Attributes:
-        decisions: so far, in order.
         limit: the limit that ended the work before it was done, where one did.
     """
 

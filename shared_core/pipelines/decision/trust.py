@@ -80,7 +80,6 @@ class _Learnt(NamedTuple):
     """A reply to one question.
 
     Attributes:
-        reply: of the model.
         likely: log probabilities of the reply by each of the types, first with the first of ``_readers``.
         at_most: highest log probability that the reply may have if replies tell nothing.
     """
@@ -176,7 +175,6 @@ class ModelTrust:
 
         Args:
             probability: of the reader, in [0, 1].
-            reply: of the model to the same question.
             question: what was learnt from it is left out.
         """
         learnt = self._others(question)
@@ -202,7 +200,6 @@ class ModelTrust:
         """Return how probable at most it is that what the model itself says is right: 1 unless that was measured.
 
         Args:
-            reply: of the model.
             question: what was learnt from it is left out.
         """
         if reply not in self._own:

@@ -43,8 +43,6 @@ class ClaimUncertainty:
     """A sentence of what a model wrote, with its claim-conditioned uncertainty.
 
     Attributes:
-        text: the sentence.
-        start, end: its place in the text (code points).
         uncertainty: in [0, 1], +inf where unknown.
     """
 
@@ -62,7 +60,6 @@ class JudgedAlternatives:
         logprobs, classes: of each row, the generated token first (``uncertainty.token_ccp``).
         functional: whether the row's word carries no meaning of its own.
         starts: (rows,) where each token begins in the text.
-        text: the text.
     """
 
     logprobs: tuple[tuple[float, ...], ...] = ()

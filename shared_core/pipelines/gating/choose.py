@@ -64,12 +64,8 @@ class ChosenEstimator:
     Attributes:
         estimator: the one to go by; ``also``: further ones, fed by the same samples.
         reason: why this one, for the trace.
-        options: how to sample.
-        abilities: names of the model's capabilities.
         comparer: who compares meanings; ``None`` if nobody can.
         judge: whether there is a judge of entailment; where not, the critic is asked whether one word entails another.
-        seed: of the samples.
-        form: what is measured.
         measured: a cache of measurements with the same models, keyed by all that decides their outcome (``measure``).
         layers: number of the model's decoder layers, where known.
     """

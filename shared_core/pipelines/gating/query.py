@@ -155,7 +155,6 @@ class GatedResult:
             ``selfreflect_uncertainty``).
         retrieved: whether the retriever was asked.
         draft: the model's own answer, without passages.
-        trace: all decisions.
         measured: whether the model was asked: no with an open gate, and where no threshold is known.
     """
 

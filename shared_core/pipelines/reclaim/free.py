@@ -71,7 +71,6 @@ def tidy(text: str, titles: Sequence[str] = ()) -> str:
     """Take off what belongs to the form of a prompt or a citation style, and set white space right.
 
     Args:
-        text: a claim or a quote as a model wrote it.
         titles: of the passages; one that opens the text, followed by a colon, a dash or a line break, is taken off.
 
     Returns:

@@ -220,7 +220,6 @@ def read_claims(
 
     Args:
         reply: what came back; an error, a refusal or a reply of more than ``most`` statements gives no claims.
-        sentence: the sentence that was to be split.
         source: what claims may be made of: the answer and the question.
         most: statements of one sentence.
 

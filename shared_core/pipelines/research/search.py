@@ -109,15 +109,12 @@ class Search:
     """One question's search, as far as it has come.
 
     Attributes:
-        question, run: what is searched for, and how.
         passages: what is read, best first; none in the closed-book form.
         candidates: all that were written and judged.
         claims: what is known of each claim, by ``claim_key``.
         cache: the claims' probabilities, with its hits and misses.
-        splits: how the splitting went.
         weighed: the last judgement by passages (closed book: nothing).
         missing: replies of the model about claims that state no probability.
-        rounds: done.
         usage: tokens spent by the models.
         history: best utility after each round.
     """

@@ -43,9 +43,7 @@ class Step:
     """A decision about what comes next.
 
     Attributes:
-        move: what it is.
         probability: that retrieving is wanted, among the alternatives, in [0, 1]; ``None`` where unknown.
-        reason: why, for people.
     """
 
     move: Move

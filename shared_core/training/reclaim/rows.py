@@ -75,7 +75,6 @@ class Drop:
     """A segment, answer or row that was left out, with the reason.
 
     Attributes:
-        source: id of the answer.
         stage: where: ``source``, ``selection``, ``string match``, ``claim``, ``entailment``, ``policy``, ``rows``.
         reason: a short phrase, the same for all of a kind.
         text: of the segment (of the answer, for ``source``; of the completion, for ``rows``).
@@ -161,7 +160,6 @@ def build_rows(
 
     Args:
         sources: answers to learn from; the same answer twice counts once.
-        settings: see ``RowSettings``.
         resources: ``models["selection"]`` (or ``default``) selects citations for segments without labels; without one
             those are dropped. ``judge`` is the NLI filter; without one nothing is filtered, and the report says so.
         progress: called with the number of sources done.

@@ -59,7 +59,6 @@ class SourceAnswer:
 
     Attributes:
         id: unique among the sources; rows and reports name it.
-        question: as asked.
         passages: in the order in which a pipeline would show them.
         answer: with or without marks; unused where segments are given.
         segments: labelled, in order; empty to have the answer cut.

@@ -40,7 +40,6 @@ class Searched:
 
     Attributes:
         id: of the question in its file.
-        question: as asked.
         prompt: P_write, what the model is to answer.
         candidates: in the order in which they were written.
         abstention: what abstaining is to say.
@@ -211,7 +210,6 @@ class Prompted:
 
     Attributes:
         prompt: the model is to answer.
-        question: as asked.
         known: P(true) of each claim that was judged, ``None`` if unknown.
         candidates: what was written of it, with its utility; the abstention among them.
         abstention: what abstaining is to say.

@@ -119,7 +119,6 @@ def run_searches(
         questions: of distinct ids.
         folder: of this run or of an earlier one of the same configuration.
         abstention: text of an answer that abstains.
-        batch_size: questions searched at once.
         progress: called with (done, all) after every batch, those of earlier runs included.
         carrier: searches the batches; one after the other in this process, or ``OnRay``.
 

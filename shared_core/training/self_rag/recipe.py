@@ -90,7 +90,6 @@ def add_reflection_tokens(model: Any, tokenizer: Any) -> ReflectionVocabulary:
 
     Args:
         model: a causal language model of transformers.
-        tokenizer: its tokenizer.
 
     Returns:
         The ids.

@@ -43,7 +43,6 @@ class GeneratorRow:
     """An instruction with its answer, reflection tokens and passages inside.
 
     Attributes:
-        instruction: what is asked.
         output: ``[Retrieval]<paragraph>title⏎text</paragraph>[Relevant]sentence[Fully supported]…[Utility:5]``, or
             ``[No Retrieval]answer[Utility:5]``.
         dataset_name: where it is from.

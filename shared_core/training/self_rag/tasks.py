@@ -170,8 +170,6 @@ class Made:
     """Rows of both kinds, and the counts.
 
     Attributes:
-        critic: verdicts.
-        generator: answers.
         report: ``balance`` before and after thinning, ``repeated``, ``contradictory``, ``declines``, ``questions``,
             ``without_answer``, ``unknown`` (verdicts that the model did not give), ``one_verdict`` (tasks of which all
             rows have the same verdict, with that verdict).
@@ -194,7 +192,6 @@ def make_rows(records: Sequence[Mapping[str, Any]], settings: RowSettings | None
 
     Args:
         records: of a run log.
-        settings: what is left out.
         name: of the data set, in the generator's rows.
     """
     settings = settings or RowSettings()
