@@ -36,11 +36,7 @@ class ClaimSpan:
 
 
 def split_claims(text: str) -> list[ClaimSpan]:
-    """The claims of an answer: its sentences, without those that hold no letter or digit.
-
-    Raises:
-        InputError: ``text`` is not a string.
-    """
+    """The claims of an answer: its sentences, without those of no letter or digit; InputError if it is no string."""
     if not isinstance(text, str):
         raise InputError(f"An answer to split into claims must be text, not {type(text).__name__}.")
     spans = (ClaimSpan(text[a:b], a, b) for a, b in split_sentences(text))

@@ -40,8 +40,7 @@ class Bound(ABC):
     def require(self, **configuration: BindingValue) -> Self:
         """Return itself if it was fitted for exactly this configuration; ``None`` values count as absent.
 
-        Raises:
-            CalibrationError: it was fitted for another configuration; the message names every difference.
+        CalibrationError, which names every difference, if it was fitted for another.
         """
         require_same(self._what, self.bound_to, configuration, hint=self._refit)
         return self

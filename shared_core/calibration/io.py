@@ -29,8 +29,7 @@ _HINT = "Write it with: selfreflect calibrate"
 def save(path: str | Path, calibrations: Mapping[str, AnyCalibration]) -> None:
     """Write calibrations by name, atomically; folders are made.
 
-    Raises:
-        CalibrationError: there is nothing to save, a number is not finite, or the file cannot be written.
+    CalibrationError if there is nothing to save, a number is not finite, or the file cannot be written.
     """
     if not calibrations:
         raise CalibrationError("There is no calibration to save.", hint=_HINT)
@@ -49,11 +48,7 @@ def save(path: str | Path, calibrations: Mapping[str, AnyCalibration]) -> None:
 
 
 def load(path: str | Path) -> dict[str, AnyCalibration]:
-    """Read a file that ``save`` wrote.
-
-    Raises:
-        CalibrationError: there is no such file, or it does not hold calibrations of this version.
-    """
+    """Read a file that ``save`` wrote; CalibrationError if there is none, or it is of no or another version."""
     source = Path(path)
     try:
         content = json.loads(source.read_text(encoding="utf-8-sig"))

@@ -246,11 +246,7 @@ def _default_purposes(run: CalibrateOptions) -> Sequence[str]:
 
 
 def _check_purposes(run: CalibrateOptions, purposes: Sequence[str]) -> None:
-    """Refuse purposes that the engine to be built cannot serve.
-
-    Raises:
-        InputError: why, and what to do.
-    """
+    """Refuse purposes that the engine to be built cannot serve: an InputError says why, and what to do."""
     from shared_core.evaluation.fitting.asking import check_configuration
 
     for name in purposes:

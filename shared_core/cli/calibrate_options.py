@@ -151,8 +151,7 @@ _ASKED = "Is this a right answer? y(es), n(o), s(kip), q(uit)"
 def label_claims(run: CalibrateOptions, questions: Path, labelled: Path) -> None:
     """Show the claims of each question and write down the user's labels, after every question.
 
-    Raises:
-        InputError: the file of labels holds other questions, or is the file of questions itself.
+    InputError if the file of labels holds other questions, or is the file of questions itself.
     """
     from shared_core.evaluation.dataset import read_questions
     from shared_core.evaluation.fitting import ClaimLabels, FitOptions

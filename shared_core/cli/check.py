@@ -84,8 +84,7 @@ def check_command(
 def read_answer(given: str) -> str:
     """Return the text to check: from standard input (``-``), from the file of that name, or ``given`` itself.
 
-    Raises:
-        InputError: it is empty, a folder, not UTF-8, too large, or names a text file that does not exist.
+    InputError if it is empty, a folder, not UTF-8, too large, or names a text file that does not exist.
     """
     if given == _FROM_INPUT:
         return _decoded(sys.stdin.buffer.read(_LARGEST + 1), "Standard input")

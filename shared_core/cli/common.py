@@ -136,9 +136,8 @@ def _with_checked_path(annotation: Any) -> Any:
 def path(value: str | Path) -> Path:
     """Read a path from the command line (some versions of typer show this function's name in ``--help``).
 
-    Raises:
-        typer.BadParameter: it is empty. Python would take it for the current folder, and an unset variable of the
-            shell is a likelier cause.
+    An empty one is refused: Python would take it for the current folder, and an unset variable of the shell is a
+    likelier cause.
     """
     if not str(value):
         raise typer.BadParameter("the path is empty.")
@@ -203,11 +202,7 @@ def cache_folder() -> Path:
 
 
 def check_questions_and_docs(questions: Sequence[str], docs: Sequence[Path]) -> None:
-    """Refuse missing paths, and paths in place of a question.
-
-    Raises:
-        InputError: names the path and the way out.
-    """
+    """Refuse missing paths, and paths in place of a question: an InputError names the path and the way out."""
     missing = [str(path) for path in docs if not os.path.lexists(path)]
     if missing:
         raise InputError(
@@ -222,10 +217,9 @@ def check_questions_and_docs(questions: Sequence[str], docs: Sequence[Path]) -> 
 
 
 def check_output(path: Path | None, option: str) -> None:
-    """Refuse a file that cannot be written, before any work is done.
+    """Refuse (InputError) a file that cannot be written, before any work is done.
 
-    Raises:
-        InputError: the reason. A folder that does not exist is one: a mistyped path must not make folders.
+    Nor may its folder be missing: a mistyped path must not make folders.
     """
     if path is None:
         return
@@ -238,11 +232,7 @@ def check_output(path: Path | None, option: str) -> None:
 
 
 def check_output_folder(path: Path | None, option: str) -> None:
-    """Make a folder that results go into, before any work is done.
-
-    Raises:
-        InputError: it cannot be made or written to.
-    """
+    """Make a folder that results go into, before any work is done; InputError if it cannot be made or written to."""
     if path is None:
         return
     try:
@@ -258,11 +248,7 @@ def _unwritable(path: Path, why: str, option: str) -> InputError:
 
 
 def check_calibration(path: Path | None) -> None:
-    """Refuse a calibration file that cannot be read, before any work is done.
-
-    Raises:
-        InputError: there is no such file, or ``selfreflect calibrate`` did not write it.
-    """
+    """Refuse (InputError) a file that ``selfreflect calibrate`` did not write, or that is missing, before any work."""
     if path is None:
         return
     from shared_core.calibration import io as calibration_io
@@ -319,8 +305,7 @@ def group_failures(failures: Iterable[Failure]) -> list[tuple[str, Failure]]:
 def build_model(model: str | None, base_url: str | None, dtype: str | None = None) -> LanguageModel | None:
     """Build the backend that ``--model`` and ``--base-url`` name; ``None`` for the embedded default.
 
-    Raises:
-        InputError: ``--model`` is a path that does not exist, or ``--dtype`` has no effect or does not exist.
+    InputError if ``--model`` is a path that does not exist, or ``--dtype`` has no effect or does not exist.
     """
     if dtype is not None and (base_url is not None or model is None):
         raise InputError(

@@ -208,8 +208,7 @@ def wanted_systems(
 def make_systems(engine: SelfReflectEngine, wanted: Sequence[Wanted]) -> dict[str, AnswersMany]:
     """Build systems by name over one engine's documents and models; nothing is loaded twice.
 
-    Raises:
-        InputError: a configuration cannot be made: it needs a model, or its calibration was fitted for another.
+    InputError if one cannot be made: it needs a model, or its calibration was fitted for another configuration.
     """
     from shared_core.evaluation.baselines import Plain
 

@@ -129,11 +129,7 @@ class DocumentOptions:
         return None if self.judge is None else CrossEncoderSupportScorer(self.judge)
 
     def require_judge_in_use(self) -> None:
-        """Refuse a judge where answers are sentences of the documents, which nobody judges.
-
-        Raises:
-            InputError: ``--judge`` without a language model.
-        """
+        """Refuse (InputError) a judge where answers are sentences of the documents, which nobody judges."""
         if self.judge is not None and not self.has_model:
             raise InputError(
                 "--judge has no effect on answers without a language model.",

@@ -65,11 +65,7 @@ class SearchOptions(DocumentOptions):
         return with_set(made, self.set)
 
     def carrier(self) -> OnRay | None:
-        """Return the cluster to search on; ``None`` for this process.
-
-        Raises:
-            InputError: options of --ray without it.
-        """
+        """Return the cluster to search on; ``None`` for this process. InputError for options of --ray without it."""
         if not self.ray:
             if self.ray_address is not None or self.ray_gpus:
                 raise InputError("--ray-address and --ray-gpus are for --ray.", hint="Add --ray, or leave them out.")

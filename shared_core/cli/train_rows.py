@@ -138,8 +138,7 @@ class LabellingOptions:
     def open(self, log: RunLog, asked: Sequence[Question], critic: str | None = None) -> Resources:
         """Open the documents, compare them with the log's, and load the models last: they take the longest.
 
-        Raises:
-            InputError: no model is named, questions have neither passages nor documents, or the log is of others.
+        InputError if no model is named, questions have neither passages nor documents, or the log is of others.
         """
         from shared_core.runtime.flow import Resources
         from shared_core.training.labelling import check_documents

@@ -65,11 +65,7 @@ class _Given:
     ] = None
 
     def changes(self) -> dict[str, Any]:
-        """Return the settings that were given, by name.
-
-        Raises:
-            InputError: --method and --lora or --full contradict each other.
-        """
+        """Return the settings that were given, by name; InputError if --method contradicts --lora or --full."""
         files = ("rows", "model", "output", "eval_rows", "lora")
         given = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in files}
         chosen = {n: v for n, v in given.items() if v is not None and v != []}  # 0 and False are choices

@@ -159,8 +159,7 @@ def load_document(
 def read_bytes(path: Path, max_bytes: int = MAX_FILE_BYTES) -> bytes:
     """Read a file once, so that its hash and its text belong to the same state of the file.
 
-    Raises:
-        DocumentError: missing, not a plain file, unreadable, empty, or larger than ``max_bytes``.
+    DocumentError if it is missing, not a plain file, unreadable, empty, or larger than ``max_bytes``.
     """
     try:
         # Non-blocking: opening a pipe without a writer would never return.

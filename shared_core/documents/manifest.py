@@ -71,8 +71,7 @@ class Manifest:
     def create(cls, folder: Path) -> None:
         """Write an empty manifest into ``folder``, whole or not at all, readable by its owner only.
 
-        Raises:
-            StoreError: the folder cannot be written to.
+        StoreError if the folder cannot be written to.
         """
         temporary = folder / f"{INDEX_MARK}.{uuid.uuid4().hex}.new"
         try:
@@ -275,11 +274,7 @@ class Manifest:
             _retire(connection, source)
 
     def text(self, source: str) -> str:
-        """Read a file's text.
-
-        Raises:
-            InputError: the index has no such file.
-        """
+        """Read a file's text; InputError if the index has no such file."""
         blocks = self.rows(
             "SELECT text FROM texts JOIN files ON files.id = file_id WHERE source = ? ORDER BY texts.start", (source,)
         )

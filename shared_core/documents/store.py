@@ -301,8 +301,7 @@ class DocumentIndex(Remade):
     def changes(self) -> tuple[int, ...]:
         """Return numbers that differ once anybody has changed the index since the last call; cheaper than ``version``.
 
-        Raises:
-            StoreError: the index is gone, or cannot be used.
+        StoreError if the index is gone, or cannot be used.
         """
         return self._opened().changes()
 
@@ -372,11 +371,7 @@ class DocumentIndex(Remade):
         return list(self._opened().files())
 
     def document_text(self, source: str) -> str:
-        """Read a document's extracted text, to which the offsets of its passages refer.
-
-        Raises:
-            InputError: the index has no such document.
-        """
+        """Read a document's extracted text, to which its passages' offsets refer; InputError if there is none."""
         return self._opened().text(source)
 
     def stats(self) -> IndexStats:

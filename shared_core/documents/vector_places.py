@@ -111,11 +111,7 @@ class VectorPlaces:
                 _log.warning("The index's former collection on %s was not deleted: %s", url, error.message)
 
     def bound(self, manifest: Manifest) -> Embedder:
-        """Return the embedder, checked to be the index's.
-
-        Raises:
-            StoreError: the index was made with another embedder.
-        """
+        """Return the embedder; StoreError if the index was made with another one."""
         if self.embedder is None:
             from shared_core.retrieval.embedding import MiniLMEmbedder
 

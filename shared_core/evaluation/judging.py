@@ -209,11 +209,7 @@ Label = Callable[[Question, Claim], bool | None]
 
 
 def labels_of(question: Question) -> dict[str, bool | None]:
-    """Return the labels in a question's row by ``claim_key``.
-
-    Raises:
-        InputError: the labels have another shape, or one claim has two labels.
-    """
+    """Return the labels in a question's row by ``claim_key``; InputError for other shapes, or two labels of a claim."""
     given = question.metadata.get(CLAIMS_FIELD)
     if given is None:
         return {}

@@ -288,11 +288,7 @@ def _complete(checking: Flow[Answer], run: QuestionRun, *, thought: bool = False
 
 
 def require_answer(answer: str, longest: int = MAX_ANSWER) -> None:
-    """Refuse an answer that cannot be checked.
-
-    Raises:
-        InputError: it is empty, no text, or longer than ``longest`` characters.
-    """
+    """Refuse (InputError) an answer that is empty, no text, or longer than ``longest`` characters."""
     if not isinstance(answer, str) or not answer.strip():
         raise InputError(f"An answer to check must be non-empty text, not {answer!r}.")
     if len(answer) > longest:

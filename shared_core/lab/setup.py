@@ -68,8 +68,7 @@ def calibration_file(pipeline: PipelineName, folder: Path | None = None) -> Path
 def lab_calibrations(pipeline: PipelineName, folder: Path | None = None) -> Mapping[str, AnyCalibration]:
     """Load the calibrations fitted for ``lab_settings(pipeline)`` and a model; empty if there are none.
 
-    Raises:
-        CalibrationError: the file cannot be read.
+    CalibrationError if the file cannot be read.
     """
     path = calibration_file(pipeline, folder)
     return calibration_io.load(path) if path.is_file() else {}

@@ -55,8 +55,7 @@ def load_checkpoint(
 def packaged_file(name: str) -> Path | None:
     """Return the file that a name stands for: an adapter's, a GGUF file's; ``None`` for folders and names of the hub.
 
-    Raises:
-        ModelLoadError: its package is not installed.
+    ModelLoadError if its package is not installed.
     """
     adapter = find_adapter(name)
     return adapter.file if adapter is not None else find_gguf(name)
@@ -133,11 +132,7 @@ def _check_complete(name: str, report: Mapping[str, Any]) -> None:
 
 
 def moved(model: Any, device: str | None, dtype: Any) -> Any:
-    """Move a loaded model to a device and dtype.
-
-    Raises:
-        InputError: it is quantised or spread over devices, which is settled when it is loaded.
-    """
+    """Move a loaded model to a device and dtype; InputError if quantised or spread over devices, settled at loading."""
     if device is None and dtype is None:
         return model
     import torch
@@ -234,11 +229,7 @@ def default_dtype(device: str, saved: Any) -> Any:
 
 
 def check_dtype(dtype: Any) -> Any:
-    """Return a dtype of torch by its name; ``None`` and ``"auto"`` unchanged.
-
-    Raises:
-        InputError: there is no such dtype.
-    """
+    """Return a dtype of torch by its name; ``None`` and ``"auto"`` unchanged. InputError if there is no such dtype."""
     import torch
 
     if dtype is None or dtype == "auto":

@@ -97,11 +97,7 @@ class Encoder:
         return self._join(prompt.parts, "inner")
 
     def token_id(self, token: int | str) -> int:
-        """Return the id of a token given as an id or as a string that is exactly one token.
-
-        Raises:
-            InputError: the id is not in the vocabulary, or the string is not one token.
-        """
+        """Return the id of a token given as an id or as a string that is exactly one token; InputError otherwise."""
         if isinstance(token, int):
             if not 0 <= token < len(self.tokenizer):
                 raise InputError(f"There is no token {token}: the vocabulary has {len(self.tokenizer)} entries.")
@@ -203,8 +199,7 @@ class Encoder:
     def plain(self, text: str, place: Place = "inner") -> list[int]:
         """Encode a text in which nothing is a control token, whatever it says.
 
-        Raises:
-            InputError: a single character of it is a control token of this tokenizer.
+        InputError if a single character of it is a control token of this tokenizer.
         """
         ids: list[int] = []
         rest = [text] if text else []  # what is still to be read, the next piece last

@@ -148,11 +148,7 @@ class OpenAICompatibleLM(Remade, BaseLanguageModel):
 
     @property
     def capabilities(self) -> Capabilities:  # type: ignore[override]  # known only once the server was asked
-        """Its abilities; asks the server at first use.
-
-        Raises:
-            LanguageModelError: the server cannot be asked (BackendUnavailableError, ModelLoadError, …).
-        """
+        """Its abilities; asks the server at first use (LanguageModelError, of any kind, if it cannot be asked)."""
         return self.probe().capabilities(own_tokenizer=self._encoder is not None)
 
     @property

@@ -24,11 +24,7 @@ Texts = Sequence[str]
 
 
 def require_scores(context: Abilities) -> None:
-    """Refuse a check of necessity that the model cannot carry out.
-
-    Raises:
-        CapabilityError: there is no model, or it gives no log-probabilities of given texts.
-    """
+    """Refuse (CapabilityError) a check of necessity without a model that gives log-probabilities of given texts."""
     model = context.model("default")
     if model is None or not model.score:
         raise CapabilityError(

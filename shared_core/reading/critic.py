@@ -63,8 +63,7 @@ class CriticSupportScorer(Remade):
     def score(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
         """P(evidence supports claim) in [0, 1] for each (evidence, claim); ``None`` where unknown.
 
-        Raises:
-            InputError: something is no pair of strings.
+        InputError if something is no pair of strings.
         """
         return [verdict.supported if verdict else None for verdict in self.judge(pairs)]
 

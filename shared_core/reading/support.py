@@ -79,8 +79,7 @@ class CrossEncoderSupportScorer(Remade):
     def score(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
         """P(premise supports hypothesis) in [0, 1] for each (premise, hypothesis); ``None`` where unknown.
 
-        Raises:
-            InputError: something is no pair of strings.
+        InputError if something is no pair of strings.
         """
         check_pairs(pairs)
         out: list[float | None] = [None] * len(pairs)

@@ -74,8 +74,7 @@ def retrieval_probability(logp_retrieval: float, logp_no_retrieval: float) -> fl
 def should_retrieve(probability: float, threshold: float = 0.2) -> bool:
     """Whether to retrieve: ``probability > threshold``; always at a threshold of 0 (citations required) or for NaN.
 
-    Raises:
-        InputError: the threshold is not in [0, 1].
+    InputError if the threshold is not in [0, 1].
     """
     if not 0 <= threshold <= 1:
         raise InputError(f"threshold must be in [0, 1], not {threshold!r}.")
@@ -226,8 +225,7 @@ def aggregate_answers(texts: Sequence[str], scores: Sequence[float]) -> tuple[An
 def verdict_mapping(row: ArrayLike, names: Sequence[str]) -> dict[str, float]:
     """One position's log-probabilities by token; what the server did not say (NaN) is left out.
 
-    Raises:
-        InputError: there are not as many values as names.
+    InputError if there are not as many values as names.
     """
     values = np.asarray(row, dtype=np.float64)
     if values.shape != (len(names),):

@@ -45,8 +45,7 @@ _BEFORE_MARK = re.compile(rf"[ \t]*(?:{_CONTROL.pattern})(?=[.,;:!?)])")
 def reflection_ids(vocabulary: Mapping[str, int]) -> dict[str, int]:
     """The id of each reflection token in a model's vocabulary.
 
-    Raises:
-        InputError: a token is missing, or two share an id: the model was not trained for Self-RAG.
+    InputError if one is missing, or two share an id: the model was not trained for Self-RAG.
     """
     ids = {t: vocabulary[t] for t in REFLECTION_TOKENS if t in vocabulary}
     missing = [t for t in REFLECTION_TOKENS if t not in ids]

@@ -184,9 +184,7 @@ def check_k(k: int) -> int:
 def collect(passages: Iterable[Passage]) -> dict[str, Passage]:
     """Collect passages by id, in order, without scores; a passage given twice is kept once.
 
-    Raises:
-        PassageError: an item is not a passage or cannot be stored (nested metadata, invalid Unicode), or two different
-            passages share an id.
+    PassageError for what is no passage or cannot be stored (nested metadata, invalid Unicode), or two of one id.
     """
     if isinstance(passages, Passage | str | Mapping):
         raise PassageError(

@@ -135,11 +135,7 @@ class BM25Retriever(MemoryRetriever):
         self.add(passages)
 
     def add(self, passages: Iterable[Passage]) -> None:
-        """Add passages; a passage with a known id replaces the old one.
-
-        Raises:
-            PassageError: a passage cannot be stored, or two different ones share an id. Nothing is added then.
-        """
+        """Add passages; a passage with a known id replaces the old one. All or, with a PassageError, none are added."""
         new = collect(passages)
         words = {i: self._tokenize(searched_text(p)) for i, p in new.items()}
         if not new:

@@ -86,11 +86,7 @@ def _check_bound(actual: Any, wanted: dict[str, Any], name: str, place: str) -> 
 
 
 def drop_collection(url: str, name: str) -> None:
-    """Delete a collection on a server if it exists.
-
-    Raises:
-        MissingDependencyError, StoreError: as ``connect``.
-    """
+    """Delete a collection on a server if it exists; errors as of ``connect``."""
     client = connect(None, url, create=False)
     with guard(url):
         if name in {collection.name for collection in client.list_collections()}:

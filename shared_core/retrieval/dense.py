@@ -41,11 +41,7 @@ class Embedded:
 
 
 def embed_checked(embedder: Embedder, texts: Sequence[str]) -> NDArray[np.float32]:
-    """Embed texts and check the result: (len(texts), d) float32, finite.
-
-    Raises:
-        RetrievalError: the embedder returned something else.
-    """
+    """Embed texts and check the result: (len(texts), d) float32, finite; RetrievalError for anything else."""
     return _checked(embedder, embedder.embed(texts), len(texts), "texts")
 
 

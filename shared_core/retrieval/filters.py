@@ -33,8 +33,7 @@ _OPERATORS = ("$eq", "$ne", *_ORDER, "$in", "$nin")
 def normalise(where: Where | None) -> dict[str, Any] | None:
     """Rewrite a filter for Chroma: one key per mapping, one operator per key. ``None`` and ``{}`` give ``None``.
 
-    Raises:
-        InputError: the filter is invalid.
+    InputError if the filter is invalid.
     """
     if where is None:
         return None

@@ -28,11 +28,7 @@ _HINT = "Reinstall the package, or restore the file in a checkout of the project
 
 
 def read_archive(path: Path) -> dict[str, NDArray[Any]]:
-    """Read all arrays of a file of weights; the archive's checksums are verified.
-
-    Raises:
-        ModelLoadError: the file is missing, cut short or damaged.
-    """
+    """Read all arrays of a file of weights, verifying its checksums; ModelLoadError if it is missing or damaged."""
     import numpy as np
 
     try:

@@ -66,11 +66,7 @@ def load_model() -> MiniLM:
 
 
 class MiniLM:
-    """The loaded model. Safe to use from several threads at once.
-
-    Raises:
-        ModelLoadError, MissingDependencyError: as ``load_model``.
-    """
+    """The loaded model; errors as of ``load_model``. Safe to use from several threads at once."""
 
     def __init__(self, path: Path) -> None:
         archive = read_archive(path)

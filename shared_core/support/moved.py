@@ -71,8 +71,7 @@ def lazy_names(
 def moved_name(package: str, name: str) -> Any:
     """Load what ``package`` exported as ``name`` in 0.1.0 from its new home, with a warning that names it.
 
-    Raises:
-        AttributeError: ``package`` never exported ``name``.
+    AttributeError if it never exported that.
     """
     if (home := NAMES.get(package, {}).get(name)) is None:
         raise AttributeError(f"module {package!r} has no attribute {name!r}")

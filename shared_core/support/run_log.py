@@ -260,8 +260,7 @@ class RunLog:
     def check(self, configurations: Mapping[str, Configuration]) -> None:
         """Refuse what differs from the card in the values given; used before anything heavy is loaded.
 
-        Raises:
-            InputError: the log was made with another value; the message names it.
+        The InputError names the value.
         """
         assert self.card is not None
         before = self._read_card()[0]
@@ -334,11 +333,7 @@ class RunLog:
 
 
 def require_same(before: Mapping[str, Configuration], now: Mapping[str, Configuration], where: str) -> None:
-    """Compare configurations of the same names.
-
-    Raises:
-        InputError: two differ; the message names the first value that does.
-    """
+    """Compare configurations of the same names; an InputError names the first value that differs."""
     for name in sorted(before.keys() & now.keys()):
         found = differences(before[name], now[name])
         if found:

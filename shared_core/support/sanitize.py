@@ -30,11 +30,7 @@ def to_printable_line(text: str) -> str:
 
 
 def to_printable_json(values: Any) -> str:
-    """Indented JSON with nothing lost: what cannot be shown is escaped.
-
-    Raises:
-        ValueError: a figure is not finite.
-    """
+    """Indented JSON with nothing lost: what cannot be shown is escaped. ValueError if a figure is not finite."""
     return _TO_ESCAPE.sub(_escape, json.dumps(values, ensure_ascii=False, indent=2, allow_nan=False))
 
 

@@ -146,11 +146,7 @@ def without_names(old: Mapping[str, Any], resources: Resources) -> dict[str, Any
 
 
 def check_questions(log: RunLog, questions: Sequence[Question]) -> None:
-    """Refuse questions that share an id, or whose logged record is of another question.
-
-    Raises:
-        InputError: two have the same id, or one has changed since.
-    """
+    """Refuse (InputError) questions that share an id, or whose logged record is of another question."""
     if len({q.id for q in questions}) < len(questions):
         raise InputError("Two questions have the same id.", hint="Ids identify the questions that are done.")
     for q in questions:

@@ -60,11 +60,7 @@ def encode_rows(
     too_long: Literal["drop", "raise"] = "drop",
     what: str = "row",
 ) -> tuple[list[dict[str, list[int]]], int]:
-    """Encode rows as token ids with labels, and count those left out because they are too long.
-
-    Raises:
-        InputError: a row is too long and ``too_long`` is ``raise``, or none is left; ``what`` they are called in it.
-    """
+    """Encode rows as token ids with labels, and count those left out; errors as of ``leave_out_long``."""
     encoded = [dict(zip(("input_ids", "labels"), row.encode(encoder))) for row in rows]
     return leave_out_long(rows, encoded, [len(one["input_ids"]) for one in encoded], max_length, too_long, what)
 
@@ -175,8 +171,7 @@ def train(
 def split(rows: Sequence[G], evaluate_on: Sequence[G], settings: TrainingSettings) -> tuple[list[G], list[G]]:
     """Choose the rows to train on and those to evaluate on: the caller's, or a share.
 
-    Raises:
-        InputError: as ``hold_out``; or there are rows to evaluate on, and no checkpoints to choose the best of.
+    InputError as of ``hold_out``; or if there are rows to evaluate on, and no checkpoints to choose the best of.
     """
     if evaluate_on:
         if not settings.save_every:

@@ -206,11 +206,7 @@ def write_rows(
 
 
 def write_json_lines(values: Iterable[Mapping[str, Any]], path: str | Path) -> int:
-    """Write one JSON object a line, whole or not at all; returns how many.
-
-    Raises:
-        DocumentError: the file cannot be written.
-    """
+    """Write one JSON object a line, whole or not at all; returns how many. DocumentError if it cannot be written."""
     target = Path(path)
     count = 0
     try:

@@ -89,11 +89,7 @@ class LossWatch:
         self._norm: float | None = None
 
     def see(self, step: int, loss: float | None, gradient: float | None = None) -> None:
-        """Take in the loss (nats) and gradient norm of a logged step.
-
-        Raises:
-            GenerationError: the training has diverged.
-        """
+        """Take in the loss (nats) and gradient norm of a logged step; GenerationError if the training has diverged."""
         for name, value in (("loss", loss), ("gradient's norm", gradient)):
             if value is not None and not math.isfinite(value):
                 raise _diverged(step, f"its {name} is {value}, not a number")
@@ -119,8 +115,7 @@ class LossWatch:
     def see_weights(self, step: int, norm: float) -> None:
         """Take in the norm of all trained weights together, after a step.
 
-        Raises:
-            GenerationError: it is not finite, or grew tenfold in one step.
+        GenerationError if it is not finite, or grew tenfold in one step.
         """
         if not math.isfinite(norm):
             raise _diverged(step, "its weights are not numbers")

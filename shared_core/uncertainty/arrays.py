@@ -63,8 +63,7 @@ def square(matrix: ArrayLike, name: str) -> Float64:
 def shares(array: Float64, name: str) -> Float64 | None:
     """``array`` clipped to [0, 1]; ``None`` (unknown) if it is empty or an entry is not finite.
 
-    Raises:
-        InputError: an entry outside [-1, 1].
+    InputError for an entry outside [-1, 1].
     """
     if np.any(np.abs(array[np.isfinite(array)]) > 1.0 + 1e-4):
         raise InputError(f"{name} must lie in [-1, 1].", hint="Use cosine similarities or entailment probabilities.")

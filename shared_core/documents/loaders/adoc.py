@@ -46,11 +46,7 @@ _CHECKED = 500  # blocks between two looks at the time
 
 
 def load_adoc(text: str, budget: Budget) -> Extracted:
-    """Read an AsciiDoc file: headings, terms with their definitions, tables, admonitions, code.
-
-    Raises:
-        DocumentError: the time is used up.
-    """
+    """Read an AsciiDoc file: headings, definitions, tables, admonitions, code; DocumentError if it takes too long."""
     attributes = dict(CHARACTERS)
     text = text.replace("\r\n", "\n")
     lines = _preprocess(text[front_matter(text)[0] :].split("\n"))

@@ -26,8 +26,7 @@ _DEEPEST = 40  # spaces before a value
 def load_jsonl(text: str, text_column: str | None, budget: Budget) -> Extracted:
     """Read one JSON object per line; ``row`` is the line's number. A malformed line is left out and reported.
 
-    Raises:
-        DocumentError: no line can be used, there is no text column, or the time is used up.
+    DocumentError if no line can be used, there is no text column, or the time is used up.
     """
     rows: list[Row] = []
     problems: list[Problem] = []

@@ -64,11 +64,7 @@ def load_mail(data: bytes, fallback: str | None, budget: Budget) -> Extracted | 
 
 
 def load_mailbox(data: bytes, fallback: str | None, budget: Budget) -> Extracted:
-    """Read the mails of a mailbox (mbox, RFC 4155), each under its subject.
-
-    Raises:
-        DocumentError: it holds no mail, or the time is used up.
-    """
+    """Read the mails of a mailbox (mbox, RFC 4155), each under its subject; DocumentError if there is none."""
     starts = [match.start() for match in _MAIL_BEGINS.finditer(data)]
     if not starts:
         raise DocumentError("It holds no mail.", hint="Save the mails as .eml files.")

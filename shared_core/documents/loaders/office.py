@@ -126,8 +126,7 @@ def _headed_slide(slide: str) -> str:
 def read_epub(data: bytes, budget: Budget) -> Extracted:
     """Read a book: its chapters in order, without its table of contents; headings as in HTML.
 
-    Raises:
-        DocumentError: damaged, protected, or beyond the limits of time and size.
+    DocumentError if it is damaged, protected, or beyond the limits of time and size.
     """
     archive = Archive(data, "EPUB", budget)
     if {"META-INF/encryption.xml", "META-INF/rights.xml"} <= archive.names.keys():
@@ -232,8 +231,7 @@ def _signs(part: Element) -> tuple[str, str]:
 class Archive:
     """An open document; ``kind`` is its name in error messages (``DOCX``).
 
-    Raises:
-        DocumentError: not an archive, damaged, protected by a password, or with an oversized directory.
+    DocumentError if it is no archive, damaged, protected by a password, or has an oversized directory.
     """
 
     def __init__(self, data: bytes, kind: str, budget: Budget) -> None:
@@ -296,11 +294,7 @@ class Archive:
         raise damaged(self.kind, ValueError("it declares a document type"))
 
     def read(self, name: str) -> bytes:
-        """Unpack a member.
-
-        Raises:
-            DocumentError: it is missing, damaged or encrypted, or the document unpacks to too much.
-        """
+        """Unpack a member; DocumentError if it is missing, damaged or encrypted, or the whole unpacks to too much."""
         try:
             with self._archive.open(name) as stream:
                 chunks = list(read_unpacked(stream, self._budget, MAX_UNPACKED_BYTES, before=self._unpacked))
@@ -322,11 +316,7 @@ class Archive:
         return given_title(self.tree("docProps/core.xml").findtext(".//{*}title") or "")
 
     def tree(self, name: str) -> Element:
-        """Parse a member as XML and return its root element.
-
-        Raises:
-            DocumentError: as for ``read``; also if it is not well-formed XML, or nested too deeply.
-        """
+        """Parse a member as XML and return its root element; errors as of ``read`` and ``parse_xml``."""
         return self._parsed(self.read(name))
 
     def _parsed(self, content: bytes) -> Element:
@@ -336,8 +326,7 @@ class Archive:
 def parse_xml(content: bytes, kind: str) -> Element:
     """Parse XML of a document (``kind`` is its name in error messages) without expanding entities.
 
-    Raises:
-        DocumentError: it is not well-formed, or nested too deeply.
+    DocumentError if it is not well-formed, or nested too deeply.
     """
     from lxml import etree
 

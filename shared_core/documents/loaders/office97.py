@@ -75,11 +75,7 @@ def read_office97(kind: str, data: bytes, budget: Budget) -> Extracted:
 
 
 def read_xls(data: bytes, budget: Budget) -> Extracted:
-    """Read a workbook as ``read_xlsx`` does.
-
-    Raises:
-        DocumentError: damaged, cut off, protected by a password, or the time is used up.
-    """
+    """Read a workbook as ``read_xlsx`` does; DocumentError if it is damaged, cut off, protected, or takes too long."""
     import xlrd
 
     if data.startswith(COMPOUND):

@@ -54,8 +54,7 @@ _MAX_REPEATED = 1_000  # rows or cells that are repeated, of those with text
 def read_opendocument(kind: str, data: bytes, budget: Budget) -> Extracted:
     """Read a text (``odt``), a presentation (``odp``), whose slides are pages, or a workbook (``ods``).
 
-    Raises:
-        DocumentError: damaged, protected by a password, or not within the limits of time, size and cells.
+    DocumentError if it is damaged, protected by a password, or beyond the limits of time, size and cells.
     """
     file = _File(kind, data, budget)
     body = file.root.find(f"{{*}}body/{{*}}{_BODIES[kind]}")

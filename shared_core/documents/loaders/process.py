@@ -45,8 +45,7 @@ class Helper:
     def ask(self, data: bytes, budget: Budget, kind: str = "") -> dict[str, Any]:
         """Send a file of this kind to the helper and return its answer.
 
-        Raises:
-            DocumentError: no answer within the budget, or the helper died of the file (out of memory, a crash).
+        DocumentError if there is none within the budget, or the helper died of the file (out of memory, a crash).
         """
         with self._lock:
             if self._owner != os.getpid():  # after a fork the pipe belongs to the parent

@@ -297,11 +297,7 @@ class _Parser(Parser):  # type: ignore[misc]
 
 
 def read_rst(data: bytes, budget: Budget) -> Extracted:
-    """Read a reStructuredText file (UTF-8): headings, terms with definitions, tables row by row, code.
-
-    Raises:
-        DocumentError: the time is used up.
-    """
+    """Read a reStructuredText file: headings, definitions, tables, code; DocumentError if it takes too long."""
     text = data.decode()
     try:
         body = _body(text)

@@ -43,8 +43,7 @@ _BULLET = re.compile(r"[^\w]*\t?")
 def read_rtf(data: bytes, budget: Budget) -> Extracted:
     """Read an RTF file; headings are paragraphs with an outline level or of such a style.
 
-    Raises:
-        DocumentError: it is no RTF, was cut off, is nested too deeply, or takes too long.
+    DocumentError if it is no RTF, was cut off, is nested too deeply, or takes too long.
     """
     if not data.lstrip().startswith(b"{\\rtf"):
         raise damaged("RTF", ValueError("it does not begin as such a file"))

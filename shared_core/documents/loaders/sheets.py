@@ -74,11 +74,7 @@ def read_xlsx(data: bytes, budget: Budget) -> Extracted:
 
 
 def read_csv(text: str, text_column: str | None, budget: Budget, *, delimiter: str | None) -> Extracted:
-    """Read a CSV file as ``load_csv`` does; one that was exported from a sheet, with empty rows, as sheets are read.
-
-    Raises:
-        DocumentError: as ``load_csv``.
-    """
+    """Read a CSV file as ``load_csv`` does; one that was exported from a sheet, with empty rows, as sheets are read."""
     for sign in [delimiter] if delimiter else _DELIMITERS:
         empty = re.search(rf"^(?:{re.escape(sign)})+\r?$", text, re.MULTILINE)
         if empty is None or text_column is not None or above_header(text, None, [sign]) is not None:

@@ -298,11 +298,7 @@ def _unused_fields(questions: Sequence[Question]) -> str:
 
 
 def check_engine(purpose: str, engine: SelfReflectEngine) -> None:
-    """Refuse an engine that applies such a calibration already, or that would not apply it.
-
-    Raises:
-        InputError: why, and what to do.
-    """
+    """Refuse (InputError) an engine that applies such a calibration already, or that would not apply it."""
     settings = engine.settings
     check_configuration(purpose, settings, has_model=bool(engine.resources.models))
     if purpose == "confidence" and settings.calibration is not None:
@@ -314,11 +310,7 @@ def check_engine(purpose: str, engine: SelfReflectEngine) -> None:
 
 
 def check_configuration(purpose: str, settings: SelfReflectSettings, *, has_model: bool) -> None:
-    """Refuse a purpose that has no effect in a configuration; needs no engine yet.
-
-    Raises:
-        InputError: why, and what to do.
-    """
+    """Refuse (InputError) a purpose that has no effect in a configuration; needs no engine yet."""
     if purpose == "claims" and not has_model:
         raise InputError("Calibrating claims needs a language model.", hint="Name one, or calibrate confidence.")
     if purpose == "replies":

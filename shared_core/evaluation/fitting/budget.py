@@ -81,9 +81,7 @@ class Budget:
     def parse(cls, texts: Sequence[str], prices: Prices | None = None, interval: float | None = None) -> Budget:
         """Read limits such as ``500calls``, ``200k tokens``, ``10min``; any other unit is the prices' currency.
 
-        Raises:
-            InputError: not a number and a unit, a limit that is not positive, two limits of a kind, or money without
-                prices.
+        InputError for what is no number and unit or not positive, two limits of a kind, or money without prices.
         """
         limits: dict[str, float] = {}
         for text in texts:

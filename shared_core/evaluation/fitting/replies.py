@@ -149,9 +149,7 @@ def fit_replies(
 ) -> FittedReplies:
     """Fit rates and shift to rows of ``observe_replies``.
 
-    Raises:
-        CalibrationInputError: the reader's quotes are nearly all right or nearly all wrong, so that no rate of the
-            other kind can be known.
+    CalibrationInputError if nearly all of the reader's quotes are right, or wrong: a rate is then unknown.
     """
     reactions = [_reaction(row) for row in rows]
     right = sum(r.right for r in reactions)

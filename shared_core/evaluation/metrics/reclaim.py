@@ -205,8 +205,7 @@ def _passage_text(passage: Any) -> str:
 def attribution_ratio(answer: AnswerLike, *, splitter: SentenceSplitter = split_sentences) -> float:
     """Return AR: the share of claim sentences with a citation that is not empty; 0 for an answer without claims.
 
-    Raises:
-        InputError: the answer cannot be read as pairs.
+    InputError if the answer cannot be read as pairs.
     """
     counts = [
         (max(1, len(splitter(pair.claim))), any(s.strip() for s in pair.reference_sentences))

@@ -48,11 +48,7 @@ class Adapter:
     reply_rates: Mapping[str, Mapping[str, float]] | None = None
 
     def base_file(self) -> Path:
-        """Find the file of the base.
-
-        Raises:
-            ModelLoadError: it is not installed, or is another version than the adapter was trained over.
-        """
+        """Find the file of the base; ModelLoadError if it is not installed, or of another version than trained over."""
         file = find_gguf(self.base)
         if file is None:
             raise ModelLoadError(f"{str(self.file)!r} is an adapter over {self.base!r}, which is no packaged model.")

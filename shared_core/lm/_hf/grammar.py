@@ -93,8 +93,7 @@ class Constraint:
     def advance(self, token: int | None, room: int) -> list[int]:
         """Consume a token (``None`` at the start) and return the tokens that must follow it, at most ``room``.
 
-        Raises:
-            GrammarError: the token is not allowed, or no text can complete the grammar any more.
+        GrammarError if the token is not allowed, or no text can complete the grammar any more.
         """
         if token is not None:
             self._matcher.consume_token(token)

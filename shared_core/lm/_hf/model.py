@@ -211,11 +211,7 @@ class Runner:
         return hook
 
     def tap(self, layer: int | None, kind: str) -> Tap:
-        """Return the tap of a layer; ``None`` is the middle one.
-
-        Raises:
-            CapabilityError: there is no such layer, or its MLP cannot be found.
-        """
+        """Return the tap of a layer (``None``: the middle one); CapabilityError if it or its MLP cannot be found."""
         index = middle_layer(self.layers) if layer is None else layer
         if not 0 <= index < self.layers:
             raise CapabilityError(

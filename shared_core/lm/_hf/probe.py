@@ -58,8 +58,7 @@ class Suits:
     def way(self, length: int) -> Way:
         """Return how to decode a plain batch of sequences of that length; the first call tests it.
 
-        Raises:
-            LanguageModelError: it cannot be decoded in any way.
+        LanguageModelError if it cannot be decoded in any way.
         """
         if self._short is None:
             self._short = _plain_way(self.runner, _TRUNK, self.allowed)
@@ -94,9 +93,7 @@ class Suits:
 def examine(runner: Runner, layout: str) -> Suits:
     """Determine which decoding methods are exact for a model.
 
-    Raises:
-        ModelLoadError: it is not a causal language model: a token's logits change with the tokens behind it; or it
-            cannot be run at all.
+    ModelLoadError if it cannot be run, or is not causal: a token's logits change with the tokens behind it.
     """
     traits = read_traits(runner.config)
     runner.grows = traits.switch is not None and traits.switch.kind == "dynamic"

@@ -139,8 +139,7 @@ class Planner:
     async def _verdict_ids(self, params: SamplingParams, route: Route, deadline: Deadline) -> tuple[int, ...]:
         """Return the ids of the verdicts; empty where the server cannot be asked by id.
 
-        Raises:
-            InputError, LanguageModelError: a verdict is not one token.
+        InputError or LanguageModelError if a verdict is not one token.
         """
         given = params.verdicts
         if not given or not route.given_ids:

@@ -43,11 +43,7 @@ class Sampler:
         self._most = sys.maxsize  # choices of one request, once the server was seen to refuse more
 
     async def generate(self, request: Generate, planner: Planner, deadline: Deadline) -> Generation:
-        """Draw the samples of a request.
-
-        Raises:
-            LanguageModelError, Failure: they cannot be had.
-        """
+        """Draw the samples of a request; LanguageModelError or Failure if they cannot be had."""
         ask = await planner.ask(request, deadline)
         sent = _outgoing(ask, request.prompt)
         room = self._thinking_tokens

@@ -201,8 +201,7 @@ class ServerTokenizer:
     async def _tokenized(self, texts: Sequence[str], *, inner: bool, deadline: Deadline) -> list[list[int]]:
         """Encode each text by itself, all but the first (and it too if ``inner``) as following other text.
 
-        Raises:
-            _NotSplit: they cannot be asked for in a few calls.
+        _NotSplit if they cannot be asked for in a few calls.
         """
         separator = self._separator
         if len(texts) < 2 and not inner:

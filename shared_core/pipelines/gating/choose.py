@@ -202,8 +202,7 @@ def choose_comparer(settings: SelfReflectSettings, context: Abilities) -> Compar
 def choose_gate(settings: SelfReflectSettings, context: Abilities) -> tuple[Gate, str]:
     """The gate of the settings if the model can serve it, else the next best (DRAGIN, FLARE, uncertainty), and why.
 
-    Raises:
-        CapabilityError: the model lacks what the gate needs and ``allow_fallback`` is off.
+    CapabilityError if the model lacks what the gate needs and ``allow_fallback`` is off.
     """
     wanted = settings.seakr.gate
     if wanted == "always":

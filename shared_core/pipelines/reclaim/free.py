@@ -144,8 +144,7 @@ def write_freely(
 ) -> Flow[list[Claim]]:
     """Write claims with citations; those without any stay in the list, dropped (``status="dropped"``).
 
-    Raises:
-        UnusableReplies: no attempt gave anything that could be used, nor declined to answer.
+    UnusableReplies if no attempt gave anything that could be used, nor declined to answer.
     """
     options, seed = run.settings.reclaim, run.settings.seed
     sentences = index.quotable

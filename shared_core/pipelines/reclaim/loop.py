@@ -346,11 +346,7 @@ def _ask_claim(draft: _Draft, reference: str) -> Flow[str]:
 
 
 def _write_at_once(draft: _Draft) -> Flow[None]:
-    """Generate all pairs at once, under the grammar of a whole answer.
-
-    Raises:
-        UnusableReplies: as ``_write_reference``.
-    """
+    """Generate all pairs at once, under the grammar of a whole answer; errors as of ``_write_reference``."""
     options, index = draft.options, draft.index
     limit = options.max_pairs * (_longest(index, options) + options.max_claim_tokens)
     params = SamplingParams(max_tokens=limit, seed=draft.run.settings.seed)

@@ -41,8 +41,7 @@ def evaluation_binding(settings: SelfReflectSettings, context: Abilities) -> dic
 def self_evaluation_of(settings: SelfReflectSettings, context: Abilities) -> Calibration | None:
     """The calibration that was fitted for it, where there is one and self-evaluation decides (closed book).
 
-    Raises:
-        CalibrationError: it was fitted for another configuration.
+    CalibrationError if it was fitted for another configuration.
     """
     fitted = context.calibrations.get(SELF_EVALUATION)
     if fitted is None or settings.pipeline != "research" or not settings.research.closed_book:

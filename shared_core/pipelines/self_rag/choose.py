@@ -30,8 +30,7 @@ _WAY_OUT = "Use a checkpoint trained for Self-RAG with a transformers or vLLM ba
 def has_reflection_tokens(lm: LanguageModel) -> bool:
     """Whether a model has all fifteen reflection tokens, and its backend can read verdicts by id.
 
-    Raises:
-        LanguageModelError: the backend cannot be asked now.
+    LanguageModelError if the backend cannot be asked now.
     """
     # Abilities first: looking up ids may mean asking a server.
     if _lacking(lm.capabilities) is not None:
@@ -56,10 +55,9 @@ def find_vocabulary(run: QuestionRun) -> Flow[tuple[ReflectionVocabulary | None,
 
 
 def require_tokens(run: QuestionRun) -> Flow[None]:
-    """Nothing, where ``self_rag.critic`` does not ask for the tokens, or the model has them. No model is called.
+    """Refuse a model that lacks a token, where ``self_rag.critic`` asks for the tokens. No model is called.
 
-    Raises:
-        CapabilityError: they are asked for, and the model does not have them all; it names those that are missing.
+    The CapabilityError names those that are missing.
     """
     if run.settings.self_rag.critic == "tokens":
         yield from _wanted_vocabulary(run)
@@ -77,11 +75,7 @@ def _wanted_vocabulary(run: QuestionRun) -> Flow[tuple[ReflectionVocabulary | No
 
 
 def choose_writer(question: str, run: QuestionRun) -> Flow[Writer]:
-    """By ``settings.self_rag.critic``; the trace says who it is and why.
-
-    Raises:
-        CapabilityError: the tokens are asked for, and the model does not have them.
-    """
+    """By ``settings.self_rag.critic``; the trace says who it is and why. CapabilityError as of ``require_tokens``."""
     vocabulary, why = yield from _wanted_vocabulary(run)
     writer: Writer = PromptedWriter(question, run) if vocabulary is None else TokenWriter(question, run, vocabulary)
     yield run.note("critic", writer.by, why)

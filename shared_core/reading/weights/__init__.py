@@ -166,8 +166,7 @@ def load_weights(path: Path) -> Weights:
 def version_of(path: Path) -> str:
     """The version of the weights in ``path``, from the JSON file beside them: nothing heavy is loaded.
 
-    Raises:
-        ModelLoadError: there is no such file, or it is damaged.
+    ModelLoadError if there is no such file, or it is damaged.
     """
     try:
         return _version(json.loads(path.with_suffix(".json").read_text("utf-8")))

@@ -57,11 +57,7 @@ def train_preferences(
 def encode_preferences(
     rows: Sequence[Preference], encoder: Encoder, limit: int, too_long: str = "drop", what: str = "pair"
 ) -> tuple[list[dict[str, list[int]]], int]:
-    """Encode pairs as ids of prompt and both answers, and count those left out because they are too long.
-
-    Raises:
-        InputError: a pair is too long and ``too_long`` is ``raise``, or none is left; ``what`` they are called in it.
-    """
+    """Encode pairs as ids of prompt and both answers, and count those left out; errors as of ``leave_out_long``."""
     encoded = []
     for row in rows:
         prompt, chosen = _parts(*row.chosen.encode(encoder))

@@ -117,11 +117,7 @@ class Rows:
 
 
 def make_rows(searches: Sequence[Searched], *, pairs: int = PAIRS) -> Rows:
-    """Make rows of all three kinds from searches.
-
-    Raises:
-        InputError: ``pairs`` below 1.
-    """
+    """Make rows of all three kinds from searches; InputError if ``pairs`` is below 1."""
     if pairs < 1:
         raise InputError(f"pairs must be at least 1, not {pairs!r}.")
     written = [s for s in searches if s.candidates]  # where nothing was retrieved there is nothing to answer from

@@ -27,11 +27,7 @@ is not the paper's, the rows that are added to the embeddings are trained beside
 
 
 def self_rag_recipe(**changes: Any) -> TrainingSettings:
-    """Make the paper's settings, with changes.
-
-    Raises:
-        SettingsError: a change is out of range or unknown.
-    """
+    """Make the paper's settings, with changes; SettingsError if one is out of range or unknown."""
     return TrainingSettings(**{**PAPER, **changes})
 
 

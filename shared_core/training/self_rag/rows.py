@@ -73,8 +73,7 @@ class GeneratorRow:
     def encode(self, encoder: Encoder) -> tuple[list[int], list[int]]:
         """Encode as token ids and labels, the prompt as at inference; labels are -100 outside the loss.
 
-        Raises:
-            InputError: a reflection token is not one token of the tokenizer, or it has no EOS.
+        InputError if a reflection token is not one token of the tokenizer, or it has no EOS.
         """
         ids = encoder.encode(instruct(self.instruction))
         labels = [IGNORED] * len(ids)
