@@ -126,11 +126,9 @@ _NUMBER = re.compile(r"[-−+]?\d+(?:[.,/:]\d+)*")
 
 
 def parse_probability(text: str) -> float | None:
-    """The verbalised probability in a reply: an integer 0-100, as ``85``, ``85%``, ``85/100``, ``85 out of 100``.
+    """The probability, over 100, that a reply states as an integer: ``85``, ``85%``, ``85/100``, ``85 out of 100``.
 
-    Returns:
-        The integer over 100; ``None`` (missing, never a default) if there is no number, more than one different
-        number, or one that is not an integer from 0 to 100.
+    ``None`` (missing, never a default) for no number, several different ones, or one that is no such integer.
     """
     numbers = {m.group() for m in _NUMBER.finditer(_SCALE.sub("", unicodedata.normalize("NFKC", text)))}
     if len(numbers) != 1:

@@ -73,9 +73,8 @@ _APOLOGY = re.compile(
 def is_refusal(text: str) -> bool:
     """Return whether a sentence says that there is no answer, instead of giving one.
 
-    Example:
-        >>> is_refusal("The passages do not mention it."), is_refusal("I'm not sure, but probably 1911.")
-        (True, False)
+    >>> is_refusal("The passages do not mention it."), is_refusal("I'm not sure, but probably 1911.")
+    (True, False)
     """
     # First, since the "but" of "I'm sorry, but I can't" would count as going on to answer.
     plain = _APOLOGY.sub("", text)
@@ -143,11 +142,10 @@ _WORDS_LEFT = 3  # "… of the pool and the hall"
 def only_refuses(sentence: str) -> bool:
     """Return whether a sentence declines to answer and states nothing beside that.
 
-    Example:
-        >>> only_refuses("I'm sorry, but the provided context does not contain information about her salary.")
-        True
-        >>> only_refuses("I'm sorry, the office is closed on Monday.")
-        False
+    >>> only_refuses("I'm sorry, but the provided context does not contain information about her salary.")
+    True
+    >>> only_refuses("I'm sorry, the office is closed on Monday.")
+    False
     """
     plain = _REGRETS.sub("", without_attribution(_REGRETS.sub("", sentence)))
     if not _declines(plain):

@@ -52,14 +52,11 @@ def penalty(target_accuracy: float) -> float:
 
 
 def expected_utility(probabilities: Iterable[float | None], target_accuracy: float) -> float:
-    """E[U] = Σ [p - λ(1-p)] = (Σp - ρ*N)/(1-ρ*) of an answer made of all these claims.
+    """E[U] = Σ [p - λ(1-p)] = (Σp - ρ*N)/(1-ρ*) of an answer made of all these claims, in units of one true claim.
 
     Args:
         probabilities: (N,) that each claim is true, in [0, 1]; ``None`` or NaN is unknown and counts as 0.
         target_accuracy: ρ*, in (0, 1).
-
-    Returns:
-        The expected utility in units of one true claim; 0 for no claims.
     """
     return float(_utility(probabilities, read_level(target_accuracy, "target_accuracy")))
 

@@ -64,14 +64,11 @@ def predict_held_out(
     groups: Sequence[Hashable] | None,
     predict: Callable[[NDArray[np.bool_], NDArray[np.bool_]], Float64],
 ) -> Float64 | None:
-    """Predict each row by a fit on the rows of the other folds.
+    """Predict each row by a fit on the rows of the other folds: (n,) probabilities; ``None`` if there are no folds.
 
     Args:
         labels, groups: see ``deal_folds``.
         predict: takes two masks of (n,), of the rows to fit on and of the rows held out, and predicts the latter.
-
-    Returns:
-        (n,) probabilities; ``None`` if there are no folds.
     """
     fold = deal_folds(labels, groups)
     if fold is None:
@@ -83,16 +80,13 @@ def predict_held_out(
 
 
 def calibration_error(probabilities: Float64, labels: Float64, bins: int = 10) -> float:
-    """Return the expected calibration error (Guo et al. 2017) over ``bins`` bins of equal width.
+    """Return the expected calibration error (Guo et al. 2017), in [0, 1]; NaN without rows.
 
-    The first bin is [0, 1/bins], the others are (lower, upper].
+    ``bins`` are of equal width: the first is [0, 1/bins], the others are (lower, upper].
 
     Args:
         probabilities: (n,) in [0, 1].
         labels: (n,) of 0/1.
-
-    Returns:
-        In [0, 1]; NaN without rows.
     """
     if not len(probabilities):
         return math.nan

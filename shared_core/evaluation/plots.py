@@ -31,15 +31,12 @@ _STYLE = {
 
 
 def risk_coverage(judged: Judged, path: str | Path, *, title: str = "Risk–coverage") -> Path:
-    """Plot the error rate of the most confident answers against the share of questions answered.
+    """Plot the error rate of the most confident answers against the share of questions answered, and return ``path``.
 
     Args:
         judged: (confidences, correctness in [0, 1]) by name, (N,) each; a NaN confidence is the least. A name may be
             empty. With one pair the best possible order and a random one are drawn too.
         path: file to write; its suffix names the format (png, svg, pdf).
-
-    Returns:
-        The path.
 
     Raises:
         InputError: nothing to plot, or the file cannot be written.

@@ -91,9 +91,8 @@ class Sample:
             ``SamplingParams.next_verdicts`` asks for it; NaN where the server did not say or the last token is not
             known (thoughts taken off a reply); ``None`` after the end of the sequence, which nothing follows.
 
-    Example:
-        >>> Sample("In 1841.", logprobs=(-0.5, -0.25)).finish_reason
-        'eos'
+    >>> Sample("In 1841.", logprobs=(-0.5, -0.25)).finish_reason
+    'eos'
     """
 
     text: str
@@ -116,9 +115,8 @@ class Sample:
 class Generation:
     """Result of ``Generate``: ``params.n`` samples (never fewer: a backend that gets fewer reports an error).
 
-    Example:
-        >>> Generation((Sample("yes"), Sample("no"))).text
-        'yes'
+    >>> Generation((Sample("yes"), Sample("no"))).text
+    'yes'
     """
 
     samples: tuple[Sample, ...]
@@ -134,9 +132,8 @@ class Generation:
 class Scores:
     """Result of ``Score``: the log-probabilities of each continuation's tokens.
 
-    Example:
-        >>> Scores(((-1.0, -0.5), (-3.0,))).totals
-        (-1.5, -3.0)
+    >>> Scores(((-1.0, -0.5), (-3.0,))).totals
+    (-1.5, -3.0)
     """
 
     token_logprobs: tuple[tuple[float, ...], ...]
@@ -152,10 +149,9 @@ class Scores:
 class States:
     """Result of ``HiddenStates``: (number of sequences, d) float32.
 
-    Example:
-        >>> import numpy as np
-        >>> States(np.zeros((2, 576), np.float32)).states.shape
-        (2, 576)
+    >>> import numpy as np
+    >>> States(np.zeros((2, 576), np.float32)).states.shape
+    (2, 576)
     """
 
     states: NDArray[np.float32]
@@ -187,9 +183,8 @@ class Capabilities:
         layers: number of decoder layers; ``None`` if unknown.
         context_length: in tokens; ``None`` if unknown.
 
-    Example:
-        >>> Capabilities(grammar=True, context_length=8192).names()
-        ('text', 'grammar')
+    >>> Capabilities(grammar=True, context_length=8192).names()
+    ('text', 'grammar')
     """
 
     _: KW_ONLY
@@ -222,14 +217,13 @@ class Capabilities:
 class LanguageModel(Protocol):
     """A language model backend. Calls are safe from several threads; results come in the order of the requests.
 
-    Example:
-        >>> from shared_core.lm import ScriptedLM
-        >>> lm = ScriptedLM(["Mira Dorn."])
-        >>> isinstance(lm, LanguageModel)
-        True
-        >>> [result] = lm.generate([Generate(Prompt.untrusted("Who bridged the Thale?", role="user"))])
-        >>> result.text
-        'Mira Dorn.'
+    >>> from shared_core.lm import ScriptedLM
+    >>> lm = ScriptedLM(["Mira Dorn."])
+    >>> isinstance(lm, LanguageModel)
+    True
+    >>> [result] = lm.generate([Generate(Prompt.untrusted("Who bridged the Thale?", role="user"))])
+    >>> result.text
+    'Mira Dorn.'
     """
 
     @property
@@ -310,14 +304,13 @@ def _loop_of(kind: type) -> LoopThread:
 class BaseLanguageModel:
     """Base class of backends: async methods run the sync ones in a thread, optional ones refuse.
 
-    Example:
-        >>> class Shout(BaseLanguageModel):
-        ...     name = "shout"
-        ...     def generate(self, requests):
-        ...         return [Generation((Sample(r.prompt.text.upper()),)) for r in requests]
-        >>> [result] = Shout().generate([Generate(Prompt.untrusted("hello"))])
-        >>> result.text, Shout().token_ids(["[Retrieval]"])
-        ('HELLO', [None])
+    >>> class Shout(BaseLanguageModel):
+    ...     name = "shout"
+    ...     def generate(self, requests):
+    ...         return [Generation((Sample(r.prompt.text.upper()),)) for r in requests]
+    >>> [result] = Shout().generate([Generate(Prompt.untrusted("hello"))])
+    >>> result.text, Shout().token_ids(["[Retrieval]"])
+    ('HELLO', [None])
     """
 
     name: str = "language model"

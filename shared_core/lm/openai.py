@@ -77,9 +77,8 @@ class OpenAICompatibleLM(Remade, BaseLanguageModel):
         InputError: an argument is out of range, or ``base_url`` is no HTTP address.
         ModelLoadError: the tokenizer cannot be loaded.
 
-    Example:
-        >>> OpenAICompatibleLM("http://127.0.0.1:8000", model="qwen", deadline=60)  # asks the server when it is used
-        OpenAICompatibleLM('http://127.0.0.1:8000/v1', model='qwen')
+    >>> OpenAICompatibleLM("http://127.0.0.1:8000", model="qwen", deadline=60)  # asks the server when it is used
+    OpenAICompatibleLM('http://127.0.0.1:8000/v1', model='qwen')
     """
 
     def __init__(

@@ -25,9 +25,8 @@ class Part:
         role: of the chat message this part belongs to; ``None`` in a raw prompt.
         token_ids: ids to place as they are (earlier output of the same model); needs ``token_prompts``.
 
-    Example:
-        >>> Part("[Retrieval]", trusted=False).trusted  # a document that spells a control token
-        False
+    >>> Part("[Retrieval]", trusted=False).trusted  # a document that spells a control token
+    False
     """
 
     text: str = ""
@@ -43,10 +42,9 @@ class Prompt:
     A prompt whose parts carry roles is a chat; the backend renders it with the model's chat template. A raw
     prompt (no roles) goes to the model as it is, or as one user message where only a chat API exists.
 
-    Example:
-        >>> prompt = Prompt.trusted("Answer briefly.", role="system") + Prompt.untrusted("Who?", role="user")
-        >>> prompt.is_chat, prompt.text
-        (True, 'Answer briefly.Who?')
+    >>> prompt = Prompt.trusted("Answer briefly.", role="system") + Prompt.untrusted("Who?", role="user")
+    >>> prompt.is_chat, prompt.text
+    (True, 'Answer briefly.Who?')
     """
 
     parts: tuple[Part, ...] = ()
@@ -91,9 +89,8 @@ class Grammar:
         lark: llguidance's Lark dialect; the same text runs in transformers (through llguidance) and vLLM.
         name: shown in errors and traces.
 
-    Example:
-        >>> Grammar('start: "yes" | "no"', name="verdict").name
-        'verdict'
+    >>> Grammar('start: "yes" | "no"', name="verdict").name
+    'verdict'
     """
 
     lark: str
@@ -103,9 +100,8 @@ class Grammar:
 def middle_layer(layers: int) -> int:
     """Return the index of the middle one of so many decoder layers: the lower of two, as SeaKR's published code has it.
 
-    Example:
-        >>> middle_layer(32), middle_layer(3)
-        (15, 1)
+    >>> middle_layer(32), middle_layer(3)
+    (15, 1)
     """
     return (layers - 1) // 2
 
@@ -121,9 +117,8 @@ class Capture:
             sequence's ``last`` token. A sample ends where its text does: an end of sequence does not count, and of a
             token that completes a stop string only what lies within the text (not " The" behind "sentence.").
 
-    Example:
-        >>> Capture(layer=8, position="last").append_eos
-        False
+    >>> Capture(layer=8, position="last").append_eos
+    False
     """
 
     layer: int | None = None
@@ -168,9 +163,8 @@ class SamplingParams:
         alternatives: also return so many of the likely tokens at each generated position, the generated one among
             them, with their log-probabilities; 0 to 20. A server may give fewer. Not together with ``verdicts``.
 
-    Example:
-        >>> SamplingParams(n=20, temperature=1.0, top_k=50, seed=0, capture=Capture()).needs
-        ('hidden_states',)
+    >>> SamplingParams(n=20, temperature=1.0, top_k=50, seed=0, capture=Capture()).needs
+    ('hidden_states',)
     """
 
     _: KW_ONLY
@@ -246,9 +240,8 @@ class Generate:
 
     ``model`` names one of the engine's models (``reference``, ``claim``, …); ``default`` is used if it is missing.
 
-    Example:
-        >>> Generate(Prompt.untrusted("Who?"), SamplingParams(max_tokens=8)).params.max_tokens
-        8
+    >>> Generate(Prompt.untrusted("Who?"), SamplingParams(max_tokens=8)).params.max_tokens
+    8
     """
 
     prompt: Prompt
@@ -260,9 +253,8 @@ class Generate:
 class Score:
     """Request for log-probabilities of given continuations of ``prompt``. Result: ``Scores``.
 
-    Example:
-        >>> len(Score(Prompt.untrusted("Is it so?"), (Prompt.trusted(" yes"), Prompt.trusted(" no"))).continuations)
-        2
+    >>> len(Score(Prompt.untrusted("Is it so?"), (Prompt.trusted(" yes"), Prompt.trusted(" no"))).continuations)
+    2
     """
 
     prompt: Prompt
@@ -278,9 +270,8 @@ class HiddenStates:
         sequences: whole sequences (prompt and continuation together).
         at: which state of each.
 
-    Example:
-        >>> HiddenStates((Prompt.untrusted("The Thale rises in Orm."),)).at.kind
-        'mlp'
+    >>> HiddenStates((Prompt.untrusted("The Thale rises in Orm."),)).at.kind
+    'mlp'
     """
 
     sequences: tuple[Prompt, ...]
@@ -292,9 +283,8 @@ class HiddenStates:
 class TokenIds:
     """Request for the ids of strings. Result: ``tuple[int | None, ...]``, ``None`` for what is not one token.
 
-    Example:
-        >>> TokenIds(("[Retrieval]", "[No Retrieval]")).model
-        'default'
+    >>> TokenIds(("[Retrieval]", "[No Retrieval]")).model
+    'default'
     """
 
     strings: tuple[str, ...]

@@ -45,14 +45,13 @@ class ScriptedLM(Portable, BaseLanguageModel):
         requests: every request received, in order (``token_ids`` aside).
         batches: sizes of the batches they came in.
 
-    Example:
-        >>> from shared_core.lm import Prompt
-        >>> lm = ScriptedLM(["first reply", Sample("second", logprobs=(-0.1,))])
-        >>> requests = [Generate(Prompt.untrusted(text)) for text in ("One?", "Two?")]
-        >>> [result.text for result in lm.generate(requests)]
-        ['first reply', 'second']
-        >>> ScriptedLM(lambda request: "Paris").generate([Generate(Prompt.untrusted("Where?"))])[0].text
-        'Paris'
+    >>> from shared_core.lm import Prompt
+    >>> lm = ScriptedLM(["first reply", Sample("second", logprobs=(-0.1,))])
+    >>> requests = [Generate(Prompt.untrusted(text)) for text in ("One?", "Two?")]
+    >>> [result.text for result in lm.generate(requests)]
+    ['first reply', 'second']
+    >>> ScriptedLM(lambda request: "Paris").generate([Generate(Prompt.untrusted("Where?"))])[0].text
+    'Paris'
     """
 
     def __init__(

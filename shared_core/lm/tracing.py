@@ -51,17 +51,16 @@ class TracingLM:
     Raises:
         OSError: the file cannot be written.
 
-    Example:
-        >>> import tempfile
-        >>> from shared_core.lm import Generate, Prompt, ScriptedLM
-        >>> path = Path(tempfile.mkdtemp()) / "prompts.txt"
-        >>> with TracingLM(ScriptedLM(["In 1841."]), path) as lm:
-        ...     _ = lm.generate([Generate(Prompt.untrusted("When was the Thale bridged?", role="user"))])
-        >>> for line in path.read_text(encoding="utf-8").splitlines()[:3]:
-        ...     print(line)
-        --- call 1 · Generate · scripted · max_tokens=256 ---
-        [user]
-          When was the Thale bridged?
+    >>> import tempfile
+    >>> from shared_core.lm import Generate, Prompt, ScriptedLM
+    >>> path = Path(tempfile.mkdtemp()) / "prompts.txt"
+    >>> with TracingLM(ScriptedLM(["In 1841."]), path) as lm:
+    ...     _ = lm.generate([Generate(Prompt.untrusted("When was the Thale bridged?", role="user"))])
+    >>> for line in path.read_text(encoding="utf-8").splitlines()[:3]:
+    ...     print(line)
+    --- call 1 · Generate · scripted · max_tokens=256 ---
+    [user]
+      When was the Thale bridged?
     """
 
     def __init__(self, model: LanguageModel, path: str | Path) -> None:

@@ -81,11 +81,10 @@ def _word(path: str, label: str, value: object) -> WordedValue:
 def check_values(
     values: Mapping[str, Any], question: str, passages: Sequence[Passage] | None, run: QuestionRun
 ) -> Flow[Answer]:
-    """Check each value of a structured answer; arguments and result as of ``check``.
+    """Check each value of a structured answer; arguments and result as of ``check``, with each value on a line.
 
-    Returns:
-        The check of a text that states the values, one on a line. ``metadata["fields"]`` has the verdict of each value
-        by its path (``plans.0.price``); a value without words to check has none.
+    ``metadata["fields"]`` has the verdict of each value by its path (``plans.0.price``); a value without words to check
+    has none.
     """
     worded = [w for w in word_values(values) if not is_abstention(w.text, run.settings)]
     asked, alone = [cut_statements(w.asked) for w in worded], [cut_statements(w.alone) for w in worded]

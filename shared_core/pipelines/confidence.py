@@ -80,7 +80,7 @@ class Weighed:
 def weigh(
     question: str, claims: Sequence[Claim], passages: Sequence[Passage], run: QuestionRun, *, judged: bool = False
 ) -> Flow[Weighed]:
-    """Gather the signals of claims that cite passages, and combine them into each claim's support.
+    """Gather the signals of claims that cite passages, and combine them into each claim's support, in their order.
 
     Signals that a claim brings along (``certain``, ``agreement`` from samples) are kept. If it brings ``entailed``, its
     writer's own verdict, the lower of that and the judge's counts. A claim without citations keeps its support as it
@@ -88,9 +88,6 @@ def weigh(
 
     Args:
         judged: ``entailed`` comes from the engine's own judge or critic already, which is not asked again.
-
-    Returns:
-        All claims in their order, those with citations weighed.
     """
     claims = without_own_references(claims, question, passages)
     cited = [c for c in claims if c.citations]
@@ -317,11 +314,10 @@ def most_doubtful(signals: Signals) -> float | None:
     Returns:
         A probability in [0, 1]; ``None`` if ``entailed`` is unknown, or everything about the answer is.
 
-    Example:
-        >>> most_doubtful(Signals(entailed=0.9, quoted=0.7, answers=0.2))
-        0.7
-        >>> most_doubtful(Signals(entailed=0.9)) is None
-        True
+    >>> most_doubtful(Signals(entailed=0.9, quoted=0.7, answers=0.2))
+    0.7
+    >>> most_doubtful(Signals(entailed=0.9)) is None
+    True
     """
     answers = signals.quoted if signals.quoted is not None else signals.answers
     of_answer = [p for p in (answers, signals.certain) if p is not None]

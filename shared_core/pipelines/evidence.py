@@ -166,11 +166,10 @@ def around_quotes(claim: Claim, passages: Iterable[Passage]) -> str:
     Beside a quote this is its context. With the quote in both, a number of it would be there twice, and "48 hours" the
     sum of "24 hours" and "24 hours".
 
-    Example:
-        >>> from shared_core.types import Citation
-        >>> passage = Passage("p", "It is a pump. Krall built it.", "Pumps")
-        >>> around_quotes(Claim("Krall built it.", None, (Citation((passage.span(14, 29),)),)), [passage])
-        'Pumps\\nIt is a pump. '
+    >>> from shared_core.types import Citation
+    >>> passage = Passage("p", "It is a pump. Krall built it.", "Pumps")
+    >>> around_quotes(Claim("Krall built it.", None, (Citation((passage.span(14, 29),)),)), [passage])
+    'Pumps\\nIt is a pump. '
     """
     spans = cited_spans(claim)
     found = []
@@ -192,12 +191,11 @@ def evidence_for(claim: Claim, by_id: Mapping[str, Passage], question: str = "")
     Args:
         question: counts as well, where it is known that the claim gives its answer.
 
-    Example:
-        >>> from shared_core.types import Citation
-        >>> passage = Passage("p", "The AquaLift is a pump. It was built by Krall.", "Pumps")
-        >>> claim = Claim("Krall built the AquaLift.", None, (Citation((passage.span(24, 46),)),))
-        >>> evidence_for(claim, {"p": passage})
-        'The AquaLift is a pump.\\nIt was built by Krall.'
+    >>> from shared_core.types import Citation
+    >>> passage = Passage("p", "The AquaLift is a pump. It was built by Krall.", "Pumps")
+    >>> claim = Claim("Krall built the AquaLift.", None, (Citation((passage.span(24, 46),)),))
+    >>> evidence_for(claim, {"p": passage})
+    'The AquaLift is a pump.\\nIt was built by Krall.'
     """
     quoted = quote_of(claim)
     missing = _telling(claim.text) - _telling(quoted)
@@ -238,10 +236,9 @@ class Evidence:
     Raises:
         PassageError: two passages with the same id differ, or an item is no passage.
 
-    Example:
-        >>> evidence = Evidence([Passage("a", "The dam was built in 1911."), Passage("b", "Herons nest there.")])
-        >>> [window.passage.id for window in evidence.best(["Herons nest on the dam."], [[]], k=2)[0]]
-        ['b', 'a']
+    >>> evidence = Evidence([Passage("a", "The dam was built in 1911."), Passage("b", "Herons nest there.")])
+    >>> [window.passage.id for window in evidence.best(["Herons nest on the dam."], [[]], k=2)[0]]
+    ['b', 'a']
     """
 
     def __init__(self, passages: Iterable[Passage]) -> None:

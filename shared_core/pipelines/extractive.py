@@ -188,11 +188,7 @@ def count_candidates(run: QuestionRun) -> int:
 
 
 def read_best(question: str, run: QuestionRun) -> Flow[tuple[tuple[Passage, ...], ReadResult]]:
-    """Retrieve, read, and keep the ``top_k`` passages with the best quotes.
-
-    Returns:
-        The passages, best first, and their readings, best first.
-    """
+    """Retrieve, read, and return the ``top_k`` passages with the best quotes and their readings, best first."""
     settings = run.settings
     wanted = count_candidates(run)
     yield run.note("retrieve", "always", "no language model is there to know anything by itself", k=wanted)

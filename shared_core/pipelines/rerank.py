@@ -90,19 +90,15 @@ def _ranked(passage: Passage, score: float, reading: Reading | None, *, first: b
 
 
 def least_uncertain(uncertainties: Sequence[float], texts: Sequence[str] | None = None) -> list[int]:
-    """Rank by rising uncertainty; ties and unknown values (not finite, last) keep their order.
+    """Number passages by rising uncertainty; ties and unknown values (not finite, last) keep their order.
+
+    >>> least_uncertain([0.4, math.inf, 0.1], ["1911", "", "unknown"])
+    [0, 2, 1]
 
     Args:
         uncertainties: of the text written with each passage.
         texts: the texts themselves. A model may be very sure that a passage does not say it: a text that declines to
             answer comes after all that answer, however sure the model is of declining.
-
-    Returns:
-        The numbers of the passages, best first.
-
-    Example:
-        >>> least_uncertain([0.4, math.inf, 0.1], ["1911", "", "unknown"])
-        [0, 2, 1]
     """
 
     def place(i: int) -> tuple[int, float]:

@@ -51,13 +51,12 @@ def plain_reply(reply: str, count: int = 0) -> str:
         Claims with their references in tags, one to a line, prose where nothing names sentences, ``NO ANSWER`` where
         the answer is left empty; an empty text for JSON that holds no answer.
 
-    Example:
-        >>> plain_reply('{"answer": "It costs €85.", "sources": [2]}', 3)
-        '<reference>S2</reference><claim>It costs €85.</claim>'
-        >>> plain_reply(r"$$\boxed{\text{It costs €85.}}$$")
-        'It costs €85.'
-        >>> plain_reply("It costs €85.")
-        'It costs €85.'
+    >>> plain_reply('{"answer": "It costs €85.", "sources": [2]}', 3)
+    '<reference>S2</reference><claim>It costs €85.</claim>'
+    >>> plain_reply(r"$$\boxed{\text{It costs €85.}}$$")
+    'It costs €85.'
+    >>> plain_reply("It costs €85.")
+    'It costs €85.'
     """
     found = _values(reply)
     if found is None:
@@ -68,9 +67,8 @@ def plain_reply(reply: str, count: int = 0) -> str:
 def plain_text(reply: str) -> str:
     """Return the text that a reply stands for, without references; empty for JSON that cannot be read.
 
-    Example:
-        >>> plain_text('{"answer": "It costs €85.", "sources": [2]}')
-        'It costs €85.'
+    >>> plain_text('{"answer": "It costs €85.", "sources": [2]}')
+    'It costs €85.'
     """
     found = _values(reply)
     if found is None:

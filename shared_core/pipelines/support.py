@@ -62,15 +62,12 @@ def model_method(context: Abilities) -> str | None:
 
 
 def support(pairs: Sequence[QuotedClaim], run: QuestionRun) -> Flow[list[float | None]]:
-    """Score P(quote supports claim) for each pair, calibrated by ``calibrations["support"]`` if there is one.
+    """Score P(quote supports claim) in [0, 1] for each pair, calibrated by ``calibrations["support"]`` if there is one.
 
-    All pairs go out as one batch. A pair whose request fails is unknown, and the trace says how many are. The model is
-    asked about pairs that the critic cannot judge (in another language); its word then counts for
-    ``MODEL_ALONE_AT_MOST`` at most. If the budget does not suffice for all pairs,
-    the first ones are judged and the rest are unknown; once the time is over, all are.
-
-    Returns:
-        A probability in [0, 1] for each pair, or ``None``.
+    All pairs go out as one batch. A pair whose request fails is unknown (``None``); the trace says how many are. The
+    model is asked about pairs that the critic cannot judge (in another language); its word then counts for
+    ``MODEL_ALONE_AT_MOST`` at most. If the budget does not suffice for all pairs, the first ones are judged; once the
+    time is over, none.
     """
     context = run.abilities
     if not pairs:
@@ -239,11 +236,8 @@ def support_binding(context: Abilities) -> dict[str, str | None]:
 def share_of_yes(totals: Sequence[float]) -> float | None:
     """Return P(yes) among the ways to say yes and no: a softmax over ``YES`` and ``NO``, summed over ``YES``.
 
-    Args:
-        totals: log-probabilities (nats) of the continuations, those of ``YES`` first.
-
-    Returns:
-        A probability in [0, 1]; ``None`` if one is NaN or all are -inf.
+    ``totals`` are the log-probabilities (nats) of the continuations, those of ``YES`` first; ``None`` if one is NaN or
+    all are -inf.
     """
     best = max(totals)  # subtracted, so that exp neither overflows nor makes all weights 0
     if any(math.isnan(t) for t in totals) or not math.isfinite(best):

@@ -82,10 +82,7 @@ def join_faq(
 
     Args:
         passages: that the candidates number.
-        candidates: best first.
-
-    Returns:
-        The candidates, best first.
+        candidates: best first; so is the result.
     """
     out = [*candidates]
     for number, (start, end) in faq.items():

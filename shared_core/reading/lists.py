@@ -22,11 +22,7 @@ _NAMED = 2
 
 
 def find_lists_asked(question: str, passages: Sequence[Passage]) -> set[int]:
-    """Return which passages have a list whose headings name just what a question asks how to do, or for the items of.
-
-    Returns:
-        Their numbers.
-    """
+    """Number the passages with a list whose headings name just what a question asks how to do, or for the items of."""
     request = ListRequest.of(question)
     if request is None:
         return set()

@@ -57,13 +57,9 @@ class CritiqueWeights(NamedTuple):
 
 
 def retrieval_probability(logp_retrieval: float, logp_no_retrieval: float) -> float:
-    """``p(Retrieval) / (p(Retrieval) + p(No Retrieval))``, eq. 8, in probability space.
+    """``p(Retrieval) / (p(Retrieval) + p(No Retrieval))``, eq. 8, in probability space, of natural-log probabilities.
 
-    Args:
-        logp_retrieval, logp_no_retrieval: natural-log probabilities at the first position; -inf is impossible.
-
-    Returns:
-        In [0, 1]. Where it is unknown (NaN, +inf, or neither is possible) 1.0: when in doubt, look it up.
+    Where it is unknown (NaN, +inf, or neither is possible: both -inf) 1.0: when in doubt, look it up.
     """
     r, n = float(logp_retrieval), float(logp_no_retrieval)
     if math.isnan(r) or math.isnan(n) or math.inf in (r, n) or r == n == -math.inf:
@@ -284,13 +280,9 @@ class ReflectionVocabulary:
 
     @classmethod
     def of_lookup(cls, found: Sequence[int | None]) -> Self | None:
-        """From the ids that a model's tokenizer gives for ``REFLECTION_TOKENS``, in that order.
+        """From the ids that a tokenizer gives for ``REFLECTION_TOKENS``, in that order; InputError for more or fewer.
 
-        Returns:
-            ``None`` if it lacks one, or has two of one id: what the model's verdicts are is unknown then.
-
-        Raises:
-            InputError: these are not as many as there are tokens.
+        ``None`` if it lacks one, or has two of one id: what the model's verdicts are is unknown then.
         """
         if len(found) != len(REFLECTION_TOKENS):
             raise InputError(f"There are {len(REFLECTION_TOKENS)} reflection tokens and {len(found)} ids.")

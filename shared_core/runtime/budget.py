@@ -29,21 +29,20 @@ class Meter:
         settings: with ``max_calls`` and ``max_tokens``.
         calls_of: counts the calls that a request takes (``Resources.calls_of``); one each by default.
 
-    Example:
-        >>> from shared_core.lm import Generate, Prompt, ScriptedLM
-        >>> from shared_core.runtime.flow import Resources, run
-        >>> def ask_twice() -> Flow[str]:
-        ...     first = yield Generate(Prompt.trusted("Where is Aster?"))
-        ...     try:
-        ...         yield Generate(Prompt.trusted("Are you sure?"))
-        ...     except BudgetError:
-        ...         return f"{first.text} (one call only)"
-        ...     return first.text
-        >>> meter = Meter(SelfReflectSettings(max_calls=1))
-        >>> run(meter.watch(ask_twice()), Resources({"default": ScriptedLM(lambda request: "In the valley.")}))
-        'In the valley. (one call only)'
-        >>> meter.usage.calls
-        1
+    >>> from shared_core.lm import Generate, Prompt, ScriptedLM
+    >>> from shared_core.runtime.flow import Resources, run
+    >>> def ask_twice() -> Flow[str]:
+    ...     first = yield Generate(Prompt.trusted("Where is Aster?"))
+    ...     try:
+    ...         yield Generate(Prompt.trusted("Are you sure?"))
+    ...     except BudgetError:
+    ...         return f"{first.text} (one call only)"
+    ...     return first.text
+    >>> meter = Meter(SelfReflectSettings(max_calls=1))
+    >>> run(meter.watch(ask_twice()), Resources({"default": ScriptedLM(lambda request: "In the valley.")}))
+    'In the valley. (one call only)'
+    >>> meter.usage.calls
+    1
     """
 
     def __init__(

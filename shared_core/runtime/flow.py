@@ -96,15 +96,14 @@ def intercept(
             does not go out and the error is raised inside the flow, where it was yielded.
         after: takes the request that went out and its result, or the exception it failed with, before the flow does.
 
-    Example:
-        >>> from shared_core.lm import Prompt, ScriptedLM
-        >>> def ask(question: str) -> Flow[str]:
-        ...     reply = yield Generate(Prompt.untrusted(question))
-        ...     return reply.text
-        >>> seen = []
-        >>> flow = intercept(ask("Where is Aster?"), after=lambda request, result: seen.append(describe([request])))
-        >>> run(flow, Resources({"default": ScriptedLM(["In the valley."])})), seen
-        ('In the valley.', ['1 Generate'])
+    >>> from shared_core.lm import Prompt, ScriptedLM
+    >>> def ask(question: str) -> Flow[str]:
+    ...     reply = yield Generate(Prompt.untrusted(question))
+    ...     return reply.text
+    >>> seen = []
+    >>> flow = intercept(ask("Where is Aster?"), after=lambda request, result: seen.append(describe([request])))
+    >>> run(flow, Resources({"default": ScriptedLM(["In the valley."])})), seen
+    ('In the valley.', ['1 Generate'])
     """
     try:
         request = next(flow)

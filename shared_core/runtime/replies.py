@@ -28,14 +28,13 @@ def readable(flow: Flow[T], note: Callable[[str], Report]) -> Flow[T]:
         flow: is closed when the wrapper is.
         note: makes the report of replies without an answer from a description of the first.
 
-    Example:
-        >>> from shared_core.lm import Generate, Prompt, ScriptedLM
-        >>> from shared_core.runtime.flow import Resources, run
-        >>> def ask() -> Flow[str]:
-        ...     return (yield Generate(Prompt.untrusted("Where is Aster?"))).text
-        >>> lm = ScriptedLM(["<think>A valley?</think>In the valley."])
-        >>> run(readable(ask(), note=lambda why: Report(None)), Resources({"default": lm}))
-        'In the valley.'
+    >>> from shared_core.lm import Generate, Prompt, ScriptedLM
+    >>> from shared_core.runtime.flow import Resources, run
+    >>> def ask() -> Flow[str]:
+    ...     return (yield Generate(Prompt.untrusted("Where is Aster?"))).text
+    >>> lm = ScriptedLM(["<think>A valley?</think>In the valley."])
+    >>> run(readable(ask(), note=lambda why: Report(None)), Resources({"default": lm}))
+    'In the valley.'
     """
     try:
         request = next(flow)

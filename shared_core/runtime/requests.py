@@ -109,9 +109,8 @@ class Deadline:
     Raises:
         InputError: one of them is out of range.
 
-    Example:
-        >>> Deadline(3.0, reserve=0.5).reserve
-        0.5
+    >>> Deadline(3.0, reserve=0.5).reserve
+    0.5
     """
 
     seconds: float
@@ -128,9 +127,8 @@ class Deadline:
 class Clock:
     """The deadline of one call's flows, counted from now; ``None`` for no deadline.
 
-    Example:
-        >>> Clock(None).left([]) is None
-        True
+    >>> Clock(None).left([]) is None
+    True
     """
 
     def __init__(self, deadline: Deadline | float | None) -> None:

@@ -35,11 +35,10 @@ class Resources:
         retriever, reader, embedder: for ``Retrieve``, ``Read`` and ``Embed``.
         judge, critic: for ``Judge``: the engine's own support scorer, and the shipped one (which also serves ``Rate``).
 
-    Example:
-        >>> from shared_core.lm import Prompt, ScriptedLM
-        >>> resources = Resources({"default": ScriptedLM(lambda request: request.prompt.text.upper())})
-        >>> [reply.text for reply in resources.execute([Generate(Prompt.trusted("a")), Generate(Prompt.trusted("b"))])]
-        ['A', 'B']
+    >>> from shared_core.lm import Prompt, ScriptedLM
+    >>> resources = Resources({"default": ScriptedLM(lambda request: request.prompt.text.upper())})
+    >>> [reply.text for reply in resources.execute([Generate(Prompt.trusted("a")), Generate(Prompt.trusted("b"))])]
+    ['A', 'B']
     """
 
     models: Mapping[str, LanguageModel] = field(default_factory=dict)

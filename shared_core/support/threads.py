@@ -40,13 +40,9 @@ def _watched() -> tuple[contextvars.Context, threading.Event]:
 
 
 def run_within(seconds: float, call: Callable[[], None]) -> bool:
-    """Run ``call`` in a thread, in a copy of the caller's context, and wait so many seconds for its end at most.
+    """Run ``call`` in a thread, in a copy of the caller's context, and return whether it ended within so many seconds.
 
-    Returns:
-        Whether it has ended; otherwise it is left to itself, and may learn that by ``given_up``.
-
-    Raises:
-        Whatever the call raises in that time.
+    If not, it is left to itself, and may learn that by ``given_up``. What it raises in that time is raised here.
     """
     raised: list[BaseException] = []
 

@@ -289,12 +289,9 @@ def merge_onto_base(base: Base, adapter: Path) -> Any:
 
 
 def fuse_lora(model: Any) -> int:
-    """Replace the forward pass of plain LoRA layers over bfloat16 linear layers, in place.
+    """Replace the forward pass of plain LoRA layers over bfloat16 linear layers, in place; return the number of them.
 
     Layers with dropout, with several active adapters, merged or disabled ones, and other variants keep peft's own.
-
-    Returns:
-        Number of layers that were replaced.
     """
     import torch
     from peft.tuners.lora.layer import Linear

@@ -47,9 +47,8 @@ class Budget:
         max_calls, max_tokens: of everything, earlier runs included; ``None`` for no limit.
         spent: by earlier runs.
 
-    Example:
-        >>> Budget(max_calls=10, spent=Cost(calls=10)).over
-        True
+    >>> Budget(max_calls=10, spent=Cost(calls=10)).over
+    True
     """
 
     def __init__(self, max_calls: int | None = None, max_tokens: int | None = None, spent: Cost | None = None) -> None:

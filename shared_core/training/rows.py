@@ -90,17 +90,11 @@ class TrainingRow:
         return self.source or repr(self.key)
 
     def encode(self, encoder: Encoder) -> tuple[list[int], list[int]]:
-        """Encode as token ids and labels, as the model reads and writes them.
+        """Encode as token ids and labels (-100 on the prompt), as the model reads and writes them.
 
         The prompt's ids are those of inference. What a model writes is text, never a control token, so the completion
-        is encoded as untrusted; EOS follows where the row ends. Prompt and completion are encoded apart: at inference
-        no token straddles the place where generation starts.
-
-        Returns:
-            (ids, labels) of equal length; labels are -100 on the prompt.
-
-        Raises:
-            InputError: the row ends and the tokenizer has no EOS.
+        is encoded as untrusted; EOS follows where the row ends (InputError if there is none). Prompt and completion are
+        encoded apart: at inference no token straddles the place where generation starts.
         """
         prompt = encoder.encode(self.prompt)
         answer = encoder.encode_continuation(Prompt.untrusted(self.completion)) if self.completion else []

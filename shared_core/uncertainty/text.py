@@ -234,9 +234,8 @@ def final_answer(text: str, *, published: bool = False) -> str | None:
         published: as the published code reads it: lower-cased, cut at the first comma or full stop wherever it stands
             ("42.5 km" → "42"; "Paris! Then, he left." → "paris! then"), and nothing without one.
 
-    Example:
-        >>> final_answer("The lake is 83 m deep. So the final answer is 83. Done."), final_answer("It is deep.")
-        ('83', None)
+    >>> final_answer("The lake is 83 m deep. So the final answer is 83. Done."), final_answer("It is deep.")
+    ('83', None)
     """
     if published:
         lowered = text.lower()
@@ -314,13 +313,10 @@ def rationale_uncertainty(uncertainties: Iterable[float]) -> float:
 def choose_answer(
     from_rationales: str | None, rationale_score: float, from_knowledge: str | None, knowledge_score: float
 ) -> tuple[str | None, str]:
-    """Self-aware reasoning: the answer of smaller uncertainty, the one from knowledge where they tie.
+    """Self-aware reasoning: the answer of smaller uncertainty (in a tie, from ``knowledge``), and where it is from.
 
     An answer that is missing, empty or declines ("unknown", "The context does not say.") loses, and so does one whose
     uncertainty is NaN.
-
-    Returns:
-        The answer and where it is from: ``rationales`` or ``knowledge``.
     """
     first, second = is_answer(from_rationales), is_answer(from_knowledge)
     if first != second:
@@ -335,9 +331,8 @@ def is_answer(answer: str | None) -> bool:
 
     Of a text that names its answer ("So the answer is …") only that counts.
 
-    Example:
-        >>> is_answer("No."), is_answer("The sources do not mention it."), is_answer("The answer is not known.")
-        (True, False, False)
+    >>> is_answer("No."), is_answer("The sources do not mention it."), is_answer("The answer is not known.")
+    (True, False, False)
     """
     said = (final_answer(answer) or answer).strip() if answer else ""
     return bool(said) and not _UNKNOWN.search(said) and not is_refusal(said)

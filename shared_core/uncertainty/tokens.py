@@ -50,8 +50,7 @@ def multi_perplexity(samples: Sequence[ArrayLike]) -> float:
 def max_sequence_probability(logprobs: ArrayLike) -> float:
     """``-log p`` of the most likely (greedy) sequence in nats: its token log-probabilities, summed and negated.
 
-    Returns:
-        At least 0; +inf for no tokens or an entry that is not finite.
+    +inf for no tokens or an entry that is not finite.
     """
     values = _usable(logprobs)
     return math.inf if values is None else -float(np.sum(values)) + 0.0
@@ -318,8 +317,7 @@ def claim_conditioned_probability(
 ) -> float:
     """``1 - Π`` of the tokens' claim-conditioned probabilities over a whole sequence; arguments as ``token_ccp``.
 
-    Returns:
-        In [0, 1]: 0 where no alternative contradicts; +inf (unknown) for no tokens or where one is unknown.
+    In [0, 1]: 0 where no alternative contradicts; +inf (unknown) for no tokens or where one is unknown.
     """
     values = token_ccp(logprobs, classes, functional=functional)
     return claim_uncertainties(values, [range(len(values))])[0]

@@ -64,11 +64,10 @@ def without_attribution(sentence: str, is_known: Callable[[str], bool] = lambda 
         is_known: whether the passages, their titles or the question have the word of this key (``tokens.stem``): then
             it may name the source, too.
 
-    Example:
-        >>> without_attribution("Based on the provided context, a ticket costs £5.")
-        'A ticket costs £5.'
-        >>> without_attribution("According to the Harwich guide, a ticket costs £5.")
-        'According to the Harwich guide, a ticket costs £5.'
+    >>> without_attribution("Based on the provided context, a ticket costs £5.")
+    'A ticket costs £5.'
+    >>> without_attribution("According to the Harwich guide, a ticket costs £5.")
+    'According to the Harwich guide, a ticket costs £5.'
     """
     for pattern in _LEADING:
         found = pattern.match(sentence)

@@ -44,11 +44,10 @@ def missing_literals(claim: str, evidence: str) -> Iterator[str]:
         claim: as written, with its backticks.
         evidence: with everything else that may name such a thing: the passage's title, the question.
 
-    Example:
-        >>> list(missing_literals("Set `max_size` in config.toml.", "The size is max_size in `settings.toml`."))
-        ['config.toml']
-        >>> list(missing_literals("It opens 24/7 and/or e.g. at 3.30.", "It never closes."))
-        []
+    >>> list(missing_literals("Set `max_size` in config.toml.", "The size is max_size in `settings.toml`."))
+    ['config.toml']
+    >>> list(missing_literals("It opens 24/7 and/or e.g. at 3.30.", "It never closes."))
+    []
     """
     claim = _unescape(claim)
     if len(claim) > _TOO_LONG or claim.strip() in _unescape(evidence):

@@ -238,10 +238,7 @@ def require_some(found: Sequence[object]) -> int:
 
 
 def check_questions(purpose: str, questions: Sequence[Question], options: FitOptions) -> int:
-    """Refuse options that are unknown, and questions that cannot be enough whatever is answered.
-
-    Returns:
-        Number of questions that cannot be judged, and are not asked.
+    """Refuse unknown options and too few questions; return the number of those not to be asked: nobody can judge them.
 
     Raises:
         InputError: unknown method or labels.

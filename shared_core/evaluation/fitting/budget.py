@@ -101,13 +101,9 @@ class Budget:
         return cls(**limits, prices=prices, interval=interval)
 
     def affordable(self, used: Usage, asked: int) -> int | None:
-        """Return how many more questions the rest of the budget allows, if they cost what the others did on average.
+        """Return how many more questions the budget allows, if they cost what the ``asked`` ones did on average.
 
-        Args:
-            asked: questions that it was used for; without any, one more is allowed.
-
-        Returns:
-            0 or more; ``None`` without a limit.
+        Before any was asked one is allowed. ``None`` without a limit.
         """
         money = self.prices.cost(used) if self.prices else 0.0
         tokens = used.prompt_tokens + used.generated_tokens

@@ -143,12 +143,8 @@ def claim_recall(data: Iterable[Mapping[str, Any]], nli: Nli) -> float:
     """Share of an item's gold claims that its output entails, mean over the items that have claims (ALCE, ELI5).
 
     Args:
-        data: items with ``output`` and ``claims``; those without claims are left out (the published code divides
-            by zero).
+        data: items with ``output`` and ``claims``; NaN if none has claims (the published code divides by zero).
         nli: judges whether the output without citations entails a claim.
-
-    Returns:
-        The mean in [0, 1]; NaN if no item has claims.
     """
     items = [(remove_citations(_field(i, "output")), list(i.get("claims") or ())) for i in data]
     verdicts = iter(Entailment(nli).ask([(output, claim) for output, claims in items for claim in claims]))

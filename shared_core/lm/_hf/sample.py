@@ -71,9 +71,8 @@ def look_up(ids: NDArray[np.int64], most: int, longest: int = 3) -> list[int]:
         longest: number of last tokens to look for; fewer where so many did not occur. The last place wins that has
             so many tokens behind it, else the first.
 
-    Example:
-        >>> look_up(np.array([5, 6, 7, 8, 9, 6, 7]), most=2)
-        [8, 9]
+    >>> look_up(np.array([5, 6, 7, 8, 9, 6, 7]), most=2)
+    [8, 9]
     """
     for n in range(min(longest, len(ids) - 1), 0, -1):
         windows = np.lib.stride_tricks.sliding_window_view(ids[:-1], n)  # (length - n, n): those before the last

@@ -62,10 +62,9 @@ behind vLLM. A score of the token before or behind is off by more, at one of fou
 async def probe(
     endpoint: Endpoint, model: str | None, api: Api, deadline: Deadline, *, fresh: bool = False
 ) -> tuple[Abilities, Path | None]:
-    """Return a server's abilities: those kept from an earlier probe unless ``fresh``, else each is tried once.
+    """Return a server's abilities, and the file that keeps them, if one does.
 
-    Returns:
-        The abilities, and the file that keeps them, if one does.
+    They are those kept from an earlier probe unless ``fresh``; else each is tried once.
 
     Raises:
         Failure: the server cannot be reached, refuses us, or can neither chat nor complete.

@@ -66,9 +66,8 @@ def merge_duplicates(claims: Sequence[Claim], bar: float = 0.0) -> list[Claim]:
 def leans(text: str) -> bool:
     """Return whether a statement begins with a pronoun, so that it needs the statement before it.
 
-    Example:
-        >>> leans("She died in 1899."), leans("Mira Holm died in 1899.")
-        (True, False)
+    >>> leans("She died in 1899."), leans("Mira Holm died in 1899.")
+    (True, False)
     """
     return LEANING.match(text) is not None
 
@@ -85,9 +84,8 @@ def standing(claims: Sequence[Claim], eligible: Collection[int] | None = None) -
     Returns:
         One score in [0, 1] for each claim; ``None`` for a claim that is never kept.
 
-    Example:
-        >>> standing([Claim("Mira Holm built it.", 0.2), Claim("She died in 1899.", 0.9)])
-        [0.2, 0.2]
+    >>> standing([Claim("Mira Holm built it.", 0.2), Claim("She died in 1899.", 0.9)])
+    [0.2, 0.2]
     """
     found: list[float | None] = []
     for i, claim in enumerate(claims):
@@ -190,14 +188,13 @@ class DecisionRequest:
             is shown beside it, marked; where neither is kept, that is the reason, if it cost the answer.
         undisputed: support that the surer one of the two has without the other; ``None`` if it is unknown.
 
-    Example:
-        >>> from shared_core.pipelines.decision.decide import DecisionRequest, decide
-        >>> from shared_core.runtime.flow import Resources, run
-        >>> claims = [Claim("The dam was built in 1911.", 0.9), Claim("It is 83 m high.", 0.2)]
-        >>> request = DecisionRequest("How old is the dam?", claims, [Passage("a", "…")], pipeline="composed")
-        >>> answer = run(decide(request, QuestionRun()), Resources())
-        >>> answer.text, [claim.status for claim in answer.claims]
-        ('The dam was built in 1911.', ['kept', 'dropped'])
+    >>> from shared_core.pipelines.decision.decide import DecisionRequest, decide
+    >>> from shared_core.runtime.flow import Resources, run
+    >>> claims = [Claim("The dam was built in 1911.", 0.9), Claim("It is 83 m high.", 0.2)]
+    >>> request = DecisionRequest("How old is the dam?", claims, [Passage("a", "…")], pipeline="composed")
+    >>> answer = run(decide(request, QuestionRun()), Resources())
+    >>> answer.text, [claim.status for claim in answer.claims]
+    ('The dam was built in 1911.', ['kept', 'dropped'])
     """
 
     question: str
@@ -232,11 +229,8 @@ def decide(request: DecisionRequest, run: QuestionRun) -> Flow[Answer]:
 
     A claim of unknown support is never kept. Under a guarantee (``settings.guarantee``) a claim's score must be above
     the guarantee's threshold as well. The trace gets ``keep``, ``guarantee`` where there is one, then ``answer`` or
-    ``abstain``.
-
-    Returns:
-        The answer. ``metadata["claim_scores"]`` has the score of each of ``Answer.claims``, in their order, and
-        ``metadata["guarantee"]`` the promise and whether it holds.
+    ``abstain``; ``metadata["claim_scores"]`` the score of each of ``Answer.claims``, in their order, and
+    ``metadata["guarantee"]`` the promise and whether it holds.
     """
     target = run.settings.target_accuracy
     if request.layout in (assemble, assemble_uncited):  # others put the claims back into a text of their own

@@ -53,11 +53,10 @@ class Abilities:
         drift: watches whether questions still look like those of the guarantee, else of the stack, else of the
             calibration of confidences.
 
-    Example:
-        >>> from shared_core.lm import ScriptedLM
-        >>> abilities = Abilities.of(Resources({"default": ScriptedLM(["Paris"], name="demo")}))
-        >>> abilities.model_name("judge"), abilities.model("judge").grammar, abilities.has_reader
-        ('demo', False, False)
+    >>> from shared_core.lm import ScriptedLM
+    >>> abilities = Abilities.of(Resources({"default": ScriptedLM(["Paris"], name="demo")}))
+    >>> abilities.model_name("judge"), abilities.model("judge").grammar, abilities.has_reader
+    ('demo', False, False)
     """
 
     capabilities: Mapping[str, Capabilities] = field(default_factory=dict)
@@ -165,11 +164,10 @@ class Trace:
 class QuestionRun:
     """One question's run through a pipeline: its settings, the abilities at hand and its trace.
 
-    Example:
-        >>> run = QuestionRun(SelfReflectSettings(target_accuracy=0.7))
-        >>> report = run.note("gate", "retrieve", "the model is not sure", uncertainty=1.25)
-        >>> run.bar, run.trace.decisions[0].outcome
-        (0.7, 'retrieve')
+    >>> run = QuestionRun(SelfReflectSettings(target_accuracy=0.7))
+    >>> report = run.note("gate", "retrieve", "the model is not sure", uncertainty=1.25)
+    >>> run.bar, run.trace.decisions[0].outcome
+    (0.7, 'retrieve')
     """
 
     settings: SelfReflectSettings = field(default_factory=SelfReflectSettings)
@@ -247,13 +245,10 @@ def together(requests: Sequence[LeafRequest]) -> Flow[list[Any]]:
 
 
 def within_limits(requests: Sequence[LeafRequest], group: int = 1) -> Flow[tuple[list[Any], LimitError | None]]:
-    """Carry out requests as one batch, or the first of them where a limit does not allow all.
+    """Carry out requests as one batch, or the first of them where a limit does not allow all; return that limit, too.
 
     Args:
         group: so many requests belong together; none is carried out without the others of its group.
-
-    Returns:
-        The results, in order, failed replies among them; and the limit that left the rest undone.
     """
     limit: LimitError | None = None
     results: Sequence[Any] = []

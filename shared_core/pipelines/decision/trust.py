@@ -106,14 +106,13 @@ class ModelTrust:
     Raises:
         CalibrationError: they are no rates.
 
-    Example:
-        >>> trust = ModelTrust()
-        >>> round(trust.posterior(0.7, "declines"), 2)
-        0.38
-        >>> for i in range(10):
-        ...     trust.observe(0.9, "declines", f"question {i}")  # it declines whatever it is asked
-        >>> round(trust.posterior(0.7, "declines"), 2)
-        0.7
+    >>> trust = ModelTrust()
+    >>> round(trust.posterior(0.7, "declines"), 2)
+    0.38
+    >>> for i in range(10):
+    ...     trust.observe(0.9, "declines", f"question {i}")  # it declines whatever it is asked
+    >>> round(trust.posterior(0.7, "declines"), 2)
+    0.7
     """
 
     def __init__(

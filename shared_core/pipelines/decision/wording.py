@@ -149,11 +149,10 @@ def assemble(claims: Sequence[Claim]) -> tuple[str, tuple[Claim, ...]]:
     Returns:
         The text, and the claims with their offsets in it: ``text[c.start:c.end] == c.text``. Dropped claims come last.
 
-    Example:
-        >>> from shared_core.types import Citation
-        >>> quote = Passage("a", "The dam was built in 1911.").span(0, 26)
-        >>> assemble([Claim("It dates from 1911.", 0.9, (Citation((quote,)),))])[0]
-        'It dates from 1911. [1]'
+    >>> from shared_core.types import Citation
+    >>> quote = Passage("a", "The dam was built in 1911.").span(0, 26)
+    >>> assemble([Claim("It dates from 1911.", 0.9, (Citation((quote,)),))])[0]
+    'It dates from 1911. [1]'
     """
     numbers: dict[tuple[str, int, int], int] = {}
     text = last = ""

@@ -182,11 +182,7 @@ def choose_estimator(
 
 
 def choose_comparer(settings: SelfReflectSettings, context: Abilities) -> Comparer | None:
-    """Choose who compares meanings: as set, else the first available of judge, embedder, critic.
-
-    Returns:
-        ``None`` where there is nobody, or not the one that is named.
-    """
+    """Choose who compares meanings: the one named (``None`` if it is not there), else judge, embedder or critic."""
     # In the order of preference, which `auto` follows.
     there: dict[Comparer, bool] = {
         "judge": context.scorer is not None,

@@ -222,8 +222,7 @@ def draft_answer(
 ) -> Flow[Measurement | None]:
     """Draft a short answer without passages and measure it; the trace names estimator and threshold.
 
-    Returns:
-        The draft; ``None`` if nothing was written, since whatever were measured, it would not keep the gate shut.
+    ``None`` if nothing was written, since whatever were measured, it would not keep the gate shut.
     """
     yield estimator_report(chosen, threshold, run, why)
     if not threshold.decides:

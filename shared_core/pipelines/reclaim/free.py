@@ -68,19 +68,15 @@ def without_tags(text: str) -> str:
 
 
 def tidy(text: str, titles: Sequence[str] = ()) -> str:
-    """Take off what belongs to the form of a prompt or a citation style, and set white space right.
+    """Take off what belongs to the form of a prompt or a citation style, and set the text on one line.
+
+    >>> tidy("- S27: The capital is **Aster**, as stated in [1].")
+    'The capital is Aster.'
+    >>> tidy("Aster: The capital since 1871 [7]", titles=["Aster"])
+    'The capital since 1871'
 
     Args:
         titles: of the passages; one that opens the text, followed by a colon, a dash or a line break, is taken off.
-
-    Returns:
-        The text on one line; empty if nothing but labels and marks was in it.
-
-    Example:
-        >>> tidy("- S27: The capital is **Aster**, as stated in [1].")
-        'The capital is Aster.'
-        >>> tidy("Aster: The capital since 1871 [7]", titles=["Aster"])
-        'The capital since 1871'
     """
     text = without_tags(text).strip()
     # Labels and titles come in any order, and more than once.
@@ -242,14 +238,11 @@ def _claim(parsed: Parsed) -> Claim:
 
 
 def parse_reply(text: str, index: CitationIndex, passages: Sequence[Passage], threshold: float = 0.85) -> list[Parsed]:
-    """Parse the pairs of a reply, and resolve what each cites to places in the passages.
+    """Parse the pairs of a reply in order; one that cites nothing that can be verified has a ``problem`` instead.
 
     Args:
         index: of the passages; its sentences, headings left out, are those that were numbered.
         threshold: similarity in [0, 1] from which a free quote still counts.
-
-    Returns:
-        The pairs in order; one that cites nothing that can be verified has a ``problem`` instead of a citation.
     """
     found: list[Parsed] = []
     titles = [p.title for p in passages]

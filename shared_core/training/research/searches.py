@@ -54,10 +54,9 @@ def searches_log(folder: str | Path) -> RunLog:
 
 
 def settings_of(folder: str | Path) -> tuple[SelfReflectSettings | None, bool]:
-    """Read the settings that a folder's searches were made with, and whether they were calibrated.
+    """Read the settings that a folder's searches were made with, and whether claims were judged with a calibration.
 
-    Returns:
-        The settings (``None`` where the folder has no card), and whether claims were judged with a calibration.
+    The settings are ``None`` where the folder has no card.
 
     Raises:
         InputError: the card is damaged, or holds settings that there are not.

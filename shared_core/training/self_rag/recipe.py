@@ -41,18 +41,14 @@ def train_self_rag(
     progress: Progress | None = None,
     evaluate_on: Sequence[GeneratorRow | CriticRow] = (),
 ) -> TrainingResult:
-    """Fine-tune a causal language model of transformers on rows of one kind.
+    """Fine-tune a causal language model of transformers on rows of one kind; arguments and errors as of ``train``.
 
     Reflection tokens that its tokenizer lacks are added, their embeddings the mean of the others. Rows that are there
-    twice count once.
+    twice count once. The result's card says how often each verdict was taught (``balance``).
 
     Args:
         rows: all of the generator, or all of the critic.
         settings: ``self_rag_recipe()`` by default.
-        model, output, sources, progress, evaluate_on: as for ``train``, and so are the errors.
-
-    Returns:
-        The result; its card says how often each verdict was taught (``balance``).
     """
     if len({row.role for row in rows}) > 1:
         raise InputError("The rows are of critic and generator.", hint="Train one at a time.")
@@ -82,16 +78,8 @@ def add_reflection_tokens(model: Any, tokenizer: Any) -> ReflectionVocabulary:
 
     Their rows of the input and output embeddings become the mean of the rows that had a token, so that none is likelier
     than others before training; rows that only pad a matrix are neither averaged nor kept for a new token. Tokens that
-    exist already keep their ids and rows; the vocabulary is not padded.
-
-    Args:
-        model: a causal language model of transformers.
-
-    Returns:
-        The ids.
-
-    Raises:
-        InputError: the tokenizer cannot hold them as one token each.
+    exist already keep their ids and rows; the vocabulary is not padded. InputError if the tokenizer cannot hold them as
+    one token each.
     """
     import torch
 
