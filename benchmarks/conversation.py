@@ -34,7 +34,8 @@ from benchmarks.reader.data import read_lines
 from shared_core import Answer, Passage, SelfReflectEngine
 from shared_core.cli.common import build_model
 from shared_core.conversation import Asked, Turn, recognise
-from shared_core.conversation.condense import condense_request, read_rewriting
+from shared_core.conversation.condense import condense_request
+from shared_core.conversation.rewriting import read_rewriting
 from shared_core.conversation.rules import exchanges_of
 from shared_core.documents import DocumentIndex
 from shared_core.lm.base import Generation, LanguageModel

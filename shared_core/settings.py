@@ -24,22 +24,10 @@ from shared_core.pipeline_settings import (
 from shared_core.support.settings_base import Renamed, Settings
 
 __all__ = [
-    "AbstainPolicy",
-    "Demonstration",
-    "GateName",
-    "GuaranteeName",
-    "PipelineName",
-    "ReclaimPublished",
-    "ReclaimSettings",
-    "ResearchPublished",
-    "ResearchSettings",
-    "SeakrPublished",
-    "SeakrSettings",
-    "SelfRagPublished",
-    "SelfRagSettings",
-    "SelfReflectSettings",
-    "Settings",
-]
+    "AbstainPolicy", "Demonstration", "GateName", "GuaranteeName", "PipelineName", "ReclaimPublished",
+    "ReclaimSettings", "ResearchPublished", "ResearchSettings", "SeakrPublished", "SeakrSettings",
+    "SelfRagPublished", "SelfRagSettings", "SelfReflectSettings", "Settings",
+]  # fmt: skip
 
 PipelineName = Literal["composed", "reclaim", "research", "seakr", "self_rag"]
 """Every pipeline; no other module lists them (see ``pipelines.PIPELINES``)."""

@@ -11,15 +11,6 @@ from shared_core.calibration.replies import FittedReplies
 from shared_core.calibration.stack import Stack, fit_stack
 
 __all__ = [
-    "GUARANTEES",
-    "Calibration",
-    "DriftWatch",
-    "FittedGuarantee",
-    "FittedReplies",
-    "Stack",
-    "choose_threshold",
-    "fit_calibration",
-    "fit_guarantee",
-    "fit_stack",
-    "two_sample_p",
-]
+    "GUARANTEES", "Calibration", "DriftWatch", "FittedGuarantee", "FittedReplies", "Stack", "choose_threshold",
+    "fit_calibration", "fit_guarantee", "fit_stack", "two_sample_p",
+]  # fmt: skip

@@ -8,12 +8,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
-from shared_core.conversation.condense import condense_request, read_rewriting, refusal
+from shared_core.conversation.condense import condense_request, refusal
 from shared_core.conversation.context import answer_in_context, context_of, first_quote, own_words, with_topic
 from shared_core.conversation.missing import form_missing_in, is_about, missing_in, only_about
 from shared_core.conversation.numbered import WORDS
 from shared_core.conversation.phrases import phrases_of, words_of
 from shared_core.conversation.recognise import FollowUp, names_only, recognise
+from shared_core.conversation.rewriting import read_rewriting
 from shared_core.conversation.rules import Exchange, Rewriting, exchanges_of, rewrite
 from shared_core.conversation.turns import Asked, Turn
 from shared_core.errors import LanguageModelError, LimitError

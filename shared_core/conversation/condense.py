@@ -9,12 +9,9 @@ from collections.abc import Sequence
 from shared_core.conversation.numbered import WORD, WORDS
 from shared_core.conversation.phrases import MARKERS, is_identifier, phrases_of, words_of
 from shared_core.conversation.recognise import recognise
-from shared_core.conversation.rewriting import read_rewriting
 from shared_core.conversation.topics import Exchange
 from shared_core.errors import SettingsError
 from shared_core.lm.base import Generate, Prompt, SamplingParams
-
-__all__ = ["check_template", "condense_request", "read_rewriting", "refusal", "transcript"]
 
 _TASK = (
     "Rewrite the last question of a conversation so that it can be understood without the conversation: put the names "

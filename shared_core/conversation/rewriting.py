@@ -8,9 +8,8 @@ from collections.abc import Iterable
 
 from shared_core.citation.sentences import split_sentences
 from shared_core.conversation.phrases import words_of
+from shared_core.lm.chat.thoughts import without_thoughts
 
-_THOUGHT = re.compile(r"<(think\w*|reason\w*|analysis|scratchpad)>.*?(?:</\1>|\Z)", re.I | re.S)
-_UNOPENED = re.compile(r"\A.*</(?:think\w*|reason\w*)>", re.I | re.S)
 _FENCE = re.compile(r"^\s*```\w*\s*$", re.M)
 _TAGGED = re.compile(r"<((?:\w+[_-])?(?:question|query|rewritten|rewriting))>\s*(.*?)\s*</\1>", re.I | re.S)
 _TAG = re.compile(r"</?[a-z][\w-]*>", re.I)
@@ -46,8 +45,7 @@ def read_rewriting(reply: str) -> str:
     >>> read_rewriting('{"question": "When does it end?"}'), read_rewriting("When does it end? It ends in 2031.")
     ('When does it end?', '')
     """
-    text = _UNOPENED.sub("", _THOUGHT.sub("", reply))
-    text = _FENCE.sub("", text).strip()
+    text = _FENCE.sub("", without_thoughts(reply)).strip()
     if (value := _of_json(text)) is not None:
         return read_rewriting(value) if value else ""
     if tagged := list(_TAGGED.finditer(text)):

@@ -26,13 +26,8 @@ _HOME = {
 }
 
 __all__ = [
-    "Document",
-    "DocumentIndex",
-    "IndexSettings",
-    "chunk_document",
-    "iter_documents",
-    "iter_passages",
+    "Document", "DocumentIndex", "IndexSettings", "chunk_document", "iter_documents", "iter_passages",
     "load_document",
-]
+]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(__name__, __all__, _HOME)

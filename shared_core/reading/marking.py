@@ -5,21 +5,33 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from shared_core.reading.ages import is_for_others
 from shared_core.reading.candidates import Candidate
 from shared_core.reading.cells import Chosen, Place, Range
-from shared_core.reading.changes import only_release, release_of
-from shared_core.reading.conflicts import ABSENT
+from shared_core.reading.changes import is_other_change, only_release, release_of
+from shared_core.reading.conflicts import ABSENT, OPPOSITE, VALUE, find_conflicts, is_said_by_another
+from shared_core.reading.days import excludes_day
 from shared_core.reading.direct import answers_by_form
 from shared_core.reading.entries import lacks_names, of_entries_asked
-from shared_core.reading.flags import flag_candidates
-from shared_core.reading.names import absent_names
+from shared_core.reading.names import absent_names, find_others
 from shared_core.reading.people import names_person
-from shared_core.reading.places import above
+from shared_core.reading.places import above, innermost
 from shared_core.reading.prepared import Asked, Prepared
-from shared_core.reading.questions import counts_nothing, defines_links, names_nobody, only_asks, repeats
+from shared_core.reading.questions import counts_nothing, defines_links, names_nobody, only_asks, only_refers, repeats
 from shared_core.reading.quotable import is_heading, is_signature
 from shared_core.reading.rows import Entry, answer_in_row
-from shared_core.reading.values import absent_values, gives_date, values_of
+from shared_core.reading.subjects import is_of_another
+from shared_core.reading.sums import frees_members, names_no_sum, tells_only_change
+from shared_core.reading.told import LATER, dates_another_act, measures_only, names_only_asked, tells_what_is_asked
+from shared_core.reading.values import (
+    Value,
+    absent_values,
+    gives_another,
+    gives_date,
+    lack_number,
+    of_another_year,
+    values_of,
+)
 from shared_core.types import Passage
 
 
@@ -47,7 +59,7 @@ def mark_candidates(
     out = [c for c in candidates if not chosen.leaves_out(_place(c))]
     lines = [chosen.line_of(_place(c)) for c in out]
     out = [replace(c, defines=int(line is not None)) for c, line in zip(out, lines)]
-    out = flag_candidates(asked.text, passages, out, headings, unknown, lost, weight)
+    out = _flag_candidates(asked.text, passages, out, headings, unknown, lost, weight)
     texts = [passages[c.passage].text[c.start : c.end] for c in out]
     said = [i for i, c in enumerate(out) if _states(asked.text, texts[i], c, passages[c.passage])]
     entries = {i: Entry(passages[out[i].passage], prepared[out[i].passage], out[i]) for i in said}
@@ -108,3 +120,67 @@ def _states(question: str, text: str, candidate: Candidate, passage: Passage) ->
         return False
     is_asked = gives_date(question, text) or names_person(text, question)
     return is_asked or not is_heading(candidate, text, passage)
+
+
+def _flag_candidates(
+    question: str,
+    passages: Sequence[Passage],
+    candidates: Sequence[Candidate],
+    places: Sequence[str],
+    unknown: Sequence[Value],
+    lost_option: bool,
+    lost: float,
+) -> list[Candidate]:
+    """Return the candidates with their conflicts, whether they are untold, and what that takes off their scores.
+
+    So does what only refers to another place lose.
+
+    Args:
+        places: title, headings and source of each passage.
+        unknown: values of the question that no passage has.
+        lost_option: whether the question has an option that its command's documents lack.
+        lost: added to the score of what gives another value or the opposite; at most 0.
+    """
+    values = values_of(question)
+    absent = {ABSENT} if lost_option or unknown else set()
+    coded = [v for v in unknown if v.code]
+    others = find_others(question, passages)
+    others |= {i for i, place in enumerate(places) if any(gives_another(v, place) for v in coded)}
+    lacking = lack_number(values, [f"{place}\n{p.text}" for place, p in zip(places, passages)])
+    out = []
+    for c in candidates:
+        passage, place = passages[c.passage], places[c.passage]
+        text = passage.text[c.start : c.end]
+        found = find_conflicts(question, text, place)
+        # "open Tuesday to Sunday" names another day than Monday, "over 20 kg" another weight than 25 kg
+        if VALUE in found and (
+            c.defines > 0 or excludes_day(question, text) or answers_by_form(question, text, passage)
+        ):
+            found -= {VALUE}
+        # "How heavy is the HX-60?" in the manual of the HX-40; "What did Ann say?" and an entry of Bo
+        of_another = is_of_another(question, text, place, passage.text)
+        if of_another or c.passage in others or is_said_by_another(question, passage.text, c.start, c.end):
+            found |= {VALUE}
+        if of_another_year(values, text, place):
+            found |= {ABSENT}
+        untold = of_another or _is_untold(question, passage, c, place)
+        lower = bool({VALUE, OPPOSITE} & found) or only_refers(text, question, innermost(passage))
+        score = c.score + lost * lower + LATER * (untold or c.passage in lacking)
+        out.append(replace(c, conflicts=found | absent, untold=untold, score=score))
+    return out
+
+
+def _is_untold(question: str, passage: Passage, candidate: Candidate, place: str) -> bool:
+    """Whether a candidate does not tell what the question's form asks for."""
+    text = passage.text[candidate.start : candidate.end]
+    return (
+        not tells_what_is_asked(question, text, place)
+        or names_only_asked(question, text)
+        or is_for_others(question, text)
+        or is_other_change(question, passage, candidate.start, candidate.end)
+        or measures_only(question, text)
+        or names_no_sum(question, text)
+        or tells_only_change(question, text)
+        or frees_members(question, text)
+        or dates_another_act(question, text)
+    )

@@ -6,7 +6,8 @@ import pytest
 
 from shared_core import Passage, SelfReflectEngine
 from shared_core.conversation import Asked, Turn
-from shared_core.conversation.condense import read_rewriting, refusal
+from shared_core.conversation.condense import refusal
+from shared_core.conversation.rewriting import read_rewriting
 from shared_core.conversation.rules import Exchange
 from shared_core.lm import ScriptedLM
 from shared_core.retrieval import BM25Retriever

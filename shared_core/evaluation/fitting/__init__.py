@@ -8,15 +8,6 @@ from shared_core.evaluation.fitting.replies import built_in_questions
 from shared_core.evaluation.judging import ClaimLabels, read_labelled_claims
 
 __all__ = [
-    "PURPOSES",
-    "Budget",
-    "ClaimLabels",
-    "FitOptions",
-    "Fitted",
-    "Prices",
-    "built_in_questions",
-    "estimate",
-    "fit",
-    "measure_replies",
-    "read_labelled_claims",
-]
+    "PURPOSES", "Budget", "ClaimLabels", "FitOptions", "Fitted", "Prices", "built_in_questions", "estimate", "fit",
+    "measure_replies", "read_labelled_claims",
+]  # fmt: skip

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shared_core.lm.base import Prompt
-from shared_core.lm.chat.thoughts import find_thoughts
+from shared_core.lm.chat.thoughts import find_thoughts, without_thoughts
 from shared_core.pipelines.evidence import ours, theirs, titled
 from shared_core.pipelines.structured import plain_text
 from shared_core.settings import ResearchSettings
@@ -30,12 +30,7 @@ def spoken(text: str) -> str:
     Nothing, where the thoughts have no end: the answer was never begun. Of JSON the answer in it.
     """
     thoughts = find_thoughts(text)
-    if not thoughts.finished:
-        return ""
-    # From the end, so that the offsets before it still hold.
-    for start, end in reversed(thoughts.stretches):
-        text = text[:start] + text[end:]
-    return plain_text(text)
+    return plain_text(without_thoughts(text)) if thoughts.finished else ""
 
 
 def write_prompt(
