@@ -160,11 +160,8 @@ class SelfConsistency:
 def self_consistency(replies: Iterable[str | float | None]) -> SelfConsistency:
     """p(c): the mean of what was said about a claim, each time before another subset of sources.
 
-    Args:
-        replies: texts (read by ``parse_probability``) or probabilities in [0, 1]; ``None`` and NaN are missing.
-
-    Raises:
-        InputError: a number lies outside [0, 1].
+    Replies are texts (read by ``parse_probability``) or probabilities in [0, 1] (InputError beyond it); ``None`` and
+    NaN are missing.
     """
     values = [parse_probability(r) if isinstance(r, str) else r for r in replies]
     known = [float(p) for p in map(read_probability, values) if p is not None]
@@ -175,13 +172,8 @@ def self_consistency(replies: Iterable[str | float | None]) -> SelfConsistency:
 def random_subsets(items: Sequence[T], count: int, size: int, seed: int | None = 0) -> list[list[T]]:
     """Random subsets A_k to judge a claim by, each without repetition and in the order of ``items``.
 
-    Args:
-        items: for instance the sentences of earlier generations.
-        size: of each; all items where there are not more.
-        seed: the same seed gives the same subsets; ``None`` for others each time.
-
-    Raises:
-        InputError: a count or size below 0.
+    ``size`` is that of each, all items where there are not more; the same seed gives the same subsets, ``None`` others
+    each time. InputError for a count or size below 0.
     """
     if count < 0 or size < 0:
         raise InputError(f"count and size must not be negative, not {count!r} and {size!r}.")

@@ -129,11 +129,7 @@ def answers_needed(kind: GuaranteeKind, target_accuracy: float, alpha: float) ->
     >>> answers_needed("conformal_factuality", 0.5, 0.1), answers_needed("learn_then_test", 0.9, 0.1)
     (9, 22)
 
-    Args:
-        target_accuracy, alpha: ρ* and α, in (0, 1).
-
-    Raises:
-        SettingsError: ρ* or α out of range.
+    SettingsError for a ρ* or α outside (0, 1).
     """
     return _NEEDED[kind](read_level(target_accuracy, "target_accuracy"), read_level(alpha, "alpha"))
 

@@ -130,14 +130,11 @@ class Statements:
 
 
 def cut_statements(text: str) -> Statements:
-    """Cut a written answer into what can be checked.
+    """Cut a written answer into what can be checked; InputError if it is not a string.
 
     >>> cut = cut_statements("The lamp was lit in 1871. I don't know who lit it.")
     >>> [s.text for s in cut.found], cut.left_out, cut.declines
     (['The lamp was lit in 1871.'], ((26, 50),), True)
-
-    Raises:
-        InputError: ``text`` is not a string.
     """
     if not isinstance(text, str):
         raise InputError(f"An answer to cut into statements must be text, not {type(text).__name__}.")

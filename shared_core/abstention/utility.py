@@ -71,15 +71,13 @@ def keep_claims(probabilities: Iterable[float | None], target_accuracy: float) -
 
 
 def select_answer(candidates: Sequence[Iterable[float | None]], target_accuracy: float) -> Selection:
-    """The candidate answer of the highest expected utility, or abstention if none is worth more than 0.
+    """The first candidate answer of the highest expected utility, or abstention if none is worth more than 0.
+
+    A tie with abstention is an abstention (``index=None``), as in Algorithm 1, where it stands first.
 
     Args:
         candidates: for each candidate answer the probabilities of its claims, in [0, 1]; unknown ones count as 0.
         target_accuracy: ρ*, in (0, 1).
-
-    Returns:
-        The first of the best candidates; ``index=None`` and utility 0 if no utility is above 0 (a tie with
-        abstention is an abstention, as in Algorithm 1, where it stands first).
     """
     rho = read_level(target_accuracy, "target_accuracy")
     index, best = None, Fraction(0)

@@ -87,13 +87,9 @@ _OLD_SETTINGS = " It was fitted by version 0.1.0, whose settings had other names
 def require_same(
     what: str, bound_to: Mapping[str, BindingValue], configuration: Mapping[str, BindingValue], *, hint: str
 ) -> None:
-    """Refuse a calibration that was fitted for another configuration.
+    """Refuse a calibration that was fitted for another configuration; the CalibrationError names every difference.
 
-    Args:
-        what: name for the message ("The calibration").
-
-    Raises:
-        CalibrationError: they differ; the message names every difference.
+    ``what`` is its name for the message ("The calibration").
     """
     before = SelfReflectSettings.upgrade(bound_to)
     names = sorted({*before, *configuration})

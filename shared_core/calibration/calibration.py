@@ -245,12 +245,8 @@ def held_out(
 ) -> list[float | None] | None:
     """Predict each row by a fit without it and without its group; the out-of-fold metrics come from these.
 
-    Args:
-        scores, labels, method, increasing, groups: see ``fit_calibration``.
-
-    Returns:
-        (n,) probabilities in order, ``None`` where the score is not finite; ``None`` instead of the list if one kind
-        of label is too rare to be held out.
+    Arguments as of ``fit_calibration``. A row whose score is not finite has ``None``; and so has the whole, if one kind
+    of label is too rare to be held out.
     """
     usable = np.isfinite(numbers(scores, "scores", 1))
     x, y, _ = _rows(scores, labels)
@@ -276,15 +272,14 @@ def choose_threshold(
 ) -> float | None:
     """Choose the raw score that best separates true from false events; a score equal to it counts as below.
 
+    It is midway between two neighbours; ``None`` if no threshold reaches the target.
+
     Args:
         scores, labels, increasing: see ``fit_calibration``. With ``increasing=False`` the event is predicted where
             score ≤ threshold. For SeaKR's gate the event is "right without retrieval": retrieve above the threshold.
         rule: ``balanced_accuracy`` maximises the mean recall of both classes; ``target_accuracy`` accepts as many rows
             as possible while at least ``target`` of the accepted ones are true.
         target: share in (0, 1], for ``target_accuracy``.
-
-    Returns:
-        A finite score midway between two neighbours, or ``None`` if no threshold reaches the target.
 
     Raises:
         CalibrationError: there are no usable rows, or for ``balanced_accuracy`` only one kind of label.

@@ -217,14 +217,9 @@ _SHUFFLES = 1999
 
 
 def two_sample_p(reference: Sequence[float], recent: Sequence[float], *, shuffles: int = _SHUFFLES) -> float:
-    """Return the p-value of the two-sample Kolmogorov–Smirnov test, by permutation.
+    """Return the p-value of the two-sample Kolmogorov–Smirnov test, by permutation: at least 1 / (shuffles + 1).
 
-    Args:
-        reference, recent: (n,) and (m,) finite numbers, at least one each.
-        shuffles: number of permutations; no p is below 1 / (shuffles + 1).
-
-    Raises:
-        InputError: a sample is empty or not finite.
+    InputError if a sample is empty or not finite.
     """
     values = np.concatenate([np.asarray(reference, dtype=np.float64), np.asarray(recent, dtype=np.float64)])
     if not len(reference) or not len(recent) or not np.isfinite(values).all():

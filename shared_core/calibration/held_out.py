@@ -26,17 +26,15 @@ def import_module(module: str, purpose: str = "Calibration") -> Any:
 
 
 def deal_folds(labels: ArrayLike, groups: Sequence[Hashable] | None = None) -> NDArray[np.int64] | None:
-    """Assign each row to one of ``FOLDS`` folds, with both kinds of label in every fold; deterministic.
+    """Assign each row to one of ``FOLDS`` folds, counted from 0, with both kinds of label in every fold; deterministic.
 
-    There are fewer folds if one kind of label has fewer groups.
+    There are fewer folds if one kind of label has fewer groups; ``None`` if holding out rows of a kind would leave none
+    to fit on.
 
     Args:
         labels: (n,) of 0/1.
         groups: (n,) group of each row, never divided (claims about one question resemble each other); by default each
             row is a group of its own.
-
-    Returns:
-        (n,) fold numbers from 0; ``None`` if holding out rows of a kind would leave none to fit on.
 
     Raises:
         MissingDependencyError: scikit-learn is not installed.

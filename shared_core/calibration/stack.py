@@ -236,13 +236,8 @@ def held_out_of_stack(
 ) -> list[float | None] | None:
     """Predict each claim by a stack fitted without it and its group; the metrics come from these.
 
-    Args:
-        signals, right, groups: see ``fit_stack``.
-        started: the fit starts from the first signal.
-
-    Returns:
-        Probabilities in order, ``None`` where every signal is missing; ``None`` instead of the list if claims cannot be
-        held out.
+    Arguments as of ``fit_stack``; ``started``: the fit starts from the first signal. A claim of which every signal is
+    missing has ``None``; and so has the whole, if claims cannot be held out.
     """
     kept = _known(signals)
     y = np.array([bool(right[i]) for i in kept])

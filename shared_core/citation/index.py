@@ -194,16 +194,13 @@ class CitationIndex:
     # --- offsets -----------------------------------------------------------------------------------------------
 
     def resolve(self, quote: str) -> Citation | None:
-        """Find a quote's exact occurrences only (``match="verbatim"``), all of them.
+        """Find a quote's exact occurrences only (``match="verbatim"``), all of them; ``None`` if there are none.
 
         White space and the layout's tags around the quote are ignored. A text that occurs in a passage as it is
         gives one span for each occurrence. Otherwise it may be whole sentences joined by white space, as grammars
         write them: it is cut into as few sentences as possible, those that follow each other in a passage become one
         span (with the passage's own white space between them), and each such run gives a span per occurrence.
         ``ambiguous`` is set if any of the runs occurs at more than one place.
-
-        Returns:
-            ``None`` if the quote is blank or does not occur. For every span ``passage.text[start:end] == span.text``.
         """
         for text in _without_tags(quote, self.layout.tags):
             spans = occurrences(text, self.passages)

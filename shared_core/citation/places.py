@@ -72,19 +72,16 @@ def find_place(passage: Passage, span: Span | None = None, *, pages_from_zero: b
 
 
 def range_in_file(metadata: Mapping[str, object], length: int, offset: int | None = None) -> tuple[int, int] | None:
-    """Return the place of a text in the text of its file, by the ``start`` and ``end`` that our loaders write.
+    """Return start and end of a text in the text of its file, by those that our loaders write; ``None`` if unknown.
+
+    >>> passage = {"source": "a.md", "start": 100, "end": 140}
+    >>> range_in_file(passage, 40), range_in_file(passage, 10, 5), range_in_file(passage, 10)
+    ((100, 140), (105, 115), None)
 
     Args:
         metadata: of a passage, or of a piece into which it was cut.
         length: of the text, in code points.
         offset: of the piece in the passage, if it is known.
-
-    Returns:
-        Start and end; ``None`` if they are not known.
-
-    >>> passage = {"source": "a.md", "start": 100, "end": 140}
-    >>> range_in_file(passage, 40), range_in_file(passage, 10, 5), range_in_file(passage, 10)
-    ((100, 140), (105, 115), None)
     """
     first, last = metadata.get("start"), metadata.get("end")
     if not is_offset(first) or not is_offset(last):

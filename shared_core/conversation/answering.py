@@ -54,14 +54,12 @@ def answer_turn(asked: Asked, answer: Callable[[str], Flow[Answer]], run: Questi
     there is one and what it writes can be used, else by rule; if two readings are likely, both are asked and the surer
     answer is shown. An answer to it counts only if its evidence names what the follow-up refers to. Where no rule
     gives an answer, it is asked of passages on the questions before it (``answer_in_context``). Else it is declined,
-    and so is what asks about the answer given before, which documents do not know.
+    and so is what asks about the answer given before, which documents do not know. The answer's ``question`` is the
+    user's, and ``metadata["condensed_question"]`` is the one answered.
 
     Args:
         answer: creates the flow that answers a full question.
         run: for notes; its trace comes before the answer's own.
-
-    Returns:
-        The answer; its ``question`` is the user's, and ``metadata["condensed_question"]`` is the question answered.
     """
     found = recognise(asked.question)
     if not asked.history:

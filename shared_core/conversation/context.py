@@ -63,10 +63,8 @@ def answer_in_context(
     """Answer a follow-up as it is and with the words of its topic, both among passages on the questions before it.
 
     Either alone finds a wrong sentence too often: as it is, the follow-up fits passages on anything; with more words it
-    is no longer quite what was asked. Where both find the same sentence it is seldom wrong.
-
-    Returns:
-        The surer answer, which is not calibrated, and why it cannot be shown; empty if it can.
+    is no longer quite what was asked. Where both find the same sentence it is seldom wrong. Return the surer answer,
+    which is not calibrated, and why it cannot be shown; empty if it can.
     """
     full = with_topic(question, context)
     yield run.note("condense", full, "asked as it is and with the words of the topic, of passages on the topic")

@@ -64,10 +64,8 @@ class Asked:
 def find_question(turns: Sequence[Turn]) -> Asked:
     """Return the user's last message as the question, and what was said before it as its history.
 
-    Messages after it (a tool's result, an assistant's call) and parts that are no text are not read.
-
-    Raises:
-        QuestionError: there is no message of the user, or the last one has no text.
+    Messages after it (a tool's result, an assistant's call) and parts that are no text are not read. QuestionError if
+    there is no message of the user, or the last one has no text.
     """
     place = next((i for i in reversed(range(len(turns))) if turns[i].role == "user"), None)
     if place is None:

@@ -365,8 +365,7 @@ def is_listing_title(label: str) -> bool:
 def is_listing(paragraph: str, *, titled: bool) -> bool:
     """Return whether a paragraph is part of a table of contents or an index.
 
-    Args:
-        titled: whether it is under such a heading; then a number at the end of its lines is enough.
+    ``titled``, it is under such a heading: then a number at the end of its lines is enough.
     """
     lines = [line for line in paragraph.splitlines() if line.strip()]
     if not lines:

@@ -211,14 +211,7 @@ def _unreadable(path: Path, error: OSError | ValueError) -> DocumentError:
 
 
 def parse_document(data: bytes, source: str, options: LoadOptions, *, file_name: str) -> Document:
-    """Convert a file's bytes to a document.
-
-    Args:
-        file_name: tells the format.
-
-    Raises:
-        DocumentError, MissingDependencyError: as for ``load_document``.
-    """
+    """Convert a file's bytes to a document of the format that ``file_name`` tells; errors as of ``load_document``."""
     try:
         source.encode()
     except UnicodeEncodeError as error:

@@ -95,8 +95,7 @@ class OpensRetriever(Protocol):
 class IndexRetriever(HybridRetriever):
     """A hybrid retriever over a snapshot of an index. A pickled copy opens the index anew and sees its content then.
 
-    Attributes:
-        index_version: of the content that it reads (``DocumentIndex.version``).
+    ``index_version`` is that of the content that it reads (``DocumentIndex.version``).
     """
 
     def __init__(self, index: OpensRetriever, retrievers: Sequence[Retriever], version: str = "") -> None:

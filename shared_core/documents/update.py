@@ -145,10 +145,8 @@ class _Reader:
     def drop_empty(self, gone: set[str] | None) -> list[str]:
         """Return the files to remove because they are empty now: a quote of what they held is in no file any more.
 
-        Where nothing else would be left they stay: files cut short by mistake must not cost the whole index.
-
-        Args:
-            gone: sources that are removed anyway; ``None`` where nothing is to be removed.
+        Where nothing else would be left they stay: files cut short by mistake must not cost the whole index. ``gone``
+        are sources that are removed anyway; ``None`` where nothing is to be removed.
         """
         emptied = self.emptied if gone is not None and {*self.manifest.files()} - gone - {*self.emptied} else []
         for source in self.emptied:

@@ -88,9 +88,7 @@ def set_shortcuts(settings: SelfReflectSettings, values: Mapping[str, object]) -
 def in_words_of(owner: object, **names: str) -> Iterator[None]:
     """Reword errors raised within the block so that they name the user's class and arguments, not the engine's.
 
-    Args:
-        owner: the user's object; its class replaces ``SelfReflectEngine``.
-        names: names of the engine's arguments in that class (``lm="llm"``).
+    The class of ``owner`` replaces ``SelfReflectEngine``, and ``names`` the engine's arguments (``lm="llm"``).
     """
     try:
         yield

@@ -127,10 +127,7 @@ class SelfReflectEngine:
     ) -> Self:
         """Return the same engine over another retriever; models and parts are shared, nothing is loaded again.
 
-        Args:
-            retriever: as for the engine.
-            settings: replace the engine's own.
-            calibrations: replace the engine's own.
+        Settings and calibrations replace the engine's own, where they are given.
         """
         parts = self.resources
         made = type(self)(

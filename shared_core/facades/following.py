@@ -37,14 +37,11 @@ class Index(Protocol):
 
 
 class Current:
-    """An engine that reads from a snapshot of an index; the snapshot is replaced once the index has changed.
+    """An engine that reads from a snapshot of an index; the snapshot (``engine``) is replaced once the index changed.
 
     Who holds the engine keeps its snapshot. While an update is under way the former snapshot is read on, and so it is
     where the index cannot be opened. Only an engine over a retriever of the index itself (``index.retriever()``)
     follows it: one of your own is left alone.
-
-    Attributes:
-        engine: over the newest snapshot.
     """
 
     def __init__(self, engine: SelfReflectEngine, index: Index | None) -> None:

@@ -140,13 +140,10 @@ T = TypeVar("T")
 
 
 class Dice:
-    """A random generator that is seeded by a name.
+    """A random generator that is seeded by a name (its parts); other names give unrelated streams.
 
     Only ``random.Random.random`` is used, whose sequence Python promises to keep for a seed; ``choice``, ``shuffle``
     and ``sample`` have changed between versions.
-
-    Args:
-        name: parts of the name; other names give unrelated streams.
 
     >>> Dice("world", 0).between(1, 6) == Dice("world", 0).between(1, 6)
     True

@@ -39,9 +39,6 @@ def lab_settings(pipeline: PipelineName) -> SelfReflectSettings:
     The composed pipeline ranks passages by how sure the model is with each, since reader and critic were not trained
     on this prose. It answers nothing from memory: on the tuning split that was worth less than reading. SeaKR does, as
     in the paper.
-
-    Raises:
-        SettingsError: there is no such pipeline.
     """
     settings = SelfReflectSettings(
         pipeline=pipeline,

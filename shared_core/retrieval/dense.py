@@ -48,10 +48,7 @@ def embed_checked(embedder: Embedder, texts: Sequence[str]) -> NDArray[np.float3
 def passage_vectors(embedder: Embedder, passages: Sequence[Passage]) -> list[PassageVectors]:
     """Embed passages and check the result; sentences are embedded in context if the embedder can do that.
 
-    Spans are empty where it cannot.
-
-    Raises:
-        RetrievalError: the embedder returned something other than vectors.
+    Spans are empty where it cannot. RetrievalError if it returned something other than vectors.
     """
     import numpy as np
 

@@ -81,14 +81,11 @@ class MiniLMEmbedder:
         return _unit(out)
 
     def embed_passages(self, passages: Sequence[Passage]) -> list[PassageVectors]:
-        """Embed the sentences of passages in context, and each passage as a whole (see the module).
+        """Embed the sentences of passages in context, and each passage as a whole (see the module), with ``embed``'s errors.
 
         Each passage runs by itself, so its vectors do not depend on the others. Long ones are read in windows of whole
         sentences, each preceded by the title; nothing is cut off. A passage without text gets the vector of its title,
         without both that of its id.
-
-        Raises:
-            ModelLoadError, MissingDependencyError: as ``embed``.
         """
         model = load_model()
         plans = [_plan(model, passage) for passage in passages]
@@ -227,9 +224,7 @@ def windows(passage: Passage) -> list[str]:
 def merge_short(text: str, spans: Iterable[tuple[int, int]], least: int) -> list[tuple[int, int]]:
     """Merge sentences shorter than ``least`` with the next one, the last one with the one before.
 
-    Args:
-        spans: half-open, in order, not overlapping.
-        least: in ASCII characters; a character of another script counts as four.
+    ``least`` counts ASCII characters; a character of another script counts as four.
     """
     out: list[tuple[int, int]] = []
     for start, end in spans:

@@ -44,14 +44,11 @@ def normalise(where: Where | None) -> dict[str, Any] | None:
 
 
 def compile_filter(where: Where | None) -> Predicate | None:
-    """Compile a filter into a function that tests metadata; ``None`` without a filter.
+    """Compile a filter into a function that tests metadata; ``None`` without a filter, InputError for an invalid one.
 
     >>> is_recent = compile_filter({"year": {"$gte": 1990}})
     >>> is_recent({"year": 1995}), is_recent({})
     (True, False)
-
-    Raises:
-        InputError: the filter is invalid.
     """
     normal = normalise(where)
     return None if normal is None else _compile(normal)

@@ -157,10 +157,7 @@ _WEEKDAYS = {f"{day}day": day[:3] for day in ("mon", "tues", "wednes", "thurs", 
 
 
 def other_forms(words: Sequence[str]) -> list[str]:
-    """Return other forms in which tables write the days of a query: "sat", and "02", "09" for 9 February.
-
-    Args:
-        words: of a query, as ``Tokenizer`` returns them for English.
+    """Return other forms in which tables write the days of a query, given as ``Tokenizer`` returns it for English.
 
     >>> other_forms(Tokenizer()("Who plays on 9 February?")), other_forms(Tokenizer()("open on Saturdays"))
     (['feb', '02', '09'], ['sat'])

@@ -109,15 +109,14 @@ class VectorTable(Portable, Generic[Key]):
             self._tidy()
 
     def nearest(self, queries: Floats, k: int | None, allowed: set[Key] | None = None) -> list[list[tuple[Key, float]]]:
-        """Rank passages for each query by the highest cosine of any of their vectors.
+        """Rank passages for each query by the highest cosine of any of their vectors, in [-1, 1], best first.
+
+        Equal cosines come in the order in which the passages were added.
 
         Args:
             queries: (q, d) float32.
             k: the most passages to return; ``None`` for all.
             allowed: keys to consider; ``None`` for all.
-
-        Returns:
-            (key, cosine in [-1, 1]) pairs, best first; equal cosines in the order in which the passages were added.
         """
         import numpy as np
 

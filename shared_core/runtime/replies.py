@@ -22,11 +22,9 @@ _PER_TOKEN = ("token_ids", "tokens", "logprobs", "entropy", "logsumexp", "altern
 
 
 def readable(flow: Flow[T], note: Callable[[str], Report]) -> Flow[T]:
-    """Wrap a flow so that every reply it is sent is readable.
+    """Wrap a flow, to be closed with it, so that every reply it is sent is readable.
 
-    Args:
-        flow: is closed when the wrapper is.
-        note: makes the report of replies without an answer from a description of the first.
+    ``note`` makes the report of replies without an answer from a description of the first.
 
     >>> from shared_core.lm import Generate, Prompt, ScriptedLM
     >>> from shared_core.runtime.flow import Resources, run

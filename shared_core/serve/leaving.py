@@ -14,14 +14,9 @@ LEFT = 499
 
 
 async def while_there(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """Do the work and return its result, unless the client leaves: the work is cancelled then.
+    """Do the work and return its result, unless the client leaves: the work is cancelled then (HTTPException 499).
 
-    Args:
-        request: whose body has been read.
-        work: whatever the client waits for.
-
-    Raises:
-        HTTPException: 499, the client has left.
+    The request's body has to be read before.
     """
     working, leaving = asyncio.create_task(work), asyncio.create_task(_left(request))
     try:

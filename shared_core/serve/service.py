@@ -165,10 +165,8 @@ class Service:
     async def upload(self, files: Sequence[tuple[str, IO[bytes]]]) -> IndexReport:
         """Add files to the index, and answer from it from now on; a file of a known name replaces the former one.
 
-        The files are kept beside the index, in ``INDEX-uploads``.
-
-        Raises:
-            InputError: there is no index, or none of the files has a usable name.
+        The files are kept beside the index, in ``INDEX-uploads``. InputError without an index, or if none of the files
+        has a usable name.
         """
         index = self._index
         if index is None:

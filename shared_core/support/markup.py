@@ -40,11 +40,10 @@ def blank_unseen(text: str) -> str:
 def edit_links(text: str, edit: Callable[[str, str], str]) -> str:
     """Replace the links and images of a Markdown text that lead to the web (or run something) by others.
 
+    ``edit`` returns what is to stand there for a label and a target.
+
     >>> edit_links("See [the list](http://a.b/c) and [this](d.md).", lambda label, target: label)
     'See the list and [this](d.md).'
-
-    Args:
-        edit: given label and target, what is to stand there.
     """
     for _ in range(_NESTED):
         before = text

@@ -247,13 +247,9 @@ def _show_bias(model: Any) -> None:
 
 
 def save_trained(base: Base, trainer: Any, folder: Path, *, adapts: bool, first: bool) -> None:
-    """Write the merged model in the base's dtype, its tokenizer, and the adapter alone.
+    """Write the merged model in the base's dtype, its tokenizer, and the adapter alone (if ``adapts``).
 
-    Args:
-        base: the model as loaded.
-        trainer: of transformers.
-        adapts: adapters were trained.
-        first: this process writes; the others only give their part of a model that is sharded.
+    Only the ``first`` process writes; the others give their part of a model that is sharded.
     """
     adapter = folder / ADAPTER
     sharded = trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled  # every process holds a part

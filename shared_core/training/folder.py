@@ -31,10 +31,7 @@ _NAME = re.compile(r"checkpoint-(\d+)")
 
 @contextmanager
 def tells_full_disk(path: Path) -> Iterator[None]:
-    """Turn what libraries raise when they write to a full disk into the OSError that it is.
-
-    (Safetensors has an error of its own, and torch's says something else.)
-    """
+    """Turn what libraries raise when they write to a full disk (safetensors an error of its own) into an OSError."""
     try:
         yield
     except (OSError, SelfReflectError):

@@ -93,13 +93,8 @@ def leave_out_long(
 def hold_out(rows: Sequence[G], share: float, seed: int = 0) -> tuple[list[G], list[G]]:
     """Split rows into those to train on and those to evaluate on; a group is never on both sides.
 
-    Args:
-        rows: in any order, each with a ``group``.
-        share: of the groups that are held out, at least one of them.
-        seed: of the choice, which depends on nothing else.
-
-    Raises:
-        InputError: there are not two groups.
+    A ``share`` of the groups is held out, at least one; the choice depends on nothing else but the ``seed``. InputError
+    if there are not two groups.
     """
     if not share:
         return list(rows), []

@@ -110,8 +110,7 @@ class Setup:
     def arguments(self, *, evaluates: bool = False) -> dict[str, Any]:
         """Make the arguments that all of TRL's configurations share.
 
-        Args:
-            evaluates: there are rows held out; the checkpoint with the least loss on them is the result.
+        If it ``evaluates``, the checkpoint with the least loss on the rows held out is the result.
         """
         s, large = self.settings, self.base.weights >= LARGE
         checkpointing = s.gradient_checkpointing

@@ -36,12 +36,9 @@ class Block(NamedTuple):
 
 @contextlib.contextmanager
 def tree_attention(model: Any) -> Iterator[bool]:
-    """Let a model of transformers compute masked attention by blocks, where that is faster: on a CPU.
+    """Let a model of transformers compute masked attention by blocks, where that is faster: on a CPU; yield whether.
 
     Attention that drops, caps or slides, and models with a dispatch of their own, stay as they are.
-
-    Yields:
-        Whether the model attends by blocks.
     """
     from transformers import AttentionInterface
 
@@ -95,16 +92,12 @@ def split_mask(seen: Tensor, size: int = _BLOCK) -> list[Block]:
 
 
 def attend_by_blocks(query: Tensor, key: Tensor, value: Tensor, blocks: Sequence[Block], scaling: float) -> Tensor:
-    """Compute softmax(scaling · q kᵀ + bias) v where each block of queries meets its own keys.
+    """Compute softmax(scaling · q kᵀ + bias) v where each block of queries meets its own keys; differentiable once.
 
     Args:
-        query: (heads, L, d).
+        query: (heads, L, d); so is the result, in its dtype.
         key, value: (key heads, L, d), each shared by as many consecutive heads (grouped-query attention).
         blocks: of all L queries.
-        scaling: of the scores.
-
-    Returns:
-        (heads, L, d), in the dtype of the query; differentiable once.
     """
     mixed: Tensor = _function().apply(query, key, value, blocks, scaling)
     return mixed

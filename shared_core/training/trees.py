@@ -112,10 +112,9 @@ def plant_trees(rows: Sequence[Mapping[str, list[int]]], most: int) -> list[Tree
 def collate_tree(trees: Sequence[Tree]) -> dict[str, Tensor]:
     """Make the tensors of one tree: ids, depths, the mask of ancestors, and what should follow where.
 
-    Returns:
-        ``input_ids`` and ``position_ids`` [1, L]; ``attention_mask`` [1, 1, L, L], true where a token attends;
-        ``nodes`` [T]; ``labels`` [1, T + 1], the first of them ignored as trainers shift labels by one; ``weights`` [T]
-        as ``Tree.weights`` gives them.
+    ``input_ids`` and ``position_ids`` are [1, L]; ``attention_mask`` [1, 1, L, L], true where a token attends;
+    ``nodes`` [T]; ``labels`` [1, T + 1], the first of them ignored as trainers shift labels by one; ``weights`` [T]
+    as ``Tree.weights`` gives them.
     """
     import torch
 

@@ -48,13 +48,10 @@ def rate_at(
 
 
 def first_and_last(values: Sequence[float]) -> dict[str, float | None]:
-    """Average a figure over the first and over the last steps of a training.
+    """Average a figure, one value for each step, over the first and over the last steps of a training.
 
     A single step at either end would compare two different batches. Each end is a tenth of the steps, but at least ten
     of them, or half where there are fewer than twenty.
-
-    Args:
-        values: one for each step, in order.
 
     >>> first_and_last([3.5, 1.5, 2.0, 0.0])
     {'first': 2.5, 'last': 1.0}
@@ -171,11 +168,8 @@ def trainer_callback(
     """Make the callback of transformers that watches, marks whole checkpoints, stops when asked, and reports.
 
     Args:
-        watch: sees losses and weights.
-        stop: ends the training behind the current step.
         mark: called with the step of each checkpoint, once it is written.
         saves: a stopped training keeps a checkpoint.
-        progress: called at each step.
     """
     import torch
     from transformers import TrainerCallback

@@ -110,16 +110,13 @@ def compare_claim(claim: str, evidence: str, context: str = "", written: str = "
     "over", sums and differences), dates by their parts in eight languages and ISO, names as words, also by initials,
     with the evidence's sentence nearest to the claim deciding which of several names is meant. Negations, swapped
     names and added clauses count where that sentence otherwise says what the claim says. Code, options, names of files
-    and addresses are compared letter for letter.
+    and addresses are compared letter for letter. Where evidence or claim has no words nothing can be compared.
 
     Args:
         claim: one or a few sentences; questions among them are taken as context.
         evidence: the text that should bear the claim out.
         context: what may name the things spoken of, such as the passage's title and the question.
         written: the claim with its backticks and the targets of its links, if they were taken off it.
-
-    Returns:
-        Mismatches in order of kind; none where evidence or claim has no words, since nothing can be compared then.
     """
     said = sentences_of(_LIST_MARK.sub("", claim))
     stated = [s for s in said if not s.text.rstrip().endswith(("?", "？"))]

@@ -51,11 +51,9 @@ _WORD = re.compile(r"[a-z]")
 
 
 def inline(text: str, attributes: Mapping[str, str]) -> str:
-    """Return a text with inline marks as HTML.
+    """Return a text, its lines separated by line breaks, with inline marks as HTML.
 
-    Args:
-        text: of a paragraph, its lines separated by line breaks.
-        attributes: values by name; names without one stay as they are written.
+    ``attributes`` are values by name; names without one stay as they are written.
     """
     for _ in range(3):  # values may have attributes
         replaced = _ATTRIBUTE.sub(lambda name: attributes.get(name[1].lower(), name[0]), text)

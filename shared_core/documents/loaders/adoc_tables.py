@@ -36,12 +36,7 @@ class _Cell:
 
 
 def table_html(table: Table, inline: Callable[[str], str], blocks: Callable[[Sequence[str]], str]) -> str:
-    """Return a table as HTML.
-
-    Args:
-        inline: makes HTML of a cell's text.
-        blocks: makes HTML of the lines of a cell that holds blocks.
-    """
+    """Return a table as HTML; ``inline`` makes that of a cell's text, ``blocks`` of the lines of a cell of blocks."""
     named = _FORMAT.search(table.attributes)
     form = named[1] if named else {",": "csv", ":": "dsv"}.get(table.mark[0], "psv")
     styles = _styles(table.attributes)

@@ -55,10 +55,8 @@ def load_json(text: str, text_column: str | None) -> Extracted | None:
     """Read a JSON file that is a list of objects as a table, as JSON Lines are; ``None`` for any other JSON.
 
     So is an object that holds two or more of them in a list, and else only single values, which are a text of their
-    own. Without a text column they must be two or more, with words in their values.
-
-    Raises:
-        DocumentError: the user named a text column, and the list has none of that name.
+    own. Without a text column they must be two or more, with words in their values; DocumentError if the user named one
+    and the list has none of that name.
     """
     value, beside = _listed(_json(text)[0])
     if not isinstance(value, list) or not value or not all(isinstance(entry, dict) for entry in value):

@@ -56,15 +56,10 @@ def too_much(what: str, number: int, limit: int) -> DocumentError:
 
 
 def read_unpacked(stream: IO[bytes], budget: Budget, limit: int, *, before: int = 0) -> Iterator[bytes]:
-    """Read a decompressing stream in chunks.
+    """Read a decompressing stream in chunks; the budget is checked after each.
 
-    Args:
-        budget: checked after each chunk.
-        limit: bytes at most, of this stream and of others of its document.
-        before: bytes read from the others.
-
-    Raises:
-        DocumentError: more than ``limit`` bytes come out, or the time is used up.
+    DocumentError if the time is used up, or more than ``limit`` bytes come out, with those ``before`` of others of its
+    document.
     """
     total = before
     while chunk := stream.read(CHUNK):

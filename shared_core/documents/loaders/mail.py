@@ -51,10 +51,8 @@ _SHORT_QUOTE = 200  # characters of what a reply between the lines of an older m
 def load_mail(data: bytes, fallback: str | None, budget: Budget) -> Extracted | None:
     """Read a mail as it was sent: its people, date and subject, then its text, decoded, and mails it forwards.
 
-    Returns ``None`` if the file is none, or one that a program has made readable already.
-
-    Raises:
-        DocumentError: its text is not in the encoding that it declares, or its HTML is beyond the limits.
+    ``None`` if the file is none, or one that a program has made readable already. DocumentError if its text is not in
+    the encoding that it declares, or its HTML is beyond the limits.
     """
     head = _MAIL_HEAD.match(data)
     names = {name.lower() for name in _MAIL_NAME.findall(head[0])} if head else set()

@@ -69,10 +69,7 @@ def load_markdown(text: str, budget: Budget, *, mdx: bool) -> Extracted:
     """Read a Markdown file: its source, with the names of columns in rows, and ATX and setext headings.
 
     Its title comes from the front matter or header fields, else from the first heading of level 1, or any heading with
-    which the text begins. What is mostly HTML is read as such, without the front matter.
-
-    Raises:
-        DocumentError, MissingDependencyError: as for ``read_html``.
+    which the text begins. What is mostly HTML is read as such, without the front matter; errors as of ``read_html``.
     """
     if mdx:
         text = _MDX.sub(lambda match: match[0] if match["code"] else blanked(match[0]), text)

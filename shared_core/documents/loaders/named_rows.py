@@ -41,9 +41,7 @@ _BOLD = re.compile(r"(\*\*|__)[^*_]+\1")
 def flatten_cell(runs: Sequence[TextRun], first: int, gap: int) -> bool:
     """Put a short cell on one line, whatever blocks are in it; a long one is layout and keeps them.
 
-    Args:
-        runs: those from ``first`` on are the cell's.
-        gap: the separator due before it; 0 if there is none.
+    The runs from ``first`` on are the cell's; ``gap`` is the separator due before it, 0 if there is none.
     """
     if first == len(runs) or not _is_plain(runs, first, len(runs)):
         return False
@@ -154,11 +152,7 @@ def _make_heading(cell: _Cell, runs: Sequence[TextRun], level: int, number: int)
 
 
 class _RowWriter:
-    """Puts the names of the columns, or signs between a label and its value, before the cells of rows.
-
-    Attributes:
-        prefixes: what is put before which run.
-    """
+    """Puts ``prefixes`` before runs: names of columns before cells of rows, or signs between a label and its value."""
 
     def __init__(self, names: Sequence[str], joint: str, runs: Sequence[TextRun]) -> None:
         self._names, self._joint, self._runs = names, joint, runs

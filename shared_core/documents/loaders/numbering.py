@@ -80,11 +80,7 @@ class Counters:
 
 
 class WordNumbers:
-    """The automatic numbers of a Word document, which stand nowhere in its text (ISO/IEC 29500-1, 17.9).
-
-    Args:
-        numbering, styles: the parts of these names.
-    """
+    """The automatic numbers of a Word document, which stand nowhere in its text (ISO/IEC 29500-1, 17.9)."""
 
     def __init__(self, numbering: Element, styles: Element) -> None:
         self._lists: dict[str, tuple[str, dict[int, Level]]] = {}  # by numId; what is counted together has one name

@@ -80,9 +80,7 @@ def read_office(kind: str, data: bytes, budget: Budget) -> Extracted:
     """Read a Word document (``docx``) or a presentation (``pptx``), whose slides are pages.
 
     Headers, footers, comments, deleted, struck-out and hidden text and hidden slides are left out; notes come last.
-
-    Raises:
-        DocumentError: damaged, protected by a password, in an older format, or beyond the limits.
+    DocumentError if it is damaged, protected by a password, in an older format, or beyond the limits.
     """
     import office_oxide
 
@@ -258,9 +256,7 @@ class Archive:
         """Return an archive of the members to read: unpacked, and checked to be XML without a document type.
 
         office-oxide would read broken XML up to the fault. No program writes a document type; entity bombs need one.
-
-        Raises:
-            DocumentError: as for ``read``; also if XML is not well-formed.
+        Errors as of ``read`` and ``parse_xml``.
         """
         copy = io.BytesIO()
         with zipfile.ZipFile(copy, "w") as kept:

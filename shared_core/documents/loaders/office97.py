@@ -52,10 +52,8 @@ def read_office97(kind: str, data: bytes, budget: Budget) -> Extracted:
     """Read a Word document (``doc``) or a presentation (``ppt``), whose slides are pages.
 
     Headers, footers, speaker notes and comments are left out; notes come last. Automatic numbers are not in the text of
-    such a file, and which slides are hidden cannot be told.
-
-    Raises:
-        DocumentError: damaged, cut off, protected by a password, or not within the limits.
+    such a file, and which slides are hidden cannot be told. DocumentError if it is damaged, cut off, protected by a
+    password, or beyond the limits.
     """
     import office_oxide
 

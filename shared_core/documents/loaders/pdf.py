@@ -52,10 +52,8 @@ def read_pdf(data: bytes, budget: Budget) -> Extracted:
 
     Headings come from the outline and from font sizes. Where each page begins is kept apart from the text, because a
     sentence may run over a page's end. Time is checked between pages only, and neither memory nor crashes are bounded
-    here: ``isolated.read_isolated`` calls it in a process of its own.
-
-    Raises:
-        DocumentError: damaged, protected by a password, or without any text (a scan).
+    here: ``isolated.read_isolated`` calls it in a process of its own. DocumentError if it is damaged, protected by a
+    password, or without any text (a scan).
     """
     import pypdfium2
 

@@ -46,11 +46,9 @@ _NUMBERED = re.compile(r"\(?(?:\d{1,3}|[A-Za-z]|[ivx]{1,4})[.)]")
 
 
 def find_aligned(free: Sequence[Part], rules: Sequence[float]) -> Iterator[Table]:
-    """Yield the tables whose columns are known from where their cells stand only.
+    """Yield the tables among lines of none yet whose columns are known from where their cells stand only.
 
-    Args:
-        free: lines of no table yet.
-        rules: heights of drawn lines, below which values may be further from their names.
+    Below ``rules``, the heights of drawn lines, values may be further from their names.
     """
     parts = [part for part in free if not part.line.fixed]
     prose = _prose(_without_labels(parts))

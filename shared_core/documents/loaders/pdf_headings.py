@@ -79,12 +79,7 @@ class Paragraph:
 def choose_title(
     title: str, text: str, first: int, paragraphs: Sequence[Paragraph], headings: Sequence[Heading]
 ) -> str:
-    """Return the title of a document.
-
-    Args:
-        title: from the document's properties; empty if they have none.
-        first: where its first page ends.
-    """
+    """Return the title of a document, perhaps that in its properties; ``first`` is where its first page ends."""
     largest = _largest(text[:first], paragraphs)
     if title and (not largest or _is_named(title, text, paragraphs)):
         return title

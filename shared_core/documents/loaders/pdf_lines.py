@@ -89,8 +89,7 @@ class Line:
 def page_lines(page: pypdfium2.PdfPage, rules: Rules) -> list[Line]:
     """Return the lines of a page in the order of the file, text in the page's usual direction first.
 
-    Args:
-        rules: drawn on it; lines are cut where one runs across them.
+    They are cut where one of the ``rules`` drawn on it runs across them.
     """
     textpage = page.get_textpage()
     try:

@@ -38,11 +38,7 @@ class _Names:
 
 
 def with_tables(pages: Sequence[Sequence[Line]], rules: Sequence[Rules]) -> list[list[Line]]:
-    """Return the lines of each page with a line for each row of a table, in place of the first line of the table.
-
-    Args:
-        pages: lines of each page, in the order of the file.
-    """
+    """Return each page's lines, in the order of the file, with one for each row of a table in the table's place."""
     found: list[list[Line]] = []
     number, names = 0, None
     for lines, drawn in zip(pages, rules, strict=True):

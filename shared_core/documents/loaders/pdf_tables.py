@@ -48,8 +48,7 @@ _Box = tuple[int, int]  # row and column between rules
 def find_tables(lines: Sequence[Line], rules: Rules) -> list[Table]:
     """Return the tables of a page from top to bottom: those with rules first found, others of the lines that are left.
 
-    Args:
-        lines: of the page, cut between cells.
+    The lines are cut between cells.
     """
     turned = lines[0].turned if lines else 0
     free = [Part(i, line) for i, line in enumerate(lines) if line.turned == turned]

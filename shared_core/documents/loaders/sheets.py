@@ -58,9 +58,7 @@ def read_xlsx(data: bytes, budget: Budget) -> Extracted:
 
     Values are those that were stored, as the workbook shows them: dates and times, percentages, currencies. Hidden
     sheets and formulas without a stored value are left out and reported. ``sheet`` in a row's metadata is its sheet.
-
-    Raises:
-        DocumentError: damaged, protected by a password, in an older format, without text, or beyond the limits.
+    DocumentError if it is damaged, protected, in an older format, without text, or beyond the limits.
     """
     import office_oxide
 

@@ -19,10 +19,7 @@ NAMED = "\ue000"
 
 
 def group_names(rows: Sequence[Sequence[str]]) -> set[int]:
-    """Return which rows name the group of the rows below: only the first cell is filled.
-
-    Args:
-        rows: those below the names of the columns.
+    """Return which of the rows below a table's names of columns name the group below: only the first cell is filled.
 
     >>> sorted(group_names([("Pool", ""), ("Monday", "9:00"), ("Gym", ""), ("Monday", "8:15")]))
     [0, 2]
@@ -63,12 +60,11 @@ def split_groups(
 ) -> tuple[list[tuple[int, list[str]]], dict[int, str]]:
     """Take the names of groups out of a table's rows, and write a group's first cell into each of its rows.
 
+    Return the other rows, and the groups' names by the number of the first row below.
+
     Args:
         columns: places of those with names.
         records: number and cells of each row below the names; names of groups may have ``NAMED`` before them.
-
-    Returns:
-        The other rows, and the groups' names by the number of the first row below.
     """
     rows = [[one_line(record[i]) if i < len(record) else "" for i in columns] for _, record in records]
     marked = {i for i, row in enumerate(rows) if row and row[0].startswith(NAMED) and not any(row[1:])}

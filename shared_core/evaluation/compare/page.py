@@ -31,9 +31,7 @@ class Comparison(ComparisonFigures):
         return write_result(path, json.dumps(self.to_dict(), ensure_ascii=False, indent=2, default=str) + "\n")
 
     def plot(self, folder: str | Path) -> list[Path]:
-        """Draw risk–coverage, reliability, utility and cost of all configurations, as far as they are defined.
-
-        Each is a PNG file.
+        """Draw risk–coverage, reliability, utility and cost of all configurations, as far as they are defined, as PNGs.
 
         Raises:
             InputError: a file cannot be written.
@@ -59,11 +57,7 @@ class Comparison(ComparisonFigures):
     def save(self, folder: str | Path) -> list[Path]:
         """Write ``comparison.json``, ``figures.csv``, ``answers.csv``, the plots and ``report.html``, which holds them.
 
-        ``answers.csv`` has a line per question and configuration.
-
-        Raises:
-            InputError: a file cannot be written.
-            MissingDependencyError: matplotlib is not installed.
+        ``answers.csv`` has a line per question and configuration. Errors as of ``plot``.
         """
         folder = Path(folder)
         answers = [_flat(self.rows[name][i]) for i in range(len(self.questions)) for name in self.names]

@@ -52,12 +52,7 @@ class Run:
 
 
 def read_run(folder: str | Path) -> Run:
-    """Read the folder of a run.
-
-    Raises:
-        InputError: it is not a run's folder, or is damaged.
-        DocumentError: it cannot be read.
-    """
+    """Read the folder of a run; InputError if it is none, or damaged (DocumentError if it cannot be read)."""
     log = _log_of(Path(folder))
     configurations, sessions = log.description()
     if not configurations:

@@ -267,16 +267,14 @@ def measure_replies(
 ) -> Fitted:
     """Ask a model the built-in questions, to learn how far its replies can be trusted; as ``calibrate replies`` does.
 
-    Needs no questions or documents of the user, and 100 to 450 requests of about 650 tokens each.
+    Needs no questions or documents of the user, and 100 to 450 requests of about 650 tokens each. With
+    ``calibrations={"replies": fitted.calibration}`` an engine takes the result without a file.
 
     Args:
         answering: engine, or a framework's chain or query engine, with the model.
         path: calibration file to write; give it as ``settings.calibration``. Others in the file are kept.
         options: the budget counts.
         progress: called as ``progress(done, total)`` after every batch.
-
-    Returns:
-        The fit. ``calibrations={"replies": fitted.calibration}`` gives it to an engine without a file.
 
     Raises:
         InputError: there is no model, or nothing is compared with the reader's quotes in this configuration.
@@ -296,10 +294,8 @@ def estimate(
 ) -> Usage:
     """Return the least that ``fit`` will use, from the first requests of some questions; no model is asked.
 
-    Tokens are those of the prompts, about four characters each; later requests and replies come on top.
-
-    Raises:
-        InputError, CalibrationInputError: as ``fit``.
+    Tokens are those of the prompts, about four characters each; later requests and replies come on top. Errors of
+    options and questions are those of ``fit``.
     """
     preview = Preview()
     job = FitJob(engine, questions, options or FitOptions(), RunLog(), meter=preview, documents={})

@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 
 
 def auroc(confidence: ArrayLike, correct: ArrayLike) -> float:
-    """Return P(a right answer is more confident than a wrong one), ties counting half.
+    """Return P(a right answer is more confident than a wrong one), ties counting half; NaN without both kinds.
 
     >>> auroc([0.9, 0.8, 0.3, 0.2], [1, 0, 1, 0])
     0.75
@@ -34,9 +34,6 @@ def auroc(confidence: ArrayLike, correct: ArrayLike) -> float:
     Args:
         confidence: (N,) any scale.
         correct: (N,) 0/1.
-
-    Returns:
-        In [0, 1]; NaN if all answers are right, all are wrong, or there is none.
 
     Raises:
         InputError: different lengths, or ``correct`` is not 0/1.
@@ -94,7 +91,7 @@ def prediction_rejection_ratio(
     """Return PRR: the gain of rejecting the least confident answers first, as a share of an oracle's gain.
 
     (area - random) / (oracle - random), where area is the mean quality of the remaining answers over rejecting 0, 1, …
-    of them, and random is the mean quality.
+    of them, and random is the mean quality: 1 for the oracle's order, 0 for a random one; NaN if all are equally good.
 
     Source: lm-polygraph ``PredictionRejectionArea`` and ``normalize_metric``, with the exact expectation of a random
     order instead of 1,000 shuffles.
@@ -103,9 +100,6 @@ def prediction_rejection_ratio(
         confidence: (N,) any scale.
         quality: (N,) in [0, 1], or 0/1.
         max_rejection: reject at most this share, in (0, 1].
-
-    Returns:
-        At most 1 (the oracle's order), 0 for a random order; NaN if all qualities are equal.
 
     Raises:
         InputError: different lengths, no answers, a quality outside [0, 1], or a share too small to reject any.
@@ -179,8 +173,7 @@ def expected_calibration_error(confidence: ArrayLike, correct: ArrayLike, *, bin
 def brier_score(confidence: ArrayLike, correct: ArrayLike) -> float:
     """Return the mean squared difference of confidence (unknown counts as 0) and correctness; NaN without answers.
 
-    Raises:
-        InputError: different lengths, or a confidence outside [0, 1].
+    InputError for different lengths, or a confidence outside [0, 1].
     """
     p, right = _probabilities(confidence, correct)
     return float(np.mean((p - right) ** 2)) if len(p) else math.nan
@@ -196,8 +189,7 @@ class Kept(NamedTuple):
 def accuracy_at(confidence: ArrayLike, correct: ArrayLike, target_accuracy: float) -> Kept:
     """Return accuracy and coverage of the answers with confidence > ρ*; unknown confidences are never kept.
 
-    Raises:
-        InputError: different lengths, no answers, or a ρ* outside [0, 1].
+    InputError for different lengths, no answers, or a ρ* outside [0, 1].
     """
     if not 0.0 <= target_accuracy <= 1.0:
         raise InputError(f"A target accuracy lies in (0, 1), not {target_accuracy!r}.")
@@ -207,11 +199,7 @@ def accuracy_at(confidence: ArrayLike, correct: ArrayLike, target_accuracy: floa
 
 
 def recall_at_k(retrieved: Sequence[Any], relevant: Collection[Any], k: int) -> float:
-    """Return the share of relevant ids among the first ``k`` retrieved; NaN if nothing is relevant.
-
-    Raises:
-        InputError: k < 1.
-    """
+    """Return the share of relevant ids among the first ``k`` (at least 1) retrieved; NaN if nothing is relevant."""
     if k < 1:
         raise InputError(f"k must be at least 1, not {k!r}.")
     wanted = set(relevant)

@@ -114,18 +114,13 @@ def _bare(gold: str) -> str:
 
 
 def str_em(prediction: str, golds: str | Sequence[str] | Sequence[Sequence[str]]) -> float:
-    """Return ALCE's string exact match: the share of sub-questions with a short answer in the output.
+    """Return ALCE's string exact match: the share of sub-questions with a short answer in the output, 0 without any.
 
     As published, normalised substrings are matched rather than words, citations are not removed, and an empty short
-    answer matches every output.
-
-    Source: ALCE ``eval.py`` ``compute_str_em``.
+    answer matches every output. Source: ALCE ``eval.py`` ``compute_str_em``.
 
     Args:
         golds: short answers of each sub-question; a string or a list of strings is one sub-question.
-
-    Returns:
-        In [0, 1]; 0 without sub-questions.
     """
     output = normalize_answer(_text(prediction))
     found = [any(normalize_answer(_text(short)) in output for short in q) for q in _sub_questions(golds)]

@@ -169,16 +169,13 @@ def consistency_ratio(
     *,
     splitter: SentenceSplitter = split_sentences,
 ) -> float:
-    """Return CR: the share of cited sentences that occur verbatim in one passage.
+    """Return CR: the share of cited sentences that occur verbatim in one passage; 0 if nothing is cited.
 
     Args:
         references: of one answer, as texts or lists of sentences; or an ``Answer``, whose kept claims' quotes count as
             the model wrote them.
         passages: ``Passage``s, texts, or mappings with ``text``; by default those of the ``Answer``.
         splitter: splits references given as texts.
-
-    Returns:
-        In [0, 1]; 0 if nothing is cited.
 
     Raises:
         InputError: there are no passages, or one is not text.

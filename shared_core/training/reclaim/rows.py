@@ -156,16 +156,15 @@ def build_rows(
     *,
     progress: Callable[[int], None] | None = None,
 ) -> RowSet:
-    """Make the rows of all sources. Deterministic, up to the models asked.
+    """Make rows, drops and report of all sources. Deterministic, up to the models asked.
+
+    A failure of a model or judge on a segment drops that segment.
 
     Args:
         sources: answers to learn from; the same answer twice counts once.
         resources: ``models["selection"]`` (or ``default``) selects citations for segments without labels; without one
             those are dropped. ``judge`` is the NLI filter; without one nothing is filtered, and the report says so.
         progress: called with the number of sources done.
-
-    Returns:
-        Rows, drops and report. Failures of a model or judge on a segment drop that segment.
     """
     settings, resources = settings or RowSettings(), resources or Resources()
     model = resources.models.get("selection") or resources.models.get("default")

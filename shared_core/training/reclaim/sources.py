@@ -237,9 +237,8 @@ def write_answer(
 ) -> Flow[dict[str, Any]]:
     """Have a model answer a question from passages, and perhaps decline on those of an ``unrelated`` question.
 
-    Returns:
-        ``sources``: answers as ``read_sources`` reads them, one for the question, and one that declines if the model
-        finds no answer in the unrelated passages.
+    ``sources`` of the result are answers as ``read_sources`` reads them, one for the question, and one that declines if
+    the model finds no answer in the unrelated passages.
 
     Raises:
         GenerationError: the reply was cut off before its first sentence ended, or is empty.

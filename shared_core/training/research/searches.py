@@ -113,6 +113,8 @@ def run_searches(
 ) -> tuple[list[Searched], dict[str, str]]:
     """Search every question that was not searched yet; each batch is on the disk before the next begins.
 
+    The searches of all the questions that did not fail come in their order; the errors of the others by id.
+
     Args:
         engine: of the pipeline ``research``.
         questions: of distinct ids.
@@ -120,9 +122,6 @@ def run_searches(
         abstention: text of an answer that abstains.
         progress: called with (done, all) after every batch, those of earlier runs included.
         carrier: searches the batches; one after the other in this process, or ``OnRay``.
-
-    Returns:
-        The searches of all the questions that did not fail, in their order, and the errors of the others by id.
 
     Raises:
         InputError: another pipeline, a batch size below 1, ids that are not distinct or whose question has changed, a

@@ -91,14 +91,10 @@ class _Verdict:
 
 
 def label(subject: Subject, options: LabelSettings, resources: Resources) -> Flow[dict[str, Any]]:
-    """Label a question: verdicts for the critic's rows, and outputs for the generator's.
+    """Label a question: ``labels`` for the critic's rows, ``outputs`` for the generator's, as plain values.
 
-    Returns:
-        Plain values: ``labels`` (the critic's), ``outputs`` (the generator's), and ``unknown``, the number of verdicts
-        that the model did not give.
-
-    The role ``judge`` judges, by prompts with worked examples or (``critic="tokens"``) by its reflection tokens; the
-    role ``default`` writes.
+    ``unknown`` is the number of verdicts that the model did not give. The role ``judge`` judges, by prompts with worked
+    examples or (``critic="tokens"``) by its reflection tokens; the role ``default`` writes.
 
     Raises:
         CapabilityError: who judges was to have reflection tokens, and has none.
