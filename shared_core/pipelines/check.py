@@ -10,9 +10,8 @@ is supported as far as the critic says so of question and answer, or the reader 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import TypeVar
 
 from shared_core.abstention import expected_utility
 from shared_core.abstention.statements import Statement, Statements, cut_statements
@@ -34,10 +33,10 @@ from shared_core.pipelines.decision.reasons import (
 from shared_core.pipelines.evidence import Evidence, gather
 from shared_core.pipelines.necessity import ask_necessity, require_scores
 from shared_core.pipelines.support import support_method
+from shared_core.retrieval.base import batches
 from shared_core.runtime.flow import Compute, Flow, Report, Retrieve, Together
 from shared_core.types import Answer, Claim, ClaimSealed, ClaimVerdict, Passage, Retrieved
 
-T = TypeVar("T")
 NOTHING_STATED = "nothing to check"
 CONTRADICTED = "contradicted"
 STACK_LEFT_OUT = "the calibration of claims is of a pipeline's own answers; checking applies that of support only"
@@ -90,7 +89,7 @@ def check(
     evidence = yield from gather_evidence(passages, run)
     claims: list[Claim] = []
     known: dict[Statement, Judged] = {}
-    for batch in _batches(list(zip(cut.found, near, strict=True)), BATCH):
+    for batch in batches(list(zip(cut.found, near, strict=True)), BATCH):
         sealed = yield from judge_statements(batch, question, evidence, known, run)
         claims += sealed
         for claim in sealed:
@@ -116,10 +115,6 @@ def gather_evidence(passages: Sequence[Passage], run: QuestionRun) -> Flow[Evide
     return evidence
 
 
-def _batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    return (items[i : i + size] for i in range(0, len(items), size))
-
-
 # --- passages ------------------------------------------------------------------------------------------------------
 
 
@@ -132,7 +127,7 @@ def look_up(
     found: dict[str, Sequence[Passage]] = {}
     k, where = run.settings.top_k, run.settings.where
     try:
-        for batch in _batches(queries, _QUERIES):
+        for batch in batches(queries, _QUERIES):
             results = yield Together(tuple(Retrieve(query, k, where) for query in batch))
             found.update(zip(batch, results, strict=True))
             for query in batch:
