@@ -7,14 +7,11 @@ from collections.abc import Sequence
 
 from shared_core.citation.facts.dates import MONTHS
 from shared_core.citation.facts.tokens import as_matched
+from shared_core.reading.periods import MONTH
 
-_MONTH = (
-    "jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sep(?:tember)?|oct(?:ober)?"
-    "|nov(?:ember)?|dec(?:ember)?"
-)
 DATED = re.compile(
     rf"(?<![\d.])(?P<y1>(?:19|20)\d\d)[-_. ]?(?P<m1>0[1-9]|1[0-2])(?:[-_. ]?(?P<d1>[0-2]\d|3[01]))?(?!\d)"
-    rf"|(?:(?<!\d)(?P<d2>[0-3]?\d)(?:st|nd|rd|th)?[ _-])?\b(?P<m2>{_MONTH})\.?[ _-](?:(?P<d3>[0-3]?\d),? )?"
+    rf"|(?:(?<!\d)(?P<d2>[0-3]?\d)(?:st|nd|rd|th)?[ _-])?\b(?P<m2>{MONTH})\.?[ _-](?:(?P<d3>[0-3]?\d),? )?"
     r"(?P<y2>(?:19|20)\d\d)"
     r"|(?<![\d.])(?P<y3>(?:19|20)\d\d)(?:[-/–]\d\d(?!\d))?(?!\d)"
     r"|\b(?:v|version|edition|release|rev|revision)[ ._-]?(?P<version>\d{1,4}(?:\.\d{1,4}){0,3})\b",

@@ -81,7 +81,7 @@ class MiniLMEmbedder:
         return _unit(out)
 
     def embed_passages(self, passages: Sequence[Passage]) -> list[PassageVectors]:
-        """Embed the sentences of passages in context, and each passage as a whole (see the module). Errors: ``embed``'s.
+        """Embed the sentences of passages in context, and each passage as a whole (see the module), with its errors.
 
         Each passage runs by itself, so its vectors do not depend on the others. Long ones are read in windows of whole
         sentences, each preceded by the title; nothing is cut off. A passage without text gets the vector of its title,
