@@ -155,3 +155,61 @@ def test_how_often_how_many_and_when(claim: str, evidence: str) -> None:
 ])  # fmt: skip
 def test_the_same_in_other_words_is_no_mismatch(claim: str, evidence: str, context: str) -> None:
     assert not compare_claim(claim, evidence, context).mismatches
+
+
+LISTS = "There are branches in York and Leeds."
+HOURS = "The library is open Tuesday to Saturday from 10:00 to 18:00."
+KIOSK = "The kiosk does not sell meat, but sells bread."
+LOAN = "Helmet and gloves are included in the loan. Fuel is not included."
+WORKSHOP = "The workshop was founded in 2009 by Ilse Brandt, a retired boatbuilder from Korsund."
+
+
+@pytest.mark.parametrize(
+    ("claim", "evidence"),
+    [
+        ("There is a branch in Leeds.", LISTS),
+        ("It was repaired in 1998.", "It was repaired in 1974 and 1998."),
+        ("Meetings are held in March.", "Meetings are held in January, March and June."),
+        ("The shop is closed on Mondays.", "The shop is closed on Sundays and Mondays."),
+        ("Keln was settled in 1920.", "Mora was settled in 1910 and Keln in 1920."),
+        ("The library closes at 18:00.", HOURS),
+        ("The library doesn't open on Mondays.", HOURS),
+        ("The pool closes at 8 pm.", "The pool is open until 8 pm."),
+        ("The pool is open until 8 pm.", "The pool closes at 8 pm."),
+        ("The fee is refundable until 1 June.", "The fee is not refundable after 1 June."),
+        ("Dogs are allowed on a lead.", "Dogs are not allowed off the lead."),
+        ("The kiosk sells bread.", KIOSK),
+        ("Fuel is not included in the loan.", LOAN),
+        ("Helmets are included in the loan.", LOAN),
+        ("Der Schnitzkurs kostet 60 Euro.", "Der Kurs kostet 60 Euro."),
+        ("Der Beitrag beträgt 45 Euro für Erwachsene.", "Membership is 45 euros for adults and 20 for students."),
+        ("The workshop was founded in 2009.", WORKSHOP),
+        ("It was founded by a retired boatbuilder.", WORKSHOP),
+        ("The Anna was built in Kiel.", "The ship was built in 1920 in Kiel and was named the Anna."),
+    ],
+)
+def test_what_the_evidence_says_in_other_words_is_no_contradiction(claim: str, evidence: str) -> None:
+    assert not [m for m in compare_claim(claim, evidence).mismatches if m.refuted]
+
+
+@pytest.mark.parametrize(
+    ("claim", "evidence"),
+    [
+        ("She died in Skell.", "She was born in Skell and died in Paris."),
+        ("The Alder goes in June.", "The Alder goes in May, and the Birch goes in June."),
+        ("The library closes at 10:00.", HOURS),
+        ("The library is closed from 10:00 to 18:00.", HOURS),
+        ("The library opens on Mondays.", HOURS),
+        ("The library doesn't open on Fridays.", HOURS),
+        ("The pool closes at 9 pm.", "The pool is open until 8 pm."),
+        ("The fee is refundable after 1 June.", "The fee is not refundable after 1 June."),
+        ("Dogs are allowed off the lead.", "Dogs are not allowed off the lead."),
+        ("The kiosk sells meat.", KIOSK),
+        ("Fuel is included in the loan.", LOAN),
+        ("Korsund was founded in 2009 by a retired boatbuilder.", WORKSHOP),
+        ("Ilse Brandt was founded in 2009 by Ilse Brandt.", WORKSHOP),
+        ("Members are elected by the board.", "The board is elected by the members."),
+    ],
+)
+def test_what_the_evidence_says_of_something_else_is_one(claim: str, evidence: str) -> None:
+    assert [m for m in compare_claim(claim, evidence).mismatches if m.refuted]

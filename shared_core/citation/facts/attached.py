@@ -202,6 +202,8 @@ def dated_otherwise(claim: Sentence, held: Sentence) -> Found:
     mine = [i for i, (_, found) in enumerate(clauses) if same_date(said[0], found[0])]
     if len(mine) != 1 or (alone[mine[0]] - _dated(clauses[mine[0]][1])) & claim.keys:
         return None
+    if not words[mine[0]] - _dated(clauses[mine[0]][1]):
+        return None  # the last of a list: "in January, March and June"
     others = [i for i, keys in enumerate(alone) if i != mine[0] and (keys - _dated(clauses[i][1])) & claim.keys]
     return (said[0].text, clauses[others[0]][1][0].text) if len(others) == 1 else None
 
@@ -337,6 +339,8 @@ def other_row(claim: Sentence, held: Sequence[Sentence]) -> Found:
 
 
 _PART = re.compile(r";\s|\b(?:and|but|while|whereas|before|after|when|until)\b")
+_NAMED = r"(?:the\s+)?(?:[12]\d{3}|[A-Z][\w’'-]+(?:\s+[A-Z][\w’'-]+)*)"
+_ITEM = re.compile(rf"\W*(?:(?:in|at|to|from|for|on|with)\s+)?{_NAMED}\W*")
 _PLACE = re.compile(
     r"\b(in|at|to|from|for|on|with)\s+(?:the\s+)?([12]\d{3}\b(?!\s+\w+s\b)|[A-Z][\w’'-]+(?:\s+[A-Z][\w’'-]+)*)"
 )
@@ -348,7 +352,7 @@ def placed_otherwise(claim: Sentence, held: Sentence) -> Found:
     "She died in Skell" where the evidence has "She was born in Skell and died in Paris": the part that says most of the
     claim has another name behind the same preposition.
     """
-    parts = [part for part in _PART.split(held.text) if part.strip()]
+    parts = _statements(held.text)
     if len(parts) < 2:
         return None
     said = _words(claim.text)
@@ -358,6 +362,9 @@ def placed_otherwise(claim: Sentence, held: Sentence) -> Found:
         best = max(parts, key=lambda part: len(rest & _words(part)))
         elsewhere = any(mine[2] in part for part in parts if part is not best)
         tied = any(mine[2] in part and len(rest & _words(part)) == len(rest & _words(best)) for part in parts)
+        names = said - plain - _words(mine[2]) - _words(best)
+        if any(mine[2] in part and names & _words(part) for part in parts):
+            continue  # "Mora was settled in 1910 and Keln in 1920"
         if tied or not elsewhere or all(key[:1].isdigit() for key in rest & _words(best)):
             continue
         for other in _PLACE.finditer(best):
@@ -365,3 +372,14 @@ def placed_otherwise(claim: Sentence, held: Sentence) -> Found:
             if mine[1] == other[1] and same_kind and not _words(other[2]) & said:
                 return mine[0], other[0]
     return None
+
+
+def _statements(text: str) -> list[str]:
+    """Cut a text at semicolons and conjunctions, but not before the last of a list: "in York and Leeds"."""
+    parts: list[str] = []
+    for part in _PART.split(text):
+        if parts and _ITEM.fullmatch(part):
+            parts[-1] += f" {part}"
+        elif part.strip():
+            parts.append(part)
+    return parts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import takewhile
+from itertools import pairwise, takewhile
 
 from shared_core.citation.facts.tokens import BE, Found, Sentence, Token, clauses_of, fold, stem, telling_keys
 
@@ -96,6 +96,42 @@ _EITHER_WAY = frozenset(
     replaced""".split(),
     )
 )
+
+
+def done_to_another(claim: Sentence, nearest: Sentence) -> Found:
+    """Find "Ilse was founded in 2009" where the sentence has "the workshop was founded in 2009 by Ilse".
+
+    Both have the verb in the passive voice; the sentence names the claim's subject behind the verb and a preposition.
+    """
+    own, held = _passive(claim.tokens), _passive(nearest.tokens)
+    if own is None or held is None or claim.is_negated or nearest.is_negated:
+        return None
+    about, thing = (telling_keys(s.tokens[:at]) for s, at in ((claim, own), (nearest, held)))
+    behind = nearest.tokens[held + 2 :]
+    first = next((i for i, t in enumerate(behind) if t.key in about), None)
+    if (
+        claim.tokens[own + 1].key != nearest.tokens[held + 1].key
+        or not about
+        or not thing
+        or about & thing
+        or not first
+    ):
+        return None
+    before = [t for t in behind[:first] if not t.is_capitalised and fold(t.text) not in _DETERMINERS]
+    if not about <= telling_keys(behind) or not before or fold(before[-1].text) not in _PREPOSITIONS:
+        return None
+    return claim.text.strip(), nearest.text.strip()
+
+
+def _passive(tokens: Sequence[Token]) -> int | None:
+    """Return the place of the only "is", "was" or the like right before a word in "-ed" or "-en"; ``None`` without."""
+    pairs = enumerate(pairwise(tokens))
+    found = [i for i, (a, b) in pairs if fold(a.text) in BE and fold(b.text).endswith(_PARTICIPLES)]
+    return found[0] if len(found) == 1 else None
+
+
+_PARTICIPLES = ("ed", "en", "made", "built", "sold", "held", "bought", "won", "led", "run", "cut", "set", "put", "paid")
+_PREPOSITIONS = frozenset("by from in at of for to with near on".split())
 
 
 def _subject(clause: Sequence[Token]) -> tuple[list[Token], list[Token]]:

@@ -32,7 +32,7 @@ from shared_core.citation.facts.attached import (
     placed_otherwise,
 )
 from shared_core.citation.facts.attributions import without_attribution
-from shared_core.citation.facts.bound import acts_on_it, said_of_another
+from shared_core.citation.facts.bound import acts_on_it, done_to_another, said_of_another
 from shared_core.citation.facts.dates import dates_in_digits, dates_of, is_every_day, same_date, weekdays_of
 from shared_core.citation.facts.ellipsis import each_included, in_full
 from shared_core.citation.facts.literals import missing_literals
@@ -93,6 +93,7 @@ _ROLES = (
     opposites.acted_on,
     said_of_another,
     acts_on_it,
+    done_to_another,
 )
 _HALF = 0.5
 _ALIKE = 0.6  # of a claim's content words: a sentence that holds them speaks of the same matter
@@ -208,7 +209,7 @@ class _Scope:
         close, whole = alike >= _ALIKE, (claim.text.strip(), nearest.text.strip())
         if close:
             denied = is_complement(claim, nearest) or scope.denies_others(claim, nearest)
-            yield "negation", None if denied else contradicts(claim, nearest)
+            yield "negation", None if denied else contradicts(claim, self._of_same_subject(claim, nearest))
             yield "role", placed_otherwise(claim, nearest)
         ordered, compared = (f(claim, nearest) for f in (ordering.order_turned, ordering.compared_otherwise))
         agreed = ordered is False or compared is False
@@ -257,6 +258,18 @@ class _Scope:
             for find in _ROLES:
                 roles = roles or find(claim, nearest)
         yield "role", roles
+
+    def _of_same_subject(self, claim: Sentence, nearest: Sentence) -> Sentence:
+        """Return the only sentence with the words that the nearest lacks, else the nearest.
+
+        "Fuel is not included in the loan" beside "Helmets are included in the loan. Fuel is not included."
+        """
+        content = {t.key for t in claim.tokens if t.is_content}
+        missing = content - nearest.keys
+        others = [
+            s for s in self.statements if s is not nearest and missing <= s.keys and content & s.keys & nearest.keys
+        ]
+        return others[0] if missing and len(others) == 1 else nearest
 
     def _share(self, claim: Sentence, keys: frozenset[str]) -> float:
         """Share of the claim's content words (names and numbers left out where there are others) among the keys."""
@@ -353,6 +366,8 @@ class _Scope:
             if any(same_date(date, d) for d in near):
                 continue
             if any(same_date(date, d) for d in everywhere) and not instead:
+                continue
+            if weekday and is_complement(claim, nearest):
                 continue
             yield Mismatch("date", date.text, instead)
 

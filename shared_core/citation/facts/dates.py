@@ -67,7 +67,9 @@ class Date:
 
 
 _BEFORE_MONTH = re.compile(
-    r"\b(?:in|since|until|till|by|during|of|late|early|last|next|every|this|from|between)[\s-]$", re.IGNORECASE
+    r"\b(?:in|since|until|till|by|during|of|late|early|last|next|every|this|from|between)[\s-]$"
+    r"|\b(?:January|February|April|June|July|August|September|October|November|December),?(?: and| or)? $",
+    re.IGNORECASE,
 )
 _VERB_LIKE = frozenset({"may", "march", "mars", "mar", "sep", "dec", "jan", "mai", "mei", "marco"})
 
@@ -148,7 +150,7 @@ def _read_date(match: re.Match[str]) -> Date | None:
             continue
         if n == "4":  # a month alone; "may" and "march" are verbs too
             plain = fold(name) not in _VERB_LIKE and len(name) > 3
-            before = match.string[max(0, match.start() - 12) : match.start()]
+            before = match.string[max(0, match.start() - 16) : match.start()]
             placed = fold(name) in ("march", "may") and _BEFORE_MONTH.search(before)
             sure = name[0].isupper() and (plain or placed)
             return Date(name, month) if sure else None

@@ -148,7 +148,7 @@ def names_of(sentence: Sentence, held: Sequence[Sentence], context: Sequence[Sen
     known = all_tokens([*held, *context])
     inner = {t.key for t in known if t.is_capitalised and not t.first}
     lower = {t.key for t in known if not t.is_capitalised}
-    german = capitalises_nouns([*held, sentence])
+    german = capitalises_nouns([sentence]) or capitalises_nouns([*held, sentence])
     found = []
     for i, token in enumerate(tokens):
         if not token.can_name or token.start in others or fold(token.text) in _TITLES:

@@ -108,9 +108,12 @@ def _is_denied_elsewhere(nearest: Sentence, negator: Token, word: Token, claim: 
     clauses = clauses_of(nearest)
     denying = next(c for c in clauses if negator in c)
     content = content_keys(claim.tokens)
-    held = len(content & {t.key for t in denying})
+    own = {t.key for t in denying}
+    held = len(content & own)
+    objects = content_keys(t for t in denying if t.start > word.start)
+    other = bool(objects) and not objects & content  # "It does not sell meat, but sells bread": no other subject there
     return any(
-        word.key in keys and len(content & keys) > held
+        word.key in keys and (len(content & keys) > held or (other and content & keys - own))
         for c in clauses
         if c is not denying and not any(t.is_negation for t in c)
         for keys in [{t.key for t in c}]

@@ -7,7 +7,9 @@ import re
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
+from shared_core.citation.facts.arithmetic import equal_quantity
 from shared_core.citation.facts.negations import is_denied
+from shared_core.citation.facts.quantities import quantities_of
 from shared_core.citation.facts.scope import EXCEPT
 from shared_core.citation.facts.tokens import (
     BE,
@@ -96,9 +98,29 @@ def opposed(claim: Sentence, held: Sequence[Sentence], known: Set[str]) -> Found
             own = next((t for t in sentence.tokens if _is_same(token, t)), None)
             if own is not None and (part.holds(rest) < len(rest) or _are_joined(own, other, sentence)):
                 continue  # a sentence of both must say all the rest with the other one
-            if _is_name(token) == _is_name(other) and not _is_converse(claim, token, sentence, other):
+            if _is_name(token) == _is_name(other) and not (
+                _is_converse(claim, token, sentence, other) or _closes_then(claim, token, sentence, other)
+            ):
                 return token.text, other.text
     return None
+
+
+def _closes_then(claim: Sentence, token: Token, held: Sentence, other: Token) -> bool:
+    """Whether one sentence has "closes at 6 pm" where the other has "open until 6 pm", or "from 9 am to 6 pm"."""
+    closing, opened = (claim, held) if token.key in _CLOSES else (held, claim)
+    if {token.key, other.key} - _CLOSES - _OPEN:
+        return False
+    at, until = (
+        [q for q in quantities_of(s.text) if behind.search(s.text[: q.start])]
+        for s, behind in ((closing, _AT), (opened, _UNTIL))
+    )
+    return any(equal_quantity(one, two) for one in at for two in until)
+
+
+_CLOSES = frozenset(map(stem, "close closes closed closing shut shuts".split()))
+_OPEN = frozenset(map(stem, "open opens opened opening".split()))
+_AT = re.compile(r"\b(?:at|by|from|after) \Z", re.IGNORECASE)
+_UNTIL = re.compile(r"(?:\b(?:until|till|til|to)|[-–—])\s?\Z", re.IGNORECASE)
 
 
 def _is_excepted(rest: Sequence[str], sentence: Sentence) -> bool:

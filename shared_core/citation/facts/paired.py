@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from bisect import bisect_left, bisect_right
 
 from shared_core.citation.facts.arithmetic import is_rest
-from shared_core.citation.facts.dates import dates_of
+from shared_core.citation.facts.dates import dates_of, weekdays_of
 from shared_core.citation.facts.negations import is_denied
 from shared_core.citation.facts.quantities import Quantity, quantities_of
 from shared_core.citation.facts.tokens import Sentence, align, fold
@@ -43,13 +44,49 @@ def is_count(quantity: Quantity, nearest: Sentence) -> bool:
 def is_complement(claim: Sentence, held: Sentence) -> bool:
     """Whether one denies what is beyond a bound and the other says what is within: "never above 5", "below 5".
 
-    Or of a part and of the rest: "61 of the 68 have paid", "seven have not".
+    Or of a part and of the rest: "61 of the 68 have paid", "seven have not"; "not on Mondays", "Tuesday to Friday";
+    "not after 1 June", "until 1 June".
     """
     if any(is_rest(q, claim, held) for q in quantities_of(claim.text)):
         return True
+    if is_denied(claim) != is_denied(held):
+        denied, said = (claim, held) if is_denied(claim) else (held, claim)
+        days, others = weekdays_of(denied.text), weekdays_of(said.text)
+        if (days and others and not days.keys() & others.keys()) or _is_beyond(denied, said):
+            return True
     turned = {("above", "below"), ("below", "above")}
     bounds = ((a, b) for a in quantities_of(claim.text) for b in quantities_of(held.text) if a.values & b.values)
     return is_denied(claim) != is_denied(held) and any((a.hedge, b.hedge) in turned for a, b in bounds)
+
+
+def _is_beyond(denied: Sentence, said: Sentence) -> bool:
+    """Whether the one has "not … after" where the other has "until", with the same word behind it."""
+    behind = _words_behind(said)
+    return any(
+        (word, other) in _BEYOND and key == same for word, key in _words_behind(denied) for other, same in behind
+    )
+
+
+def _words_behind(sentence: Sentence) -> list[tuple[str, str]]:
+    """Pair each preposition with the first word of content behind it."""
+    found = []
+    for i, token in enumerate(sentence.tokens):
+        behind = next((t for t in sentence.tokens[i + 1 :] if t.is_content), None)
+        if behind is not None and fold(token.text) in _BOUNDS:
+            found.append((fold(token.text), behind.key))
+    return found
+
+
+_BEYOND = frozenset(
+    (one, other)
+    for one, others in {
+        "after": "until till before by", "before": "from after since at", "off": "on", "without": "with",
+        "outside": "inside in within during", "beyond": "within in up", "until": "from after",
+        "in": "outside", "on": "off",
+    }.items()
+    for other in others.split()
+)  # fmt: skip
+_BOUNDS = frozenset(itertools.chain.from_iterable(_BEYOND))
 
 
 def in_place(claim: Sentence, nearest: Sentence) -> frozenset[tuple[int, int]]:

@@ -253,13 +253,13 @@ def all_tokens(sentences: Sequence[Sentence]) -> list[Token]:
 def capitalises_nouns(sentences: Sequence[Sentence]) -> bool:
     """Whether the text capitalises common nouns, as German does: then a capital letter tells no name.
 
-    Judged by nouns behind lower-case determiners: "der Turm", "eine Brücke" against "the tower", "la torre".
+    Judged by nouns behind determiners, lower-case or first: "der Turm", "eine Brücke" against "the tower", "la torre".
     """
     behind = [
         (a, b)
         for s in sentences
         for a, b in zip(s.tokens, s.tokens[1:], strict=False)
-        if a.text in _DETERMINERS and b.is_content
+        if (fold(a.text) if a.first else a.text) in _DETERMINERS and b.is_content
     ]
     others = any(t.text in _NOT_GERMAN for s in sentences for t in s.tokens)
     return bool(behind) and not others and sum(b.is_capitalised for _, b in behind) > 0.6 * len(behind)
