@@ -263,7 +263,8 @@ def combine(signals: Signals, run: QuestionRun, question: str = "") -> float | N
         return stack.combine(signal_values(signals, stack.names))
     if _judge_alone(run):
         return signals.entailed
-    return _in_general(signals, lambda p: run.abilities.trust.correct(p, question))
+    trust = run.abilities.trust
+    return _in_general(signals, lambda p: trust.correct(p, question), trust.alone(question))
 
 
 def signal_values(signals: Signals, names: Sequence[str] = SIGNALS) -> list[float | None]:
@@ -283,17 +284,19 @@ def in_general(signals: Signals) -> float | None:
     return lowest(shipped.combine(signal_values(signals, shipped.names)), signals.entailed)
 
 
-def _in_general(signals: Signals, correct: Callable[[float], float] = float) -> float | None:
+def _in_general(signals: Signals, correct: Callable[[float], float] = float, alone: float = 0.0) -> float | None:
     """Return the support by the shipped stack, or by the lowest signal where the reader was not compared with.
 
     Args:
         correct: for what was measured of this model (``ModelTrust.correct``).
+        alone: probability at most of what it says against the reader (``ModelTrust.alone``).
     """
     p = in_general(signals)
     if p is None:
         return most_doubtful(signals)
-    # Where model and reader say the same, that is as probable as Bayes' rule has it.
-    return lowest(correct(p), signals.certain, signals.seconded)
+    # What model and reader both say is as probable as Bayes' rule has it, and no less than what the model says alone.
+    both = None if signals.seconded is None else max(signals.seconded, alone)
+    return lowest(correct(p), signals.certain, both)
 
 
 @functools.cache

@@ -206,6 +206,18 @@ class ModelTrust:
         as_measured = self._weigh(self._others(question))[_MEASURED]
         return as_measured * self._own[reply] + 1 - as_measured
 
+    def alone(self, question: str = "") -> float:
+        """Return P(the model is right where the reader says otherwise) as far as it was measured; 0 if it was not.
+
+        What both say may be as probable at least.
+
+        Args:
+            question: what was learnt from it is left out.
+        """
+        if "differs" not in self._own:
+            return 0.0
+        return self._own["differs"] * self._weigh(self._others(question))[_MEASURED]
+
     def correct(self, probability: float, question: str = "") -> float:
         """Return P(a claim of this model is right), given what it would be of models in general.
 

@@ -89,6 +89,15 @@ def _find_trigger(draft: Measurement, options: SeakrSettings) -> tuple[AttendedW
     return words, dragin_trigger(words.attention, entropies, [len(words.words)], options.published.dragin_threshold)
 
 
+def widen(question: str, steps: Sequence[str]) -> str:
+    """Return the question with what the last step found, where no words of a draft are known to be certain.
+
+    >>> widen("Where was the founder born?", ["Ida Holm founded it."])
+    'Where was the founder born? Ida Holm founded it.'
+    """
+    return " ".join([question, *(s for s in steps[-1:] if is_answer(s))])
+
+
 def formulate(question: str, draft: Measurement, steps: list[str], options: SeakrSettings) -> str:
     """The search query; the question where the sentence leaves no word, or what it takes is not known.
 
@@ -96,12 +105,12 @@ def formulate(question: str, draft: Measurement, steps: list[str], options: Seak
     the step before it found.
     """
     if draft.text and not is_answer(draft.text) and not options.published.follows_code:
-        return " ".join([question, *(s for s in steps[-1:] if is_answer(s))])
+        return widen(question, steps)
     if options.gate == "dragin":
         return _query_by_attention(question, draft, steps, options) or question
     found = probabilities(draft.greedy)
     if found is None or not draft.text:
-        return question
+        return question if options.published.follows_code else widen(question, steps)
     # The published code leaves these words out by name instead.
     pieces, p = found if options.published.follows_code else _without_lead(*found)
     if options.gate == "flare":

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from shared_core.abstention import claim_key, split_claims, unique_claims
+from shared_core.abstention.claims import ClaimSpan
 from shared_core.abstention.refusals import is_refusal
 from shared_core.citation import split_sentences
 from shared_core.citation.facts import compare_claim
@@ -109,7 +110,7 @@ def split(question: str, texts: Sequence[str], number: int, splits: Splits, run:
     passages judge the claims, so does a short sentence that makes one claim only.
     """
     options = run.settings.research
-    sentences = [[s for s in split_claims(text) if not is_refusal(s.text)] for text in texts]
+    sentences = [_claiming(text, comments=options.closed_book) for text in texts]
     keys = [[_key(text, s.text, s.start) for s in found] for text, found in zip(texts, sentences)]
     if options.splitter == "model":
         todo = {
@@ -125,6 +126,19 @@ def split(question: str, texts: Sequence[str], number: int, splits: Splits, run:
         )
         for text, found, named in zip(texts, sentences, keys)
     ]
+
+
+def _claiming(text: str, *, comments: bool) -> list[ClaimSpan]:
+    """Return the sentences of an answer that claim something; none if it begins by saying that it has none.
+
+    Args:
+        comments: sentences behind such a beginning count. What follows "The passages do not say who won" comments on
+            the passages ("They only say that there is a prize"), and is no answer either.
+    """
+    found = split_claims(text)
+    if found and is_refusal(found[0].text) and not comments:
+        return []
+    return [s for s in found if not is_refusal(s.text)]
 
 
 def _key(text: str, sentence: str, start: int) -> str:

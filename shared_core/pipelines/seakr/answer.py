@@ -11,11 +11,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from shared_core.citation import CitationIndex
+from shared_core.citation import CitationIndex, compare_claim
 from shared_core.errors import ContextOverflowError
 from shared_core.lm.base import Generation, SamplingParams
 from shared_core.pipelines.confidence import Weighed, most_doubtful, weigh
 from shared_core.pipelines.decision.question_run import QuestionRun
+from shared_core.pipelines.evidence import Evidence, words_only
 from shared_core.pipelines.gating.choose import ChosenEstimator, Form, answer_binding, choose_estimator
 from shared_core.pipelines.gating.measure import measure
 from shared_core.pipelines.gating.prompts import (
@@ -278,21 +279,39 @@ def choose_citations(
     """At most two sentences that hold the answer and do not deny it: by the critic or judge, where there is one.
 
     A sentence may lean on the one before it ("It was painted red."), so that a doubt is enough to leave one out only
-    where its words deny the answer as well; one that is the answer, word for word, is cited in any case: what it
-    answers stands around it. The best come first.
+    where its words deny the answer as well; one that is hardly more than the answer is cited in any case: what it
+    answers stands around it. Where none holds its words ("yes", "87 to 89%" for "89-87%"), the sentence most like the
+    statement is cited that supports it best. The best come first.
     """
     holding = _holding(text, passages)[:_CANDIDATES]
-    if not holding or judge_at_hand(run.abilities) is None:
+    if judge_at_hand(run.abilities) is None:
         return cite_answer(text, passages)
-    found = yield from support([(s.text, statement) for s in holding], run)
+    spans = holding or _nearest(statement, passages)
+    found = yield from support([(s.text, statement) for s in spans], run)
     fitting = []
-    for span, p in zip(holding, found):
+    for span, p in zip(spans, found):
         denies = _denies(span.text, text)
-        same = _folded(span.text).strip(" .") == _folded(text).strip(" .")
-        if same or ((p >= (_DOUBT if denies else _REFUSAL)) if p is not None else not denies):
+        if holding and _is_mostly(span.text, text):
+            cited = True
+        elif holding and p is None:
+            cited = not denies
+        else:
+            cited = p is not None and p >= (_DOUBT if denies else _REFUSAL)
+        if cited and (holding or not compare_claim(statement, span.text).refuted):
             # Sorted by -p, so that 0.0, for unknown, comes last; ties keep the order of the passages.
             fitting.append((0.0 if p is None else -p, span))
-    return tuple(Citation((s,)) for _, s in sorted(fitting, key=lambda pair: pair[0])[:_CITED])
+    chosen = sorted(fitting, key=lambda pair: pair[0])[: _CITED if holding else 1]
+    return tuple(Citation((s,)) for _, s in chosen)
+
+
+def _nearest(statement: str, passages: Sequence[Passage]) -> list[Span]:
+    """The sentences that share most words with a statement."""
+    return Evidence(()).like(statement, CitationIndex(passages).sentences)[:_CANDIDATES]
+
+
+def _is_mostly(sentence: str, text: str) -> bool:
+    """Whether half of a sentence's words are the answer's, or more: "Be at least 15 years old"."""
+    return 2 * len(words_only(text).split()) >= len(words_only(sentence).split())
 
 
 def cite_answer(text: str, passages: Sequence[Passage]) -> tuple[Citation, ...]:

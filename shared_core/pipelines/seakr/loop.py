@@ -41,7 +41,7 @@ from shared_core.pipelines.gating.prompts import (
     demonstrations_for,
     step_prompt,
 )
-from shared_core.pipelines.gating.query import decide_retrieval, formulate
+from shared_core.pipelines.gating.query import decide_retrieval, formulate, widen
 from shared_core.pipelines.rerank import least_uncertain
 from shared_core.pipelines.seakr.answer import (
     Ground,
@@ -256,8 +256,12 @@ def _gate(state: _State, draft: Measurement) -> Flow[bool]:
 def _new_passages(state: _State, draft: Measurement | None) -> Flow[list[Passage]]:
     """Up to N passages not kept yet; none if the query repeats or nothing new is found."""
     options = state.options
-    # Without a draft there are no certain words to search with.
-    query = formulate(state.question, draft, state.steps, options) if draft is not None else state.question
+    # Without a draft there are no certain words to search with: each step searches with what the last one found.
+    query = (
+        formulate(state.question, draft, state.steps, options)
+        if draft is not None
+        else widen(state.question, () if options.published.follows_code else state.steps)
+    )
     if query in state.queries:
         yield state.run.note("query", "none", "the query was asked before", query=query)
         return []
