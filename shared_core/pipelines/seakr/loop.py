@@ -211,6 +211,8 @@ def _step(state: _State) -> Flow[Measurement | None]:
         if not wanted:
             return draft
     else:
+        if (concluded := (yield from _concluded(state))) is not None:
+            return concluded
         yield state.run.note("gate", "retrieve", state.threshold.source)
     found = yield from _new_passages(state, draft)
     best = (yield from _with_best(state, found)) if found else None
@@ -224,6 +226,17 @@ def _step(state: _State) -> Flow[Measurement | None]:
     if draft is not None and (state.decides or not draft.text):
         return draft
     return (yield from _draft(state))  # it stays after all, and so it is measured
+
+
+def _concluded(state: _State) -> Flow[Measurement | None]:
+    """The next sentence if it only concludes from the steps ("So the answer is …"): it needs no passage of its own."""
+    if not state.steps or state.options.published.follows_code:
+        return None
+    draft = yield from _draft(state, draft_only=True)
+    if final_answer(draft.text) is None:
+        return None
+    yield state.run.note("gate", "know", "it concludes from the steps so far", draft=draft.text[:200])
+    return (yield from _draft(state))
 
 
 def _failed(state: _State, draft: Measurement | None) -> bool:
