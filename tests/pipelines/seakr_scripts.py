@@ -32,9 +32,9 @@ Script = Callable[[str], Any]
 
 
 def engine(lm: Any, library: Library | None = None, **more: Any) -> SelfReflectEngine:
-    calibrations = more.pop("calibrations", None)
+    calibrations, critic = more.pop("calibrations", None), more.pop("critic", 0.9)
     reader = FirstSentenceReader(0.9)
-    parts: dict[str, Any] = {"calibrations": calibrations, "reader": reader, "critic": Critic(0.9)}
+    parts: dict[str, Any] = {"calibrations": calibrations, "reader": reader, "critic": Critic(critic)}
     settings = made(**more).replace(compete=False)  # the default's quotes would be searched for beside SeaKR's queries
     return SelfReflectEngine(library or Library(), lm, settings, **parts)
 

@@ -227,3 +227,21 @@ def test_an_error_of_ours_is_never_an_answer() -> None:
 
     with pytest.raises((RuntimeError, SelfReflectError)):
         ask(Model([[LIT]]), judge=Critic(fails))
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "The passages do not say who lit the lamp. They only say that the lamp was lit in 1871.",
+        "The context does not mention an engineer. The passages describe a lamp that burned whale oil.",
+    ],
+)
+def test_what_comments_on_the_passages_behind_a_refusal_is_no_answer(written: str) -> None:
+    answer = ask(Model([[written]]))
+    assert answer.abstained
+    assert not answer.claims
+
+
+def test_a_sentence_that_declines_behind_an_answer_leaves_the_answer() -> None:
+    answer = ask(Model([[f"{LIT} The passages do not say by whom."]]))
+    assert answer.text == f"{LIT} [1]"

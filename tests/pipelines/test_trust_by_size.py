@@ -30,6 +30,20 @@ def test_a_large_models_claim_is_surer_and_the_trace_says_why() -> None:
     assert not large.calibrated
 
 
+def test_what_the_reader_says_as_well_is_no_less_probable_than_what_it_does_not() -> None:
+    """A quote without the question's names is no surer for a second voice; a large model's claim stays what it was."""
+    shelf = Fixed(Passage("a", "It was lit in 1871 by Ada Quill. Entry is free for members.", "Lamps"))
+
+    def support(name: str, claim: str) -> float:
+        lm = ScriptedLM(lambda request: claim, name=name)
+        reads = FirstSentenceReader(0.3, answerable=0.5)
+        answer = SelfReflectEngine(shelf, lm, reader=reads, critic=Critic()).answer("Who lit the lamp of Skerry Vore?")
+        return answer.claims[0].support or 0.0
+
+    agrees = "<reference>S1</reference><claim>It was lit in 1871 by Ada Quill.</claim>"
+    assert support("gpt-4o", agrees) > 0.5 > support("some model", agrees)
+
+
 @pytest.mark.parametrize("size", ["large", "medium"])
 def test_whoever_answers_everything_loses_what_the_name_gave(size: Size) -> None:
     """A model that quotes what is nearest, and never declines, under a large model's name."""
