@@ -42,6 +42,13 @@ def test_a_list_of_claims_in_any_dress(reply: str) -> None:
     assert read(reply) == (("The lamp was lit in 1871.", "The lamp burned whale oil."), 0)
 
 
+def test_marks_around_a_claim_go_and_those_within_it_stay() -> None:
+    said = '- "The lamp was lit in 1871."\n- "Whale oil" burned in the lamp.\n- The lamp was called “the pier lamp”.'
+    assert read(said)[0] == (
+        "The lamp was lit in 1871.", '"Whale oil" burned in the lamp.', "The lamp was called “the pier lamp”."
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("reply", [
     "", "   \n ", "I'm sorry, I cannot do that.", "- I don't know.", GenerationError("broken"), "Claims:", "-\n- !",
     "\n".join(f"- The lamp was lit, says {w}." for w in "abcdefghi"),

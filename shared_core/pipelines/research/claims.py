@@ -51,6 +51,8 @@ _JOINED = re.compile(
 # "1. …", "(2) …", "3: - …": the number of a sentence, then a claim of it.
 _NUMBERED = re.compile(r"^[\s*•–-]*\(?(\d{1,2})[.):\]]\s*(?:[-*•–]\s*)?(\S.*)$")
 _BULLET = re.compile(r"^\s*(?:[-*•–—]|\(?\d{1,2}[.):]|claim\s*\d*\s*:)\s*", re.IGNORECASE)
+_QUOTED = re.compile(r'^["“”]([^"“”]*)["“”]$')
+"""Marks around all of a claim; not those of "“The Tide” was written in 1948"."""
 _GROUNDED = 0.6
 """Share of a claim's content words that must stand in the answer or the question."""
 
@@ -255,7 +257,7 @@ def read_claims(
         lines = bulleted  # what stands around a list is talk
     elif len(lines) == 1:
         lines = [lines[0][a:b] for a, b in split_sentences(lines[0])]  # a paragraph, no list
-    said = [" ".join(_BULLET.sub("", line).split()).strip('"“”') for line in lines]
+    said = [_QUOTED.sub(r"\1", " ".join(_BULLET.sub("", line).split())) for line in lines]
     # "Here are the claims:" is no claim.
     said = [s for s in unique_claims(said) if any(c.isalnum() for c in s) and not s.endswith(":")]
     # Fall back to the sentence itself: it is a weaker unit, but the model did write it.
