@@ -255,7 +255,8 @@ _LARGER = re.compile(
 _SMALLER = re.compile(r"\b(?:smaller|less|fewer|shorter|lower|younger|below|under)\b", re.IGNORECASE)
 _AT_MOST = re.compile(r"\b(?:up to|at most|(?:no|not) more than|(?:a )?maximum(?: of)?) \Z", re.IGNORECASE)
 _MOST_OF = re.compile(
-    r"\b(?:may|can|could|might|allow\w*|permit\w*|max\w*|limit\w*|most|cap\w*|range\w*|between|as (?:many|much))\b",
+    r"\b(?:may|can|could|might|allow\w*|permit\w*|max\w*|limit\w*|most|cap\w*|range\w*|between|as (?:many|much)"
+    r"|sleeps?|seats?|holds?|fits?|accommodat\w+|room for)\b",
     re.IGNORECASE,
 )
 
@@ -269,6 +270,13 @@ def other_bound(claim: Sentence, quantity: Quantity, held: Sentence) -> Found:
     own = _bound_of(quantity, claim.text)
     turned = {"above": "below", "below": "above"}.get(own)
     hedges = {_bound_of(q, held.text) for q in same}
+    if (others := _OTHERS.search(held.text)) and any(
+        equal_quantity(q, c)
+        for q in quantities_of(held.text[others.end() :])
+        for c in quantities_of(claim.text)
+        if c != quantity
+    ):
+        return None  # "over 3.5 tonnes €20, others €10" speaks of what is beyond the bound as well
     beyond = {"below": _LARGER, "above": _SMALLER}.get(turned or "")
     if hedges == {turned} and not (beyond and beyond.search(held.text, same[0].end)):
         return f"{own} {quantity.text}", f"{turned} {quantity.text}"
@@ -288,6 +296,7 @@ def _bound_of(quantity: Quantity, text: str) -> str:
     return {"below": "above", "above": "below"}.get(quantity.hedge, quantity.hedge) if ahead else quantity.hedge
 
 
+_OTHERS = re.compile(r"\b(?:others|otherwise|the rest)\b", re.IGNORECASE)
 _LATEST = re.compile(r"\b(?:no|not) (?:later|earlier|sooner) than \Z", re.IGNORECASE)
 _AHEAD = re.compile(r"\s?(?:\w+ )?(?:before|ahead|in advance|prior|earlier|beforehand)\b", re.IGNORECASE)
 
@@ -363,8 +372,11 @@ def placed_otherwise(claim: Sentence, held: Sentence) -> Found:
         elsewhere = any(mine[2] in part for part in parts if part is not best)
         tied = any(mine[2] in part and len(rest & _words(part)) == len(rest & _words(best)) for part in parts)
         names = said - plain - _words(mine[2]) - _words(best)
-        if any(mine[2] in part and names & _words(part) for part in parts):
+        if any(mine[2] in part and names & _words(part) and _has_no_verb(part) for part in parts):
             continue  # "Mora was settled in 1910 and Keln in 1920"
+        own = [part for part in parts if mine[2] in part]
+        if is_denied(claim) and any(t.is_negation for part in own for t in tokens_of(part)):
+            continue  # "on Windows, but not on Linux"
         if tied or not elsewhere or all(key[:1].isdigit() for key in rest & _words(best)):
             continue
         for other in _PLACE.finditer(best):
@@ -372,6 +384,11 @@ def placed_otherwise(claim: Sentence, held: Sentence) -> Found:
             if mine[1] == other[1] and same_kind and not _words(other[2]) & said:
                 return mine[0], other[0]
     return None
+
+
+def _has_no_verb(part: str) -> bool:
+    """Whether a part of a sentence has but names and numbers: "Keln in 1920"."""
+    return all(t.is_capitalised or t.is_number or not t.is_content for t in tokens_of(part))
 
 
 def _statements(text: str) -> list[str]:

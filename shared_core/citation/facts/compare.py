@@ -76,6 +76,7 @@ _STRONGER = (
     scope.given_to_others,
     scope.widened,
     scope.includes_exception,
+    scope.of_exception,
     modality.unconditional,
     modality.presumed_cause,
     scope.one_of_two,
@@ -219,7 +220,8 @@ class _Scope:
             opposites.in_place(claim, nearest),
             opposites.denied_by_prefix(claim, nearest),
         ):
-            yield "opposite", None if words and agreed and _COMPARES.search(words[0]) else words
+            fits = words and ((agreed and _COMPARES.search(words[0])) or opposites.on_other_days(claim, nearest))
+            yield "opposite", None if fits else words
         if close:
             yield "opposite", whole if ordered or compared else None
             yield "opposite", None if agreed else ordering.degree_turned(claim, nearest)
@@ -367,7 +369,7 @@ class _Scope:
                 continue
             if any(same_date(date, d) for d in everywhere) and not instead:
                 continue
-            if weekday and is_complement(claim, nearest):
+            if (weekday or date.month) and is_complement(claim, nearest):
                 continue
             yield Mismatch("date", date.text, instead)
 

@@ -67,7 +67,7 @@ class Date:
 
 
 _BEFORE_MONTH = re.compile(
-    r"\b(?:in|since|until|till|by|during|of|late|early|last|next|every|this|from|between)[\s-]$"
+    r"\b(?:in|since|until|till|by|during|of|late|early|last|next|every|this|from|between|to|through)[\s-]$"
     r"|\b(?:January|February|April|June|July|August|September|October|November|December),?(?: and| or)? $",
     re.IGNORECASE,
 )

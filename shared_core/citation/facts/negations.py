@@ -226,7 +226,7 @@ def _says_no_otherwise(sentence: Sentence, words: Set[str], near: Token) -> bool
     """
     at = next((i for i, t in enumerate(sentence.tokens) if t.key == near.key), None)
     tokens = sentence.tokens if at is None else sentence.tokens[max(0, at - _REACH) : at + _REACH]
-    return any(_denies(t, words) for t in tokens)
+    return any(_denies(t, words) or t.key in _FORBIDS - words for t in tokens)
 
 
 def _denies(token: Token, words: Set[str]) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from shared_core.citation.facts.arithmetic import equal_quantity
+from shared_core.citation.facts.dates import weekdays_of
 from shared_core.citation.facts.negations import is_denied
 from shared_core.citation.facts.quantities import quantities_of
 from shared_core.citation.facts.scope import EXCEPT
@@ -22,6 +23,7 @@ from shared_core.citation.facts.tokens import (
     cut_tokens,
     fold,
     stem,
+    tokens_of,
 )
 from shared_core.support.files import read_lists
 
@@ -99,10 +101,32 @@ def opposed(claim: Sentence, held: Sequence[Sentence], known: Set[str]) -> Found
             if own is not None and (part.holds(rest) < len(rest) or _are_joined(own, other, sentence)):
                 continue  # a sentence of both must say all the rest with the other one
             if _is_name(token) == _is_name(other) and not (
-                _is_converse(claim, token, sentence, other) or _closes_then(claim, token, sentence, other)
+                _is_converse(claim, token, sentence, other)
+                or _closes_then(claim, token, sentence, other)
+                or _lost_to(claim, token, sentence, other)
             ):
                 return token.text, other.text
     return None
+
+
+def on_other_days(claim: Sentence, held: Sentence) -> bool:
+    """Whether one sentence has "closed on Saturdays" where the other has "open on weekdays"."""
+    days, others = weekdays_of(claim.text), weekdays_of(held.text)
+    hours = all(s.keys & (_CLOSES | _OPEN) for s in (claim, held))
+    return hours and bool(days and others) and not days.keys() & others.keys()
+
+
+def _lost_to(claim: Sentence, token: Token, held: Sentence, other: Token) -> bool:
+    """Whether "A won" meets "B lost to A", or "A lost" meets "B won against A"."""
+    behind = _TO.search(held.text, other.end)
+    subject = content_keys(t for t in claim.tokens if t.start < token.start)
+    return (
+        {token.key, other.key} <= _WINS and bool(behind and subject) and subject <= content_keys(tokens_of(behind[1]))
+    )
+
+
+_WINS = frozenset(map(stem, "win wins won winning lose loses lost losing".split()))
+_TO = re.compile(r"\b(?:to|against|over)\s([^,.;]*)", re.IGNORECASE)
 
 
 def _closes_then(claim: Sentence, token: Token, held: Sentence, other: Token) -> bool:

@@ -54,9 +54,23 @@ def is_complement(claim: Sentence, held: Sentence) -> bool:
         days, others = weekdays_of(denied.text), weekdays_of(said.text)
         if (days and others and not days.keys() & others.keys()) or _is_beyond(denied, said):
             return True
+        months, others = _months_of(denied.text), _months_of(said.text)
+        if months and others and not months & others:
+            return True
     turned = {("above", "below"), ("below", "above")}
     bounds = ((a, b) for a in quantities_of(claim.text) for b in quantities_of(held.text) if a.values & b.values)
     return is_denied(claim) != is_denied(held) and any((a.hedge, b.hedge) in turned for a, b in bounds)
+
+
+def _months_of(text: str) -> set[int]:
+    """Return the months that a text names, with those between two that it names as a range."""
+    dates = [d for d in dates_of(text) if d.month]
+    found = {d.month for d in dates}
+    for one, other in itertools.pairwise(dates):
+        if re.search(rf"{re.escape(one.text)}\s?(?:to|until|till|-|–|—)\s?{re.escape(other.text)}", text):
+            last = other.month if other.month >= one.month else other.month + 12
+            found |= {(m - 1) % 12 + 1 for m in range(one.month, last + 1)}
+    return found
 
 
 def _is_beyond(denied: Sentence, said: Sentence) -> bool:

@@ -206,16 +206,41 @@ def one_of_two(claim: Sentence, nearest: Sentence) -> Found:
     return None
 
 
+def of_exception(claim: Sentence, nearest: Sentence) -> Found:
+    """Find "lunch is served on Mondays" where the evidence has "lunch is served daily, except on Mondays"."""
+    excepted = EXCEPT.search(nearest.text)
+    if excepted is None or EXCEPT.search(claim.text):
+        return None
+    before = tokens_of(nearest.text[: excepted.start()])
+    words = content_keys(tokens_of(excepted[1])) - content_keys(before)
+    if not words or not words <= claim.keys or is_denied(claim) != is_denied(Sentence("", before)):
+        return None
+    return claim.text.strip(), excepted.group().strip()
+
+
 # --- only these, and no others ---------------------------------------------------------------------------------------
 
 _ONLY = frozenset("only solely exclusively alone".split())
 _ANYONE = frozenset("anyone anybody everyone everybody all any every each both".split())
+_NONE_OF = re.compile(r"\bnon-(\w+)", re.IGNORECASE)
 _UNLIKE = re.compile(r"\bunlike ([^,;]*)", re.IGNORECASE)
 _UNREAL = re.compile(r"\bwould\b.*\bif\b|\bif\b.*\bwould\b", re.IGNORECASE | re.DOTALL)
 
 
 def denies_others(claim: Sentence, nearest: Sentence) -> bool:
-    """Whether one sentence denies what the other implies not to be: "only Clara", "unlike gulls", "if it were so"."""
+    """Whether one sentence denies what the other implies not to be: "only Clara", "unlike gulls", "if it were so".
+
+    Or speaks of an exception of the other's ("daily except Mondays"), or of those who are none of "only members".
+    """
+    if (excepted := EXCEPT.search(nearest.text)) and not EXCEPT.search(claim.text):
+        words, before = content_keys(tokens_of(excepted[1])), nearest.text[: excepted.start()]
+        if words and words <= claim.keys and is_denied(claim) != is_denied(Sentence(before, tokens_of(before))):
+            return True
+    if (none := _NONE_OF.search(claim.text)) and (only := _only(nearest)):
+        these, rest = only
+        says = content_keys(claim.tokens) - {t.key for t in these}
+        denied = sum(t.is_negation for t in claim.tokens) > 1
+        return stem(fold(none[1])) in {t.key for t in these} and (denied or not says & content_keys(rest))
     if _UNREAL.search(nearest.text) and not _UNREAL.search(claim.text):
         return True
     for one, other in ((claim, nearest), (nearest, claim)):
