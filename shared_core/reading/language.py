@@ -86,9 +86,10 @@ def is_english(text: str, beside: str = "") -> bool:
 
 
 def has_english_labels(text: str, is_word: Callable[[str], object]) -> bool:
-    """Decide whether ``text`` is a row of labelled cells whose labels are English, but for one word at most.
+    """Decide whether ``text`` is a row of labelled cells whose labels are English.
 
-    The values, names and numbers, are of no language, and would deceive the classifier.
+    The values, names and numbers, are of no language, and would deceive the classifier. One word of the labels may be
+    unknown, or half of them where together they do not look like another language: "Conc (mM)", "Abbr", "Qty".
 
     Args:
         is_word: whether a word in small letters is an English one: not ``None``.
@@ -100,7 +101,9 @@ def has_english_labels(text: str, is_word: Callable[[str], object]) -> bool:
     """
     labels = [word.lower() for label in _LABEL.findall(text) for word in _WORD.findall(label)]
     unknown = sum(is_word(word) is None for word in labels)
-    return len(_LABEL.findall(text)) >= 2 and unknown <= min(1, len(labels) // 3)
+    if len(_LABEL.findall(text)) < 2 or 2 * unknown > len(labels):
+        return False
+    return unknown <= min(1, len(labels) // 3) or (_OTHER_LABELS.isdisjoint(labels) and is_english(" ".join(labels)))
 
 
 def is_english_beside_names(text: str, is_word: Callable[[str], object]) -> bool:

@@ -7,6 +7,7 @@ import pytest
 from shared_core import SelfReflectEngine
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.reading.base import NO_WORDS, OTHER_QUESTION, OTHER_TEXT
+from shared_core.reading.language import has_english_labels
 from shared_core.reading.questions import (
     asks_nothing,
     counts_nothing,
@@ -19,7 +20,7 @@ from shared_core.reading.questions import (
 )
 from shared_core.types import Passage
 from tests.fakes import FirstSentenceReader, Shelf
-from tests.reading.asking import chance, quotes, read
+from tests.reading.asking import READER, chance, quotes, read
 
 FAQ = Passage(
     "faq",
@@ -256,3 +257,25 @@ def test_a_row_is_english_if_its_labels_are_whatever_names_it_holds() -> None:
     for question in ("When does the contract of the lift company end?", "Who is the contact for lifts?"):
         assert all(reading.probability is not None for reading in read(question, english).readings)
         assert all(reading.probability is None for reading in read(question, german).readings)
+
+
+@pytest.mark.parametrize(
+    ("row", "english"),
+    [
+        ("Seed: Fava; Abbr: Fv; Colour: nero; Qty (kg): 3; Supplier: Semi di Toscana; Notes: semina in marzo", True),
+        ("Callsign: OX3; Freq (MHz): 433; PL tone: 88; Offset: minus; Sponsor: Vera Lindqvist; Notes: none", True),
+        ("Part: R12; Tol (%): 5; Package: 0805; Qty: 40; Supplier: Brandt Elektronik; Order code: 118", True),
+        ("Team: Rot; Trainer: Petra Schmidt; Tore: 5; Spiele: 3; Punkte: 9; Status: aktiv", False),
+        ("Equipo: Rojo; Total: 3; Color: verde; Final: 4; Puntos: 9; Director: Ana Ruiz", False),
+        ("Plan: A; Club: Lyon; Joueur: Marc Petit; Buts: 4; Date: 3 mai; Total: 9; Score: 2", False),
+        ("Modell: X3; Motor: Diesel; Gewicht: 300; Status: neu; Name: Falke; Material: Stahl", False),
+        ("Name: Anna Bauer; Alter: 34; Ort: Wien; Kurs: Yoga", False),
+    ],
+)
+def test_technical_labels_are_english_and_foreign_ones_not(row: str, english: bool) -> None:
+    assert has_english_labels(row, READER.loaded().network.tokenizer.number) == english
+
+
+def test_a_row_with_technical_labels_is_judged() -> None:
+    row = "Seed: Fava; Abbr: Fv; Colour: nero; Qty (kg): 3; Supplier: Semi di Toscana; Notes: semina in marzo"
+    assert chance("Which supplier has fava seed?", Passage("p", f"{row}\n\n{row.replace('Fava', 'Ceci')}")) > 0
