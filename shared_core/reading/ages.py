@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
-from shared_core.citation.facts.ages import AGE, OF_AGES, age_asked, names_ages, ranges_of
+from shared_core.citation.facts.ages import AGE, OF_AGES, Group, age_asked, groups_of, names_ages, ranges_of
 from shared_core.reading.questions import asks_yes_or_no, content_stems
 
 _RESTRICTS = re.compile(
@@ -23,6 +24,10 @@ _ASKS_SUM = re.compile(
     re.IGNORECASE,
 )
 _ASKED_OF_SUM = re.compile(r"\b(?:need|have|got|buy|get|without|only)\b", re.IGNORECASE)
+_LIMITS = re.compile(
+    rf"{_SUM.pattern}|\b(?:can|may|must|should|could|need(?:s|ed)?|ha(?:ve|s|d) to|allowed|permitted|let|let in)\b",
+    re.IGNORECASE,
+)
 _CHARGES = re.compile(r"\bfree\b|\bno charge\b|[£$€] ?\d|\d ?(?:[£$€]|euros?|dollars?|pounds?)", re.IGNORECASE)
 
 
@@ -81,6 +86,54 @@ def charges_for_age(question: str, text: str, around: str) -> bool:
         return False
     asked = _ASKED_OF_SUM.sub(" ", _SUM.sub(" ", _ASKS_SUM.sub(" ", question)))
     return things_asked(asked) <= content_stems(f"{around} {text}")
+
+
+def group_asked(question: str) -> Group | None:
+    """Return the group, such as a team, that a question names by an age; ``None`` if none, several, or it is a limit.
+
+    >>> asked = ("Who won the under 15s cup?", "When do U9s train?", "May under 15s swim?")
+    >>> [group and sorted(group.ages) for group in map(group_asked, asked)]
+    [[15], [9], None]
+    """
+    is_limit = asks_yes_or_no(question) or _LIMITS.search(question) is not None
+    found = [group for group in groups_of(question) if group.is_team or not is_limit]
+    return found[0] if len(found) == 1 and len(found[0].ages) == 1 else None
+
+
+def groups_named(text: str, *, limits: bool = False) -> frozenset[int]:
+    """Return the ages by which a text names groups.
+
+    Args:
+        limits: also those that it says what people under them may do.
+
+    >>> sorted(groups_named("Under 14's and 15's")), sorted(groups_named("Under 16s must wear a helmet."))
+    ([14, 15], [])
+    """
+    teams = not limits and _RESTRICTS.search(text) is not None
+    return frozenset(age for group in groups_of(text) if group.is_team or not teams for age in group.ages)
+
+
+def read_groups(question: str, texts: Sequence[str]) -> str:
+    """Return a question with the group that it names in the spelling of the texts, where none has its own.
+
+    >>> read_groups("Who won the U13 cup?", ["Under 12's: Rye", "Under 13's: Lund"])
+    "Who won the Under 13's cup?"
+    """
+    group = group_asked(question)
+    if group is None or any(question[group.start : group.end].casefold() in text.casefold() for text in texts):
+        return question
+    given = (text[g.start : g.end] for text in texts for g in groups_of(text) if g.ages == group.ages)
+    return f"{question[: group.start]}{next(given, question[group.start : group.end])}{question[group.end :]}"
+
+
+def names_age(age: int, text: str) -> bool:
+    """Return whether a text has an age as a number: behind or beside a word for ages, or as "13s".
+
+    >>> [names_age(13, text) for text in ("The 13's won.", "Boys aged 13", "13 won.")]
+    [True, True, False]
+    """
+    ending = "" if names_ages(text) else "['’]?s"
+    return re.search(rf"\b{age}{ending}\b", text) is not None
 
 
 def things_asked(question: str) -> set[str]:

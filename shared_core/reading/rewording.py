@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from string import ascii_lowercase
 
+from shared_core.reading.ages import read_groups
 from shared_core.reading.attributes import read_attributes
 from shared_core.reading.days import ask_closed, read_days, read_holidays, read_months
 from shared_core.reading.features import STOP_WORDS, stem
@@ -62,7 +63,7 @@ def reword(question: str, passages: Sequence[Passage], number: Number) -> str:
     texts = [f"{p.title}\n{p.text}" for p in passages]
     if any("default" in text.casefold() for text in texts):
         question = ask_default(question)
-    question = read_holidays(read_months(read_attributes(question, texts), texts), texts)
+    question = read_holidays(read_months(read_attributes(read_groups(question, texts), texts), texts), texts)
     return _spell_out(ask_closed(read_days(_correct(question, texts, number), texts), texts), texts, number)
 
 

@@ -17,6 +17,7 @@ from shared_core.citation.facts.arithmetic import same_quantity
 from shared_core.citation.facts.dates import WEEKDAYS, Date, dates_of, is_every_day, same_date, weekdays_of
 from shared_core.citation.facts.quantities import Quantity, quantities_of, roman
 from shared_core.citation.facts.tokens import as_matched
+from shared_core.reading.ages import group_asked, groups_named, names_age
 from shared_core.reading.features import RARITY_BUCKETS, Words, stem, words_of
 from shared_core.reading.periods import periods_of
 from shared_core.support.options import code_shape, find_codes, find_variables
@@ -67,7 +68,8 @@ class Value:
 
     Attributes:
         near: codes of the stems of the content words right before and right after a number; 0 for none.
-        number, date, weekday (0 for Monday), code: one of them is set; a code is folded, without hyphens or plural.
+        number, date, weekday (0 for Monday), code, group: one of them is set; a code is folded, without hyphens or
+            plural; a group is the age that a team is under ("U15", "under 15s").
             Paths (``/cards``), calls (``PUT /cards``), names of files and variables, series of releases (``20.x``),
             classes (``level AA``) and grades (``B+``) are codes too.
     """
@@ -78,6 +80,7 @@ class Value:
     date: Date | None = None
     weekday: int | None = None
     code: str = ""
+    group: int | None = None
 
 
 @lru_cache(maxsize=256)
@@ -88,7 +91,10 @@ def values_of(question: str) -> tuple[Value, ...]:
     ['2.2', '2019', 'March 2019', 'HX-60']
     """
     dates = [d for d in dates_of(question) if d.month and not _VERB.match(d.text)]
-    codes = [*find_codes(question), *(m.group() for m in _SERIES.finditer(question))]
+    group = group_asked(question)
+    named = question[group.start : group.end] if group else ""
+    found = [*find_codes(question), *(m.group() for m in _SERIES.finditer(question))]
+    codes = [c for c in found if not named.startswith(c)]
     inside = [(at, at + len(text)) for text in (*(d.text for d in dates), *codes) if (at := question.find(text)) >= 0]
     numbers = [
         q
@@ -97,12 +103,14 @@ def values_of(question: str) -> tuple[Value, ...]:
         and not _CENTURY.fullmatch(q.text)
         and (q.is_year or not any(a <= q.start < b for a, b in inside))
         and not any(m.start() <= q.start < m.end() for m in AGE.finditer(question))
+        and not (group and group.start <= q.start < group.end)
     ]
     return (
         *(Value(q.text, near=_neighbours(question, q), number=q) for q in numbers),
         *(Value(d.text, date=d) for d in dates),
         *(Value(m.group(), weekday=WEEKDAYS.index(as_matched(m[1]))) for m in _WEEKDAY.finditer(question)),
         *(Value(c, code=_folded(c)) for c in (*codes, *_names_of(question))),
+        *(Value(named, group=age) for age in (group.ages if group else ())),
     )
 
 
@@ -116,6 +124,8 @@ def holds(value: Value, text: str) -> bool:
         )
     if value.weekday is not None:
         return value.weekday in weekdays_of(text) or is_every_day(text)
+    if value.group is not None:
+        return value.group in (named := groups_named(text, limits=True)) or (not named and names_age(value.group, text))
     if call := _CALL.fullmatch(value.text):
         return call.groups() in _CALL.findall(text)
     if _GRADE.fullmatch(value.text):
@@ -157,6 +167,8 @@ def gives_another(value: Value, text: str) -> bool:
         return any(d.month for d in dates_of(text))
     if value.weekday is not None:
         return bool(weekdays_of(text))
+    if value.group is not None:
+        return bool(groups_named(text))
     if call := _CALL.fullmatch(value.text):
         return any(path == call[2] for _, path in _CALL.findall(text))
     if _GRADE.fullmatch(value.text):
@@ -210,13 +222,16 @@ def absent_values(values: Iterable[Value], texts: Sequence[str]) -> list[Value]:
 
 
 def lack_number(values: Iterable[Value], texts: Sequence[str]) -> set[int]:
-    """Return which texts lack a number behind its word ("report 7") that another one has.
+    """Return which texts lack a number behind its word ("report 7"), or a group by its age, that another one has.
 
     >>> sorted(lack_number(values_of("When is report 7 due?"), ["Report 7: 4 May", "No time is set.", "Report 6"]))
     [1, 2]
     """
     lacking: set[int] = set()
     for value in values:
+        if value.group is not None:
+            named = [value.group in groups_named(text, limits=True) for text in texts]
+            lacking |= {i for i, holds_it in enumerate(named) if any(named) and not holds_it}
         number, word = value.number, value.near[0]
         if number is None or not word or number.unit or number.ordinal or number.is_year:
             continue
@@ -232,7 +247,12 @@ def lack_number(values: Iterable[Value], texts: Sequence[str]) -> set[int]:
 def any_another(values: Iterable[Value], quote: str, above: str) -> bool:
     """Return whether a quote gives another value instead of one of these, which title and headings do not name."""
     return any(
-        (gives_another(v, quote) or _of_another_release(v, quote, above) or _of_another_day(v, quote, above))
+        (
+            gives_another(v, quote)
+            or _of_another_release(v, quote, above)
+            or _of_another_day(v, quote, above)
+            or (v.group is not None and not holds(v, quote) and gives_another(v, above))
+        )
         and not _heads(v, above)
         for v in values
     )

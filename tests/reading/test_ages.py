@@ -6,7 +6,7 @@ import pytest
 
 from shared_core.reading.ages import age_asked, charges_for_age, decides_for_age, is_for_others
 from shared_core.reading.bands import find_for_age
-from shared_core.reading.values import values_of
+from shared_core.reading.values import any_another, lack_number, values_of
 from shared_core.types import Passage
 from tests.reading.asking import chance, quotes
 
@@ -160,3 +160,58 @@ def test_the_rule_for_ages_is_quoted_though_it_excludes_the_age() -> None:
 )
 def test_what_people_of_an_age_pay(question: str, text: str, charges: bool) -> None:
     assert charges_for_age(question, text, "Ostrand Zoo, fees") is charges
+
+
+@pytest.mark.parametrize(
+    ("question", "age"),
+    [
+        ("Who won the under 15s trophy?", 15),
+        ("When do the Under 9's practise?", 9),
+        ("When does the under-11 squad row?", 11),
+        ("Who keeps goal for the U13s?", 13),
+        ("12U softball times", 12),
+        ("Is there an under 7s side?", 7),
+        ("Can under 15s swim alone?", None),
+        ("How much do under 12s pay?", None),
+        ("Must my under 5s be strapped in?", None),
+        ("Who finished in under 15s?", None),
+        ("What takes under 10 minutes?", None),
+        ("Are the U9s or the U10s first?", None),
+    ],
+)
+def test_the_group_of_a_question_is_no_limit_of_age(question: str, age: int | None) -> None:
+    assert next((v.group for v in values_of(question) if v.group), None) == age
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "above", "other"),
+    [
+        ("Who won the under 15s trophy?", "Under 16's – winners: Saltby Rovers", "", True),
+        ("Who won the U15 trophy?", "U16s: Saltby Rovers", "", True),
+        ("Who won the under 13's trophy?", "Under 14's: Saltby Rovers", "Trophies", True),
+        ("Where do the U13s blue play?", "Home games are at Mill Lane.", "Pitches\nU12s Blue", True),
+        ("Where do the under 13s play?", "Home games are at Mill Lane.", "Pitches\nUnder 12s > Blue", True),
+        ("Who won the under-15s trophy?", "U15: Saltby Rovers", "", False),
+        ("Where do the under 13s play?", "Home games are at Mill Lane.", "Pitches\nU13s", False),
+        ("Where do the under 13s play?", "Home games are at Mill Lane.", "Pitches\nU11s to U14s", False),
+        ("How long do the under 14s play?", "Under 13 and Under 14: 35 minutes each way", "", False),
+        ("Who won the U14 trophy?", "13s and 14's: Saltby Rovers", "", False),
+        ("What may under 15s bring?", "Under 16s bring a lunch.", "", False),
+        ("When do the under 15s row?", "Children under 16 row on Sundays at 10.", "", False),
+        ("When do the under 15s row?", "Under 16s must wear a life jacket.", "", False),
+    ],
+)
+def test_a_team_of_another_age_is_another(question: str, text: str, above: str, other: bool) -> None:
+    assert any_another([v for v in values_of(question) if v.group], text, above) == other
+
+
+def test_the_winner_of_the_group_asked_for_is_quoted_and_no_other() -> None:
+    finals = "The Under 14's final was won by Saltby Rovers.\n\nThe Under 16's final was won by Marsh End Albion."
+    assert chance("Who won the under 15s final?", Passage("p", finals, "Finals day")) < 0.5
+    assert quotes("Who won the U16 final?", Passage("p", finals, "Finals day"))[0].startswith("The Under 16")
+    assert chance("Who won the U16 final?", Passage("p", finals, "Finals day")) > 0.5
+
+
+def test_the_passage_of_the_group_asked_for_comes_first() -> None:
+    values = values_of("How long do the under 14s play?")
+    assert lack_number(values, ["Under 12: 30", "Halves must be equal. Under 13 and Under 14: 35", "A half"]) == {0, 2}

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import NamedTuple
 
 from shared_core.citation.facts.arithmetic import equal_quantity
 from shared_core.citation.facts.quantities import quantities_of
@@ -49,6 +50,26 @@ _RANGE = re.compile(
     re.IGNORECASE,
 )
 
+_TEAM = (
+    r"(?:teams?|squads?|sides?|leagues?|divisions?|cups?|match(?:es)?|games?|fixtures?|finals?|coach(?:es)?|managers?"
+    r"|captains?|results?|trophy|trophies|tournaments?|festivals?|championships?|girls|boys|football\w*|rugby|cricket"
+    r"|hockey|netball)"
+)
+_GROUP = re.compile(
+    r"\bU-?(?P<short>\d{1,2})(?:['’]?s)?\b|(?<![\d.,:-])(?P<before>\d{1,2})U\b"
+    rf"|\bunder[- ](?P<team>\d{{1,2}})(?:['’]?s)?(?= (?:[a-z]+ )?{_TEAM}\b)"
+    r"|(?<!\bin )\bunder[- ](?P<many>\d{1,2})['’]?s\b"
+    r"|\b(?-i:Under|UNDER)[- ](?P<named>\d{1,2})\b"
+    r"(?!\s?(?:%|[a-z]{1,2}\b|second|minute|hour|day|week|month|year|yr|mile|metre))",
+    re.IGNORECASE,
+)
+_FURTHER = re.compile(
+    r"\s?(?:,|/|&|\b(?:and|or)\b|(?P<to>-|–|\bto\b))\s?(?:under[- ]|U-?)?(?P<age>\d{1,2})(?:['’]?s)?\b(?![.:]?\d)",
+    re.IGNORECASE,
+)
+_GROUPS = range(4, 31)
+"""Ages that teams are named by."""
+
 _CUT = re.compile(r"[,;](?!\d)|\b(?:and|but|while|whereas|or)\b")
 _YEARS = ("", "year", "years", "yrs")
 
@@ -84,6 +105,42 @@ def names_ages(text: str) -> bool:
 def ranges_of(text: str) -> list[tuple[float, float]]:
     """Return the lowest and the highest age of every range in a text."""
     return [_ages(match) for match in _RANGE.finditer(text)]
+
+
+class Group(NamedTuple):
+    """The name of one or more groups, such as teams, by the ages that their members are under: "U15s and U16s".
+
+    Attributes:
+        is_team: it cannot be a limit of age, as "under 15s" can.
+    """
+
+    start: int
+    end: int
+    ages: frozenset[int]
+    is_team: bool
+
+
+def groups_of(text: str) -> list[Group]:
+    """Find the groups that a text names by an age, in the ways that teams are called.
+
+    >>> [sorted(*(g.ages for g in groups_of(text))) for text in ("U15s and U16s", "Under 7's to under 9's")]
+    [[15, 16], [7, 8, 9]]
+    >>> groups_of("children under 12")
+    []
+    """
+    found: list[Group] = []
+    for match in _GROUP.finditer(text):
+        if found and match.start() < found[-1].end:
+            continue
+        last, end = int(next(filter(None, match.groups()))), match.end()
+        ages = {last}
+        while further := _FURTHER.match(text, end):
+            age, end = int(further["age"]), further.end()
+            ages.update(range(last, age + 1) if further["to"] else (age,))
+            last = age
+        if ages.issubset(_GROUPS):
+            found.append(Group(match.start(), end, frozenset(ages), not (match["many"] or match["named"])))
+    return found
 
 
 def for_other_ages(claim: Sentence, evidence: str, context: str) -> Found:
