@@ -14,6 +14,7 @@ from shared_core.citation.facts.opposites import side_of
 from shared_core.citation.facts.quantities import quantities_of
 from shared_core.citation.facts.tokens import fields_of
 from shared_core.reading.ages import is_for_others
+from shared_core.reading.editions import dates_other_year
 from shared_core.reading.features import stem
 from shared_core.reading.questions import asks_yes_or_no
 from shared_core.reading.values import any_another, values_of
@@ -115,7 +116,9 @@ def find_conflicts(question: str, quote: str, above: str) -> frozenset[str]:
     ['negation', 'opposite', 'value']
     """
     found = {
-        VALUE: any_another(values_of(question), quote, above) or is_for_others(question, quote),
+        VALUE: any_another(values_of(question), quote, above)
+        or is_for_others(question, quote)
+        or dates_other_year(question, quote, above),
         OPPOSITE: gives_opposite(question, quote, above)
         or gives_other_dimension(question, quote)
         or prefixes_otherwise(question, quote, above)

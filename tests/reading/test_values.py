@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared_core import Passage
+from shared_core.reading.editions import dates_other_year
 from shared_core.reading.values import absent_values, any_another, gives_another, gives_date, holds, values_of
 from tests.reading.asking import chance, first, quotes
 
@@ -231,3 +232,36 @@ def test_what_stands_below_another_day_is_of_another_day(
     question: str, quote: str, section: str, conflict: bool
 ) -> None:
     assert any_another(values_of(question), quote, f"Festival 2026\n{section}") is conflict
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "above", "other"),
+    [
+        ("When is the summer fair in 2026?", "The fair is on Saturday 12 June.", "News of May 2025", True),
+        ("When is the regatta 2023?", "It starts at noon on 2 July.", "Regatta > Regatta 2022", True),
+        ("When does term begin in 2028?", "Term begins on 3 September.", "Term dates 2026-2027", True),
+        ("When is the play in 2027?", "The play is on 14 January.", "News of December 2025", True),
+        ("When is the summer fair in 2025?", "The fair is on Saturday 12 June.", "News of May 2025", False),
+        ("When is the play in January 2026?", "The play is on 14 January.", "News of December 2025", False),
+        ("When is the play in 2026?", "The play is on 14 January.", "Parish letter\nAutumn 2025", False),
+        ("When was the play in 2024?", "The play was on 14 December.", "News of January 2025", False),
+        ("When does term begin in 2027?", "Term begins on 3 September.", "Term dates 2026/27", False),
+        ("When is the regatta in 2026?", "It starts on 2 July.", "Saltby Sailing Club 1921", False),
+        ("When is the regatta in 2026?", "It starts on 2 July.", "Saltby Sailing Club, founded 2019", False),
+        ("When is the open day in 2026?", "It is on 2 July.", "Vision 2030", False),
+        ("When is the open day in 2026?", "It is on the first Sunday of July every year.", "News 2025", False),
+        ("When is the open day in 2026?", "It is on 2 July 2026.", "News 2025", False),
+        ("When is the open day in 2026?", "It lasts two hours.", "News 2025", False),
+        ("When is the open day?", "It is on 2 July.", "News 2025", False),
+    ],
+)
+def test_a_date_below_the_name_of_another_year_is_of_that_year(
+    question: str, text: str, above: str, other: bool
+) -> None:
+    assert dates_other_year(question, text, above) == other
+
+
+def test_the_date_of_the_year_before_is_not_given_for_this_one() -> None:
+    fair = "The summer fair will be on Saturday 12 June at 2 pm on the green."
+    for title, sure in (("News of May 2025", False), ("News of May 2026", True)):
+        assert (chance("When is the summer fair in 2026?", Passage("p", fair, title)) > 0.5) == sure
