@@ -85,10 +85,17 @@ _MONTHS = r"(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)\w*"
 _DAYS = (
     r"(?:(?:mon|tues?|wed(?:nes)?|thurs?|fri|sat(?:ur)?|sun)(?:days?)?|\w*days?|weekends?|daily|eve|easter|christmas)"
 )
+_DAY_ASKED = re.compile(rf"\b(?:what|which) (?:week ?)?days?(?: of the week\b|{_VERB})", re.IGNORECASE)
+"""Not "which day of the month", which a bare number tells, nor "which day pass"."""
 _HOUR_ASKED = re.compile(r"\b(?:what time|at what (?:hour|time))\b", re.IGNORECASE)
 _DATE_PARTS = re.compile(  # which are no times of day
     rf"\b(?:19|20)\d\d\b|\b\d{{1,2}}(?:st|nd|rd|th)\b|\b{_MONTHS}\.? \d{{1,2}}\b(?![:.]\d)|\b\d{{1,2}} {_MONTHS}\b"
     r"|\b(?:first|second|third|fourth|fifth|last)\b",
+    re.IGNORECASE,
+)
+_DAY = re.compile(
+    rf"{_DATE_PARTS.pattern}|\b\d{{1,2}}/\d|\b\d{{1,4}}-\d{{1,2}}-\d|\b\d{{1,2}}\.\d{{1,2}}\.(?!\d{{3}}\.)"
+    r"|\b(?:today|tomorrow|yesterday|tonight|nightly|midweek|weekly|dates?)\b",
     re.IGNORECASE,
 )
 _HOUR = re.compile(
@@ -162,7 +169,7 @@ def tells_what_is_asked(question: str, text: str, above: str) -> bool:
     A reason needs words that give one. A sentence with a purpose names the thing, or refers to what its heading names.
     One with a difference has both names, not only side by side, or compares. A date is not only denied. A time, an age
     or a number needs a number, or words such as "until" and "weekly", there or in a heading, unless the sentence leads
-    something in.
+    something in. A day needs more than a number.
 
     Args:
         question: in English.
@@ -184,6 +191,8 @@ def tells_what_is_asked(question: str, text: str, above: str) -> bool:
         own = _own_numbers(question)
         text, above = (own.sub(" ", _LASTS.sub(" ", _DATE_PARTS.sub(" ", part))) for part in (text, above))
         counts = any((_HOUR.search(text), _CLOCK.search(above)))
+    elif _DAY_ASKED.search(question):
+        counts = any(_DAY.search(part) for part in (text, above))
     else:
         counts = has_number(text) or has_number(above)
     return counts or any(words_of.search(t) for t in (text, above) for words_of in told)

@@ -135,6 +135,10 @@ def test_other_forms_are_not_judged(question: str) -> None:
         ("How often is the pump oiled?", "It is oiled weekly.", "The pump is oiled by the mate."),
         ("At what time does the crew meet?", "The crew meets at noon.", "The crew meets in the chart room."),
         ("On which day is the yard shut?", "It is shut on Fridays.", "The yard is shut to visitors."),
+        ("What day does the choir sing?", "It sings weekly on Wed at 7.", "It sings from 7 to 9 pm in room 12."),
+        ("Which days is the slip open?", "From 3/6 until 9/6.", "The slip is open 8.30-17 and has 2 cranes."),
+        ("What day of the week is bingo?", "Bingo is played daily.", "Bingo starts at half past seven."),
+        ("What day does the sale start?", "On the 14th, at 9.", "It starts at 9 and ends at 10:30."),
         ("What date does the lease end?", "It ends in May.", "The lease ends when either side gives notice."),
         ("In what year did the pier burn down?", "It burnt down in 1887.", "The pier burnt down after a storm."),
         ("How old is the ferry?", "It was built in 1904.", "The ferry belongs to the town."),
@@ -169,6 +173,10 @@ def test_a_heading_may_tell_the_time_and_a_list_may_follow() -> None:
         ("Which option limits how long a request may run?", "The option is named --timeout."),
         ("What year group is she in?", "She is in the upper school."),
         ("Which number plate holders are there?", "There is a frame of brass."),
+        ("What day of the month is the rent due?", "The rent is due by the 5 of each."),
+        ("What day pass is there for two?", "The pair pass is 12."),
+        ("What day does it start?", "From tomorrow."),
+        ("What day is the hike?", "Day: 3; Plan: hike to the tarn"),
     ],
 )
 def test_times_and_numbers_that_are_not_asked_for(question: str, text: str) -> None:
