@@ -13,6 +13,7 @@ from shared_core.reading.conflicts import ABSENT, OPPOSITE, VALUE, find_conflict
 from shared_core.reading.days import excludes_day
 from shared_core.reading.direct import answers_by_form
 from shared_core.reading.entries import lacks_names, of_entries_asked
+from shared_core.reading.measures import lacks_measure
 from shared_core.reading.names import absent_names, find_others
 from shared_core.reading.people import names_person
 from shared_core.reading.places import above, innermost
@@ -179,6 +180,7 @@ def _is_untold(question: str, passage: Passage, candidate: Candidate, place: str
         or is_for_others(question, text)
         or is_other_change(question, passage, candidate.start, candidate.end)
         or measures_only(question, text)
+        or lacks_measure(question, text)
         or names_no_sum(question, text)
         or tells_only_change(question, text)
         or frees_members(question, text)

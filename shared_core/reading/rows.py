@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from shared_core.reading.candidates import Candidate
 from shared_core.reading.cells import EMPTY, LETTERS, LONGEST, Range, cells_at
 from shared_core.reading.features import CAPITAL, RARITY_BUCKETS, Words, is_among, is_of_kind, words_of
+from shared_core.reading.measures import asks_measure, gives_measure
 from shared_core.reading.places import above, innermost, place_of, source_of
 from shared_core.reading.prepared import Asked, Prepared
 from shared_core.types import Passage
@@ -234,6 +235,10 @@ def answer_in_row(asked: Asked, entry: Entry) -> Range | None:
         value = text[first:last].rstrip("; \n")
         first += len(value) - len(value.lstrip())
         return (first, first + len(value.strip())) if not EMPTY.fullmatch(value.strip()) else None
+    if asks_measure(asked.text):
+        given = [value for name, value in cells if gives_measure(asked.text, text[slice(*name)], text[slice(*value)])]
+        if not any(first <= start < last for first, last in given):  # of a year, a place or a number in a list
+            return (start, start)
     return (start, start) if any(name[0] <= start < name[1] for name, _ in cells) else None
 
 
