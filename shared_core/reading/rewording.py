@@ -88,10 +88,12 @@ def _correct(question: str, texts: Sequence[str], number: Number) -> str:
             continue  # a form of a word that is there
         near = sorted({other for other in _neighbours(word) if stem(other) != stem(word)}, key=lambda w: (-held[w], w))
         rest = {w for w in _WORD.findall(question.casefold()) if w != word and w not in COMMON}
+        beside = tuple(re.findall(rf"(?:([a-z]+) )?\b{word}\b(?: ([a-z]+))?", question)[0])
         fitting = (
             w
             for w in near
-            if w in COMMON or (held[w] and number(w) is not None and _fits(w, rest, words) and _is_no_name(w, texts))
+            if w in COMMON
+            or (held[w] and number(w) is not None and _fits(w, rest, words) and _is_no_name(w, beside, texts))
         )
         if found := next(fitting, None):
             fixed[word] = found
@@ -100,7 +102,8 @@ def _correct(question: str, texts: Sequence[str], number: Number) -> str:
 
 def _fits(word: str, rest: set[str], texts: Sequence[Mapping[str, int]]) -> bool:
     """Whether a text with the word has half of the question's other words too: it treats what is asked for."""
-    return any(2 * sum(w in text for w in rest) >= len(rest) for text in texts if word in text)
+    stems = {stem(w) for w in rest}
+    return any(2 * len(stems & {stem(w) for w in text}) >= len(stems) for text in texts if word in text)
 
 
 def _neighbours(word: str) -> Iterator[str]:
@@ -117,9 +120,14 @@ def _neighbours(word: str) -> Iterator[str]:
             yield head + tail[1] + tail[0] + tail[2:]
 
 
-def _is_no_name(word: str, texts: Iterable[str]) -> bool:
-    """Whether a word stands somewhere in small letters, or at the beginning of an item of a list or table."""
-    if any(re.search(rf"\b{word}\b", text) for text in texts):
+def _is_no_name(word: str, beside: tuple[str, str], texts: Sequence[str]) -> bool:
+    """Whether a word stands somewhere in small letters, or at the beginning of an item of a list or table.
+
+    Or in capitals, which names have too, behind or before the same word as in the question.
+    """
+    before, after = (w.upper() if w not in COMMON else "" for w in beside)
+    shouted = [rf"{before} {word.upper()}"] * bool(before) + [rf"{word.upper()} {after}"] * bool(after)
+    if any(re.search(rf"\b(?:{'|'.join((word, *shouted))})\b", text) for text in texts):
         return True
     capital = re.compile(rf"\b{word.capitalize()}\b")
     return any(_ITEM_BEGINS.search(text[: m.start()][-40:]) for text in texts for m in capital.finditer(text))

@@ -36,6 +36,14 @@ def _read(question: str, *texts: str) -> str:
         ("hand in somthing late.", "Late work is accepted.", "hand in something late."),
         ("can the lake cause infleunza", "The lake can cause influenza.", "can the lake cause influenza"),
         ("can I analyse it", "You can analyze it.", "can I analyze it"),
+        (
+            "how much does the spagetti dinner cost",
+            "Our spaghetti dinners: each costs 9.",
+            "how much does the spaghetti dinner cost",
+        ),
+        ("what hapens if I lose it", "Lost cards are replaced.", "what happens if I lose it"),
+        ("is a permit requred", "You need no permit.", "is a permit required"),
+        ("can I buy tomatto pasta", "12 TOMATO PASTA 9.00", "can I buy tomato pasta"),
     ],
 )
 def test_a_slip_is_corrected(question: str, text: str, corrected: str) -> None:
@@ -47,6 +55,8 @@ def test_a_slip_is_corrected(question: str, text: str, corrected: str) -> None:
     [
         ("what does systemd do", "What does the system do?"),  # another word, not another form
         ("who was jonson", "The man who was here was Johnson."),  # a name
+        ("who was jonson", "THE MAN WHO WAS HERE: JOHNSON, BO"),  # a name in capitals
+        ("who owns the hapenz shop", "The shop is Bo's."),  # too far away
         ("Who was Spagetti?", "Who was fond of spaghetti?"),  # with a capital
         ("role of statins in host resilience to viral infections", "The stations were closed."),  # about another thing
         ("how much spagetti", "How much spagetti? Spaghetti, spaghetti!"),  # written so in the documents
