@@ -22,7 +22,7 @@ from shared_core.reading.questions import counts_nothing, defines_links, names_n
 from shared_core.reading.quotable import is_heading, is_signature
 from shared_core.reading.rows import Entry, answer_in_row
 from shared_core.reading.subjects import is_of_another
-from shared_core.reading.sums import frees_members, names_no_sum, tells_only_change
+from shared_core.reading.sums import frees_members, names_no_sum, refers_to_tariff, tells_only_change
 from shared_core.reading.told import LATER, dates_another_act, measures_only, names_only_asked, tells_what_is_asked
 from shared_core.reading.values import (
     Value,
@@ -182,6 +182,7 @@ def _is_untold(question: str, passage: Passage, candidate: Candidate, place: str
         or measures_only(question, text)
         or lacks_measure(question, text)
         or names_no_sum(question, text)
+        or refers_to_tariff(question, text)
         or tells_only_change(question, text)
         or frees_members(question, text)
         or dates_another_act(question, text)

@@ -79,13 +79,21 @@ _COUNTS = re.compile(
 )
 _ASKS_AMOUNT = re.compile(
     r"\bhow much (?:money\b|(?:do|does|did|is|are|was|were|will|would|must|can)\b.*\b(?:cost|pay|paid|charged?|owe)\b)"
-    r"|\bwhat(?:['’]s| is| are| was| were) the (?:[\w-]+ ){0,3}(?:price|fee)s?\b(?! (?:schedule|structure|status))",
+    r"|\bwhat(?:['’]s| is| are| was| were) the (?:[\w-]+ ){0,3}(?:price|fee)s?\b(?! (?:schedule|structure|status))"
+    r"|\bhow much (?:is|are|was|were) (?:the|an?|my|our|your|this|that) (?:[\w-]+ ){0,3}"
+    r"(?:price|fee|fine|penalty|charge|surcharge|levy|fare|toll|deposit|rent)s?\b"
+    r"|\bwhat(?:['’]s| is| are| was| were) the (?:[\w-]+ ){0,2}(?:(?:fine|fare|surcharge)s?"
+    r"(?=\W*$| (?:for(?!\W*$)|if|when|on|in|at|of|per|after|to|we|I|you|they)\b)|charges? for\b(?!\W*$))",
     re.IGNORECASE,
 )
 _PRICED = re.compile(  # also as reviews say it: "the price was perfect"
     r"[$€£¥]|\b(?:free|gratis|exempt\w*|waive[sd]?|half|twice|percent|(?:in)?expensive|cheap\w*|affordable|reasonabl[ey]"
-    r"|fair|perfect|good|great|wonderful|high|low|steep|worth)\b",
+    r"|fair|perfect|good|great|wonderful|high|low|steep|worth|equal|equivalent|same|included?"
+    r"|(?:cost|price|value|rate) of|(?:replacement|full|market|actual|original|list|cost) (?:price|cost|value))\b",
     re.IGNORECASE,
+)
+_AMOUNT = re.compile(
+    rf"[\d¼½¾]|\b(?:no|none|nothing|tens|hundreds|thousands|millions|{'|'.join(word_list('numbers'))})\b", re.IGNORECASE
 )
 _ASKS_WHO = re.compile(r"\bwho(?:m|se)?\b", re.IGNORECASE)
 _NOBODY = re.compile(
@@ -280,12 +288,11 @@ def counts_nothing(sentence: str, question: str) -> bool:
 
     >>> counts_nothing("Items must be sent some hours before.", "How many hours before must items be sent?")
     True
-    >>> [counts_nothing(text, "How much do I pay?") for text in ("The fee is in the schedule.", "It is cheap.")]
+    >>> [counts_nothing(text, "How much do I pay?") for text in ("Each fee is in the schedule.", "It is cheap.")]
     [True, False]
     >>> counts_nothing("There are several.", "How many are there?"), counts_nothing("By bus.", "How does she go there?")
     (False, False)
     """
-    if has_number(sentence):
-        return False
-    unpriced = asks_price(question) and not names_price(sentence)
-    return unpriced or _ASKS_NUMBER.search(question) is not None
+    if asks_price(question) and not names_price(sentence) and not _AMOUNT.search(sentence):
+        return True
+    return not has_number(sentence) and _ASKS_NUMBER.search(question) is not None

@@ -12,6 +12,20 @@ _FEE_ASKED = re.compile(
     r"\b(?:how much|what) (?:is|are|was|were) (?:the|an?|my|our) (?:\w+ )?(?:fine|charge|deposit|rent|fare|penalty)\b",
     re.IGNORECASE,
 )
+_PENALTY_ASKED = re.compile(
+    r"\bwhat(?:['’]s| is| are| was| were) the (?:[\w-]+ ){0,2}(?:fine|penalt(?:y|ies)|charge|fee)s?\b", re.IGNORECASE
+)
+_ELSEWHERE = re.compile(
+    r"\b(?:fined?|fines|penalt(?:y|ies)|charged?|charges|fees?|sums?|amounts?|levied|rates?)\b[^.;]{0,60}?\b"
+    r"(?:in accordance with|as per|according to|under"
+    r"|(?:set[- ]out|specified|given|listed|shown|found|stated|laid down) in)"
+    r" (?:the |our |its |this )?[^.;]{0,40}\b(?:tariffs?|schedules?|tables?|appendix|annex|lists?|scale|polic(?:y|ies)"
+    r"|handbook|regulations?|rules?|section|page|website|guidelines)\b",
+    re.IGNORECASE,
+)
+_RULE = re.compile(
+    r"\b(?:rule|section|clause|article|appendix|annex|schedule|page|paragraph) [\dA-Z][\w.()]*", re.IGNORECASE
+)
 _EARNED_ASKED = re.compile(
     r"\bhow much (?:money )?(?:do|does|did|will|would|can|could|has|have|had|was|were)\b[^?,;]*"
     r"\b(?:earn(?:ed)?|spen[dt]|owed?|donated?|borrow(?:ed)?|lend|lent|invest(?:ed)?)\b",
@@ -64,6 +78,19 @@ def names_no_sum(question: str, sentence: str) -> bool:
     given = quantities_of(sentence)
     # "pounds" may be either
     return bool(given) and all(q.is_year or (q.dimension in _NO_MONEY and q.unit[:5] != "pound") for q in given)
+
+
+def refers_to_tariff(question: str, sentence: str) -> bool:
+    """Return whether a question asks for a fine, penalty or fee, and a sentence says only where its amount is given.
+
+    >>> asked = "What is the penalty for a late entry?"
+    >>> given = ("A fine as set out in the fees table is due.", "A fine of £5 in accordance with rule 3.", "Expulsion.")
+    >>> [refers_to_tariff(asked, sentence) for sentence in given]
+    [True, False, False]
+    """
+    if not (_asks_sum(question) or _PENALTY_ASKED.search(question)) or not _ELSEWHERE.search(sentence):
+        return False
+    return _SUM.search(sentence) is None and not quantities_of(_RULE.sub(" ", sentence))
 
 
 def tells_only_change(question: str, sentence: str) -> bool:

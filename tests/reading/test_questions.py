@@ -84,6 +84,15 @@ def test_someone_is_nobody_in_particular(sentence: str, question: str, nobody: b
     ("It was played ninety-two times.", "How many times was it played?", False),
     ("There are only small ones.", "How many large ones are there?", False),
     ("It is to be sent some hours before.", "When is it to be sent?", False),
+    ("Each late return leads to a fine.", "What is the fine for a late return?", True),
+    ("All charges for the slip are due on booking.", "How much is the charge for the slip?", True),
+    ("A fine of ten crowns is due.", "What is the fine for a late return?", False),
+    ("You pay the replacement cost of the book.", "What is the fine for a lost book?", False),
+    ("The team is disqualified.", "What is the penalty for a late start?", False),
+    ("The team is disqualified.", "How much is the penalty for a late start?", True),
+    ("It is all about what is excluded.", "What is the fine print about?", False),
+    ("It is negative.", "What is the charge of an electron?", False),
+    ("They pay the warden.", "What are the charges for?", False),
 ])  # fmt: skip
 def test_what_counts_nothing_does_not_say_how_many(sentence: str, question: str, nothing: bool) -> None:
     assert counts_nothing(sentence, question) == nothing

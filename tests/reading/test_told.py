@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared_core.reading.sums import frees_members, names_no_sum, tells_only_change
+from shared_core.reading.sums import frees_members, names_no_sum, refers_to_tariff, tells_only_change
 from shared_core.reading.told import (
     asks_reason,
     dates_another_act,
@@ -253,8 +253,14 @@ def test_who_does_something_is_not_told_by_the_name_that_the_question_has(
         ("What does it cost to become a member?", "Membership is free for students.", True),
         ("What does it cost to be a member?", "Members pay £5.", True),
         ("What does it cost to visit?", "Members enter free.", True),
+        ("What is the fine for late entries?", "A fine as set out in the table of fees is due for each.", False),
+        ("What is the penalty for late entries?", "A penalty will be levied according to rule 7.", False),
+        ("What is the penalty for late entries?", "Under rule 7 the penalty is two points.", True),
+        ("What is the penalty for late entries?", "Disqualification, in accordance with rule 7.", True),
+        ("What is the fine for late entries?", "A fine of £5 is due in accordance with the schedule.", True),
+        ("Who sets the fines?", "Fines are set in accordance with the schedule.", True),
     ],
 )
 def test_amounts_and_dates_of_something_else_are_no_answer(question: str, sentence: str, answers: bool) -> None:
-    otherwise = (measures_only, dates_another_act, names_no_sum, tells_only_change, frees_members)
+    otherwise = (measures_only, dates_another_act, names_no_sum, refers_to_tariff, tells_only_change, frees_members)
     assert answers is not any(judge(question, sentence) for judge in otherwise)
