@@ -286,8 +286,8 @@ class _Reader:
 
     def _font_of(self, i: int) -> int:
         """Return a number for the font of a character on this page; 0 for one that PDFium added."""
-        thing = self._raw.FPDFText_GetTextObject(self._page, i)
-        font = self._raw.FPDFTextObj_GetFont(thing) if thing else None
+        drawn = self._raw.FPDFText_GetTextObject(self._page, i)
+        font = self._raw.FPDFTextObj_GetFont(drawn) if drawn else None
         return ctypes.cast(font, ctypes.c_void_p).value or 0 if font else 0
 
     def _height(self, i: int) -> float:
@@ -319,12 +319,19 @@ class _Reader:
             found.append((box.left, box.right))
         return found
 
+    def _is_stroked(self, i: int) -> bool:
+        """Return whether a character is filled and its outline drawn, too: so programs make a font bold that is not."""
+        drawn = self._raw.FPDFText_GetTextObject(self._page, i)
+        return (
+            bool(drawn) and self._raw.FPDFTextObj_GetTextRenderMode(drawn) == self._raw.FPDF_TEXTRENDERMODE_FILL_STROKE
+        )
+
     def _face(self, i: int) -> tuple[bool, bool]:
-        """Return whether a character's font is bold, and whether it is monospaced."""
+        """Return whether a character is bold, and whether it is monospaced."""
         self._raw.FPDFText_GetFontInfo(self._page, i, self._name, _FONT_NAME_BYTES, self._flags)
         name = self._name.value.decode("latin-1")
         heavy = self._raw.FPDFText_GetFontWeight(self._page, i) >= _BOLD_WEIGHT and not _NAMED.fullmatch(name)
-        bold = heavy or _BOLD.search(name) is not None
+        bold = heavy or _BOLD.search(name) is not None or self._is_stroked(i)
         return bold, bool(self._flags.value & _FIXED_WIDTH) or _FIXED.search(name) is not None
 
 
