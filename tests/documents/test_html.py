@@ -117,6 +117,28 @@ def test_a_first_row_that_tells_no_columns_apart_names_none(header: str) -> None
     assert table("<tr><td>-v</td><td>loud</td></tr>", header).endswith("-v\tloud")
 
 
+LONG = "Most hours that one keeper may watch in all lighthouses of a district (winter)"
+
+
+def test_long_names_in_a_marked_head_name_their_columns() -> None:
+    rows = "<tr><td>First</td><td>6</td><td>3</td></tr><tr><td>Second</td><td>8</td><td>4</td></tr>"
+    header = f"<tr><th>Class</th><th>{LONG}</th><th>{LONG.replace('winter', 'summer')}</th></tr>"
+    summer = LONG.replace("winter", "summer")
+    assert table(rows, header).split("\n") == [
+        f"Class: First; {LONG}: 6; {summer}: 3",
+        f"Class: Second; {LONG}: 8; {summer}: 4",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("tag", "name"), [("td", LONG), ("th", f"{LONG} and others {LONG}"), ("th", f"See the hours of the {LONG[:40]}.")]
+)
+def test_long_cells_that_are_no_head_or_prose_name_nothing(tag: str, name: str) -> None:
+    header = f"<tr><{tag}>Class</{tag}><{tag}>{name}</{tag}><{tag}>Rank</{tag}></tr>"
+    rows = "<tr><td>First</td><td>6</td><td>3</td></tr><tr><td>Second</td><td>8</td><td>4</td></tr>"
+    assert table(rows, header) == f"Class\t{name}\tRank\nFirst\t6\t3\nSecond\t8\t4"
+
+
 def test_labels_below_the_title_of_a_table_have_their_values_beside_them() -> None:
     rows = "<tr><td>RFC</td><td>#3501</td></tr><tr><td>Release version</td><td>1.85.0</td></tr>"
     assert table(rows, "<tr><th>Info</th><th></th></tr>") == "Info\nRFC: #3501\nRelease version: 1.85.0"

@@ -28,7 +28,7 @@ from shared_core.documents.loaders.table_groups import first_of_group, group_nam
 
 CELLS = frozenset(("td", "th"))
 _CELL_LETTERS = 600  # a longer cell belongs to the page's layout rather than to a table
-_LONGEST_NAME = 40  # characters of a column's name
+_LONGEST_NAME, _LONGEST_MARKED = 40, 120  # characters of a column's name; of one in cells marked as a head
 _LONGEST_REPEATED, _MOST_REPEATED = 80, 8  # letters of a cell that spans rows; such cells in a row
 _LEAST_COLUMNS, _LEAST_ROWS = 2, 2
 _MOST_HEADS, _MOST_COLUMNS = 3, 100  # rows of names; columns that they name
@@ -263,8 +263,13 @@ def _column_names(rows: Sequence[Sequence[_Cell]], runs: Sequence[TextRun]) -> t
         if not _names_columns(names, [row for i, row in enumerate(rows[1:]) if i not in groups], runs):
             return [], 0
     given = [name for name in names if name]
-    fit = given and len(set(given)) == len(given) and max(map(len, given)) <= heads * _LONGEST_NAME
+    fit = given and len(set(given)) == len(given) and all(_is_short(name, marked=body > 0) for name in given)
     return (names, heads) if fit else ([], 0)
+
+
+def _is_short(name: str, *, marked: bool) -> bool:
+    """Return whether a name of a column is no longer than people read before each value; a sentence is prose."""
+    return len(name) <= _LONGEST_NAME or (marked and len(name) <= _LONGEST_MARKED and name[-1] != ".")
 
 
 def _by_column(row: Sequence[_Cell], runs: Sequence[TextRun]) -> list[str]:
