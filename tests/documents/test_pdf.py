@@ -386,26 +386,3 @@ def test_entries_of_the_outline_are_headings_though_their_marks_differ() -> None
     labels = [heading.label for heading in document.headings]
     assert labels == ["§ 60-440. Violations and penalties.", "§ 60-445. Appeals.", "ARTICLE 3. Newsracks"]
     assert texts[0] in document.text
-
-
-def _page(parts: list[tuple[int, str]]) -> bytes:
-    """Lines one below another, each with its render mode: 2 fills letters and draws their outlines, too."""
-    drawn = [f"BT /F1 11 Tf {mode} Tr 60 {740 - 30 * i} Td ({text}) Tj ET" for i, (mode, text) in enumerate(parts)]
-    return "\n".join(["0.3 w", *drawn]).encode()
-
-
-def test_letters_with_an_outline_are_bold() -> None:
-    prose = [
-        f"In the year 18{n} the keepers of the lamp were paid in salt, oil and {n} loaves of bread." for n in (71, 84)
-    ]
-    parts = [(2, "How they were paid"), (0, prose[0]), (2, "How that was changed"), (0, prose[1])]
-    found = [label for _, label in headings(read(from_streams([_page(parts)]), "a.pdf"))]
-    assert found == ["How they were paid", "How that was changed"]
-
-
-@pytest.mark.parametrize("modes", [(2, 2), (0, 0), (1, 0), (3, 0)])
-def test_outlines_of_all_letters_and_other_ways_to_draw_some_head_nothing(modes: tuple[int, int]) -> None:
-    """Some programs outline all letters; others draw nothing but the outline, or nothing at all above a scan."""
-    prose = "In the year 1871 the keepers of the lamp were paid in salt, oil and bread, as others on the coast were."
-    parts = [(modes[0], "How they were paid"), (modes[1], prose)]
-    assert headings(read(from_streams([_page(parts)]), "a.pdf")) == []

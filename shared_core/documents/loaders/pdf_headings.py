@@ -42,6 +42,7 @@ _DECIMAL = re.compile(r"(\d{1,2}(?:\.\d{1,2}){0,3})\.?[ ]+(?=[^\W\d_a-z])")
 _FEWEST_NUMBERED, _HEADED, _CHAPTERS = 3, 0.7, 3
 _PAPER, _FIRST_PAGES = re.compile(r"[\W\dIV]{0,6}(?:abstract|introduction)\b", re.IGNORECASE), 3
 _SENTENCE_STOPS = tuple(".,;:")
+_BULLET = re.compile(r"[•‣◦▪·*–—-]\s")  # not squares and circles, with which some manuals mark headings
 _WORDS = re.compile(r"[^\W\d_]{3}|[\u3040-\uffdc]|(?<![^\W_])[A-Z]{2}(?![^\W_])")
 _OPERATOR = re.compile(r"\A[=+∑∏∫√≤≥×·/\\|]|[=+∑∏∫√≤≥×·/\\|]\Z| = ")
 
@@ -251,7 +252,7 @@ def _body_size(paragraphs: Iterable[Paragraph]) -> float:
 
 def _looks_like_heading(text: str, p: Paragraph, body: float, *, bold: bool) -> bool:
     shown = text[p.start : p.end]
-    if "\t" in shown or p.lines > 4 or p.table or p.aside or not _has_words(shown):
+    if "\t" in shown or p.lines > 4 or p.table or p.aside or not _has_words(shown) or _BULLET.match(shown):
         return False
     if p.size >= _LARGER * body:
         return len(shown) <= _HEADING_LETTERS

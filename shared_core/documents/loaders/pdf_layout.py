@@ -40,6 +40,8 @@ _DEFINITION_INDENT = 2.5  # font sizes; first lines of paragraphs are seldom ind
 _NUMBER = re.compile(r"\d+|\b[ivxlc]+\b")
 _ONLY_NUMBER = re.compile(r"(?:page|p\.|seite|slide|sheet)?[\s–—\-|./]*#(?:[\s/]*(?:of|von|de|/)?[\s]*#)?[\s–—\-|.]*", re.IGNORECASE)  # fmt: skip # noqa: E501
 _SENTENCE_END = re.compile(r"[.!?:。！？…]['\"”’»)\]]*$")
+_PLAIN_WORD = re.compile(r"(?!o )[^\W\d_]+(?:['’/-][^\W\d_]+)*[,.;:!?)]*(?:\s|\Z)")  # "o" is a bullet
+_WRAPPED_SPACES, _LINES_ALIKE = 3, 3  # in a line whose sentence goes on below; lines that end at the same edge
 _ITEM = re.compile(r"[•‣◦▪▸●○■□–—*·\uf0b7\uf0a7-]\s|\(?(?:\d{1,3}|[a-zA-Z])[.)]\s")
 
 
@@ -245,7 +247,7 @@ def begins_paragraph(before: Sequence[Line], line: Line, after: Sequence[Line], 
         return False
     if last.turned != line.turned or abs(last.size - line.size) > _OTHER_SIZE * max(last.size, line.size):
         return True
-    if last.bold != line.bold and (last.bold or not _continues(last, line)):
+    if last.bold != line.bold and not _goes_on_in_other_face(before, line, after):
         return True
     if down <= 0 or line.x0 > last.x1 or line.x1 < last.x0:  # at the top of the next column or page
         return not _continues(last, line)
@@ -259,7 +261,7 @@ def begins_paragraph(before: Sequence[Line], line: Line, after: Sequence[Line], 
     stands_in = line.x0 > last.x0 + indent and not (after and after[0].x0 >= line.x0 - 0.5 * line.size)
     stands_out = line.x0 < last.x0 - indent and len(before) > 1
     return (
-        _is_term(last, line, after)
+        _is_term(before, line, after)
         or ((stands_in or stands_out) and _is_over(before, line, after))
         or _is_short(before, line, after)
     )
@@ -278,15 +280,39 @@ def _is_spaced_out(before: Sequence[Line], line: Line, after: Sequence[Line]) ->
     )
 
 
-def _is_term(last: Line, line: Line, after: Sequence[Line]) -> bool:
+def _is_term(before: Sequence[Line], line: Line, after: Sequence[Line]) -> bool:
     """Return whether ``line`` is the term between two definitions of a list.
 
     It begins to the left of the definition before it, by more than the first line of a paragraph is indented, and the
-    next line is indented like that definition again. A definition need not end a sentence, nor short of the edge.
+    next line is indented like that definition again. A definition need not end a sentence, nor short of the edge; but
+    a sentence that goes on in small letters behind a full line is a paragraph's, whose first line stands in so far.
     """
-    if not after or line.x0 > last.x0 - _DEFINITION_INDENT * line.size:
+    last = before[-1]
+    if not after or line.x0 > last.x0 - _DEFINITION_INDENT * line.size or _is_wrapped(before, line, after):
         return False
     return abs(after[0].x0 - last.x0) < 0.5 * line.size and after[0].y < line.y
+
+
+def _is_wrapped(before: Sequence[Line], line: Line, after: Sequence[Line]) -> bool:
+    """Return whether a sentence goes on in ``line``, in small letters, because its first word had no room above.
+
+    The line above is as long as any near it, wherever these begin, and as long as lines of prose are or as others are;
+    it is no name or address above an explanation.
+    """
+    last = before[-1]
+    if not line.text[:1].islower() or not _PLAIN_WORD.match(line.text):
+        return False
+    if _SENTENCE_END.search(last.text) or last.text.count(" ") < _WRAPPED_SPACES:
+        return False
+    ends = [n.x1 for n in (*before[-6:], line, *after[:6]) if n.turned == last.turned]
+    alike = sum(abs(end - last.x1) <= 2 * line.size for end in ends)
+    full = last.x1 - last.x0 >= _FULL_LINE * last.size or alike >= _LINES_ALIKE
+    return full and max(ends) - last.x1 <= max(2 * line.size, _first_word(line))
+
+
+def _goes_on_in_other_face(before: Sequence[Line], line: Line, after: Sequence[Line]) -> bool:
+    """Return whether a sentence goes on in bold letters, or in plain ones behind a full line of bold ones."""
+    return _continues(before[-1], line) if line.bold else _is_wrapped(before, line, after)
 
 
 def _continues(last: Line, line: Line) -> bool:

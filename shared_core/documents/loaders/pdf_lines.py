@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 _BROKEN_WORD = "\ufffe\x02"  # PDFium's marks for a hyphen that divides a word at the end of a line
 _BOLD = re.compile(r"bold|black|heavy|demi|-bd|cm(ss|tt|c)?bx|[se]fbx", re.IGNORECASE)
 _BOLD_WEIGHT = 600
-_NAMED = re.compile(r"(?:[A-Z]{6}\+)?(?:cm|ec|sf|lm)[a-z]{1,8}\d{1,4}", re.IGNORECASE)  # TeX's: not bold by weight
+_NAMED = re.compile(  # TeX's, and others that say that they are plain, whatever weight a file gives them
+    r"(?:[A-Z]{6}\+)?(?:(?:cm|ec|sf|lm)[a-z]{1,8}\d{1,4}|(?:helvetica|courier)(?:-oblique)?|times-italic|symbol"
+    r"|[\w-]+-(?:roman|regular|light))",
+    re.IGNORECASE,
+)
 _FIXED_WIDTH = 1  # flag in a font's descriptor
 _FIXED = re.compile(r"mono|courier|typewriter|consol|cmtt|[se]ftt", re.IGNORECASE)
 _WIDE_GAP = 0.9  # in font sizes: wider than the space between words, even of justified text
