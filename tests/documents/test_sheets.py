@@ -196,6 +196,22 @@ def test_rows_of_values_are_no_names() -> None:
     assert "Auk: 9" in text
 
 
+def test_a_name_may_end_in_a_colon_and_has_one() -> None:
+    rows = (("Boat", "Berth", "Price per day:"), ("Teal", "A4", 12.0), ("Auk", "B1", 9.0))
+    assert text_of(("Boats for hire",), *rows).endswith(
+        "Boat: Teal; Berth: A4; Price per day: 12\n\nBoat: Auk; Berth: B1; Price per day: 9"
+    )
+    assert read("Boat:,Berth:\nTeal,A4\n", "a.csv").text == "Boat: Teal; Berth: A4"
+    page = "<table><tr><th>Boat:</th><th>Berth:</th></tr><tr><td>Teal</td><td>A4</td></tr></table>"
+    assert read(page, "a.html").text == "Boat: Teal; Berth: A4"
+
+
+@pytest.mark.parametrize("labels", [("Printed by:", "I. Berg", "Checked by:"), ("Boat:", "Owner:", "Berth:")])
+def test_labels_beside_or_above_their_values_are_no_names(labels: tuple[str, ...]) -> None:
+    text = text_of(labels, ("Teal", "A4", 12.0), ("Auk", "B1", 9.0))
+    assert "\t".join(labels) in text
+
+
 def test_a_cell_across_columns_names_the_rows_below() -> None:
     rows = sheet(
         ("Sno.", "Name", "Price"), ("Sparklers",), ("1", "Star", 35), ("2", "Comet", 40), ("Pots",), ("3", "Koti", 175)

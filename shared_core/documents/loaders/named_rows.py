@@ -257,7 +257,7 @@ def _column_names(rows: Sequence[Sequence[_Cell]], runs: Sequence[TextRun]) -> t
     if len(widths) > 1 or wide != (heads > 1) or max(widths) > (_MOST_COLUMNS if wide else len(rows[0])):
         return [], 0
     columns = zip(*(_by_column(row, runs) for row in rows[:heads]))
-    names = [" ".join(dict.fromkeys(filter(None, column))) for column in columns]
+    names = [" ".join(dict.fromkeys(filter(None, column))).rstrip(" :") for column in columns]
     if not body:
         groups = _groups(rows[1:], len(names), runs)
         if not _names_columns(names, [row for i, row in enumerate(rows[1:]) if i not in groups], runs):

@@ -221,11 +221,13 @@ def _find_text_column(columns: Sequence[str], wanted: str | None) -> str:
 
 
 def row_text(cells: Mapping[str, Any]) -> str:
-    """Write a row as "name: value; name: value", without the empty ones."""
+    """Write a row as "name: value; name: value", without the empty ones; no name ends in a colon of its own."""
     flat = {name: _flat(value) for name, value in cells.items() if name}
     texts = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in flat.items()}
     lines = {name: one_line(value) for name, value in texts.items() if flat[name] is not None}
-    return "; ".join(f"{without_surrogates(name)}: {value}" for name, value in lines.items() if value)
+    return "; ".join(
+        f"{without_surrogates(name.rstrip(' :') or name)}: {value}" for name, value in lines.items() if value
+    )
 
 
 def _row_title(values: Mapping[str, Any], columns: Sequence[str]) -> str:

@@ -36,6 +36,7 @@ _TABLE_LEVEL = 2  # below the names of sheets
 _HEAD_WITHIN = 20  # rows
 _LONGEST_HEADING = 100  # characters
 _LONGEST_NAME = 80
+_LEAST_BESIDE = 3  # names in a row of which the last ends in a colon
 _SHORTEST_NOTE = 50
 _DIGIT = re.compile(r"\d")
 _SENTENCE = re.compile(r"\s.*\.\Z")  # not "Sno."
@@ -216,8 +217,12 @@ def _spans(row: Sequence[str]) -> bool:
 
 
 def _are_names(cells: Sequence[str]) -> bool:
+    """Return whether the filled cells of a row may be names; a label before its value ends in a colon, too."""
     years = [is_year(cell) for cell in cells]
-    if any(len(cell) > _LONGEST_NAME or cell.endswith(":") or _SENTENCE.search(cell) for cell in cells):
+    labels = [cell.endswith(":") for cell in cells]
+    if any(labels) and (any(labels[:-1]) or len(cells) < _LEAST_BESIDE):
+        return False
+    if any(len(cell) > _LONGEST_NAME or _SENTENCE.search(cell) for cell in cells):
         return False
     return not all(years) and all(year or not is_value(cell) for cell, year in zip(cells, years))
 
