@@ -82,6 +82,7 @@ _TERM = re.compile(r"[^\t\n]{1,60}\t")  # of a definition behind a tab, or the f
 _FIELD_OF_RST = re.compile(r":[^\W\d_][^:\n]{0,79}:(?=\s)")  # ":Author: …", ":param speed: …"
 _UNIT = re.compile(r"\d[\s\u202f][a-z]\Z")  # "3.40 m": a measure, no initial
 _FIELD = re.compile(r"[^\W\d_][^:;\n]{0,39}: ")
+_TAB = re.compile(r"\t+")
 _FURTHER_FIELD = re.compile(r"; ([^:;\n]{1,80}+): ")
 _STAMP = re.compile(  # with which an entry of a log or a message of a chat begins: when, how serious, or by whom
     r"""[\[(]{0,2}(?:
@@ -103,7 +104,7 @@ _KEY = re.compile(  # of YAML, JSON, INI or a mail's head
 _SECTION = re.compile(r"\[{1,2}[^\W\d_][\w .:/\"-]*\]{1,2}\s*\Z")  # of settings
 _LONG, _SHORTEST = 400, 60
 _USUAL, _NARROW, _COLUMN_LINES, _FULL = 60, 30, 8, 0.75  # characters of a line; of a column's; its lines; of them
-_LONGEST_VALUE = 80  # characters of a cell with its name; a longer one is prose
+_LONGEST_VALUE, _LONGEST_INNER = 80, 240  # characters of a cell with its name; of one before others; longer is prose
 _LONGEST_ROW, _LEAST_CELLS = 900, 3  # characters, as long as a passage may be; named cells behind the first
 _SEMICOLON = re.compile(r";(?=\s)|；")
 _UNDERLINE = re.compile(r"(?:={3,}|-{3,}|~{3,})\s*\Z")
@@ -140,7 +141,10 @@ def _whole_sentences(text: str) -> list[tuple[int, int]]:
 
 
 def _without_cell_ends(text: str, cuts: Sequence[int]) -> list[int]:
-    """Leave out the ends within the names and short values of a row: "Sl. No.: 27; District: St. Ives; Rice: 7.31"."""
+    """Leave out the ends within the names and short values of a row: "Sl. No.: 27; District: St. Ives; Rice: 7.31".
+
+    Cells behind an end within a row would be read without those before it, which say what the row is of.
+    """
     kept: list[int] = []
     end = -1
     edges: list[int] = []  # where the cells of a row begin, and the last one ends
@@ -148,12 +152,26 @@ def _without_cell_ends(text: str, cuts: Sequence[int]) -> list[int]:
         if cut > end:
             begin, end = text.rfind("\n", 0, cut) + 1, text.find("\n", cut)
             end = len(text) if end < 0 else end
-            cells = [m.start() for m in _FURTHER_FIELD.finditer(text, begin, end)]
-            edges = [begin, *cells, end] if len(cells) >= _LEAST_CELLS - 1 else []
+            edges = _cell_edges(text, *trim(text, begin, end))
         at = bisect_left(edges, cut)
-        if not 0 < at < len(edges) or edges[at] - edges[at - 1] > _LONGEST_VALUE or cut == end:
+        if not 0 < at < len(edges) or cut == edges[-1] or edges[at] - edges[at - 1] > _longest_cell(edges, at):
             kept.append(cut)
     return kept
+
+
+def _longest_cell(edges: Sequence[int], at: int) -> int:
+    """How long the cell that ends at ``edges[at]`` may be to be read as a whole."""
+    inner = 1 < at < len(edges) - 1 and edges[1] - edges[0] <= _LONGEST_VALUE
+    return _LONGEST_INNER if inner else _LONGEST_VALUE
+
+
+def _cell_edges(text: str, start: int, end: int) -> list[int]:
+    """Where the cells of a row begin, and the last one ends: three or more with names, or between tabs; else none."""
+    for between in (_FURTHER_FIELD, _TAB):
+        cells = [match.start() for match in between.finditer(text, start, end)]
+        if len(cells) >= _LEAST_CELLS - 1:
+            return [start, *cells, end]
+    return []
 
 
 def _is_row(text: str, start: int, end: int) -> bool:

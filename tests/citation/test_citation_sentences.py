@@ -177,6 +177,30 @@ def test_rows_whose_first_cell_has_no_name_are_one_sentence_each() -> None:
     assert pieces("\n".join(rows)) == rows
 
 
+STANDS, LIT = "The lamp stands on the tower of the old town hall of Vessen.", "It is lit when the ferry is late."
+
+
+@pytest.mark.parametrize("row", [
+    f"Name: Norrhaven; Range: 14; Remarks: {STANDS} {LIT}; Fee: 15 a year",
+    f"Norrhaven; Range: 14; Remarks: {STANDS} {LIT[:-1]}; Fee: 15 a year",
+    "N05\tSt. Olaf No. Two Ltd. Pier\t2.00\tEA.", "N05\tUS. Pier of Salt\t2.00",
+    "N05\tYes. Of stone.\tNo.\tPerhaps. Ask.",
+])  # fmt: skip
+def test_a_full_stop_in_a_cell_does_not_part_the_cells_behind_it_from_their_row(row: str) -> None:
+    assert pieces(f"{row}\n{row}") == [row, row]
+    assert pieces(f"It is listed.\n\n{row}\n\nAsk. Then go.") == ["It is listed.", row, "Ask.", "Then go."]
+
+
+@pytest.mark.parametrize("parts", [
+    (f"Name: Norrhaven; Range: 14; Remarks: {STANDS}", LIT),  # nothing is behind it
+    (f"Name: Norrhaven; Range: 14; Remarks: {STANDS}", LIT, STANDS, LIT, f"{STANDS}; Fee: 15"),  # prose
+    (STANDS, f"{LIT[:-1]} (see Isaiah 7: 14; Luke 6: 20; John 3: 16), and then everybody sees it from afar.", STANDS),
+    ("Lamp\tIt is lit.", "It is out."),
+])  # fmt: skip
+def test_sentences_in_long_cells_and_beside_few_tabs_are_cut(parts: tuple[str, ...]) -> None:
+    assert pieces(" ".join(parts)) == list(parts)
+
+
 def test_short_sentences_and_stumps_are_not_cut_at_semicolons() -> None:
     short = "The lamp was lit; the ship came in; nobody slept."
     assert split_sentences(short) == [(0, len(short))]

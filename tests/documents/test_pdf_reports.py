@@ -190,14 +190,6 @@ def test_a_row_is_one_sentence_whatever_full_stops_its_cells_have() -> None:
     assert [text[a:b] for a, b in split_sentences(text)] == rows
 
 
-def test_prose_in_a_cell_still_ends_at_full_stops() -> None:
-    text = (
-        "Option: --reel; Required: No; Description: It waits for the winch to run before it gives up. Then it stops "
-        "and tells the keeper about it; Default: 3"
-    )
-    assert len(split_sentences(text)) == 2
-
-
 def test_sentences_of_a_narrow_column_are_whole() -> None:
     text = (
         "The harbour board proposes to amend\nthe order on lamps of the old mole (LO)\n2018-23, which applies to all"
