@@ -53,6 +53,28 @@ def test_names_above_values_are_written_into_each_row() -> None:
     assert text_of([before, *placed(LAMPS), after]).split("\n\n") == [before[3], "\n".join(NAMED), after[3]]
 
 
+CODED = [
+    ("LN004", "Norrhaven lamp", "ea. 1"),
+    ("LS011", "Ostrand", "3 ea"),
+    ("LN012", "Saltmere", "1 ea"),
+    ("LS013", "Vessen", "2 ea"),
+    ("LN020", "Tarn", "1 ea"),
+]
+
+
+def test_a_row_that_begins_with_a_code_like_those_below_it_names_nothing() -> None:
+    assert text_of(placed(CODED)) == "\n".join("\t".join(row) for row in CODED)
+    named = [("Lamp no.", "Place", "Boats"), *CODED]
+    assert text_of(placed(named)).split("\n")[1] == "Lamp no.: LS011; Place: Ostrand; Boats: 3 ea"
+
+
+def test_a_name_with_a_number_above_other_values_names_them() -> None:
+    rows = [("Lamp", "Q1", "Q2"), *((*row[:1], str(i), str(i + 2)) for i, row in enumerate(CODED, 3))]
+    assert text_of(placed(rows)).split("\n")[0] == "Lamp: LN004; Q1: 3; Q2: 5"
+    codes = [("Lamp", "A1", "B12"), *((f"Lamp {i}", f"{i} t", f"{i + 4} t") for i in range(1, 6))]
+    assert text_of(placed(codes)).split("\n")[1] == "Lamp: Lamp 2; A1: 2 t; B12: 6 t"
+
+
 def test_the_order_in_the_file_does_not_matter() -> None:
     cells = placed(LAMPS)
     by_column = [cell for x in XS for cell in cells if cell[0] == x]

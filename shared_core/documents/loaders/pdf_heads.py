@@ -10,7 +10,7 @@ import itertools
 import re
 import statistics
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -24,6 +24,9 @@ _NEAR = 0.3  # of the distance to the next column that a name above one may be o
 _MOST_ALONE = 6  # columns with names of their own beside groups
 _MOST_HEADS = 5  # lines of names
 _FIELD = re.compile(r"\w ?[:：] ?[^\W\d]")  # "Sex: male"
+_DIGITS, _LETTERS = re.compile(r"\d+"), re.compile(r"[^\W\d_]+")
+_CODE = re.compile(r"(?=\S*a)(?=\S*0)\S{2,9}")  # letters and digits of one word, each run as one
+_LEAST_CODES, _MOSTLY = 4, 0.6  # cells of a column; of its cells
 _COLUMN_NUMBER = re.compile(r"\(?(\d{1,2})\)?(?:\s*=.*)?")
 
 
@@ -272,8 +275,9 @@ def _aligned_column(edge: Extent, bounds: Sequence[Extent], size: float) -> int 
 
 def _head_rows(rows: Sequence[Sequence[Cell]]) -> int:
     """Return how many rows at the top hold names: bold ones, or those above the first with values."""
-    dated, shapes = _columns_of_years(rows), _shapes_of_names(rows)
-    named = sum(1 for _ in itertools.takewhile(lambda row: _are_names(row, dated, shapes), rows[: _MOST_HEADS + 1]))
+    dated, shapes, coded = _columns_of_years(rows), _shapes_of_names(rows), _columns_of_codes(rows)
+    above = itertools.takewhile(lambda row: not any(_is_code(cell, coded) for cell in row), rows[: _MOST_HEADS + 1])
+    named = sum(1 for _ in itertools.takewhile(lambda row: _are_names(row, dated, shapes), above))
     bold = sum(1 for _ in itertools.takewhile(lambda row: all(cell.bold for cell in row), rows))
     if 0 < bold <= named and bold < len(rows):
         spans = len(rows[bold - 1]) > 1 and any(cell.columns > 1 for cell in rows[bold - 1])
@@ -328,6 +332,29 @@ def _columns_of_years(rows: Sequence[Sequence[Cell]]) -> set[int]:
         if is_amount(cell.text):
             years[cell.column] += 1 if is_year(cell.text) else -1
     return {column for column, more in years.items() if more > 0}
+
+
+def _columns_of_codes(rows: Sequence[Sequence[Cell]]) -> dict[int, str]:
+    """Return the columns of which most cells are codes of one form, such as "NP004", with that form."""
+    forms: dict[int, Counter[str]] = defaultdict(Counter)
+    for cell in itertools.chain.from_iterable(rows):
+        forms[cell.column][_form(cell.text)] += 1
+    usual = {column: found.most_common(1)[0] for column, found in forms.items()}
+    return {
+        column: form
+        for column, (form, times) in usual.items()
+        if _CODE.fullmatch(form) and times >= max(_LEAST_CODES, _MOSTLY * forms[column].total())
+    }
+
+
+def _is_code(cell: Cell, coded: Mapping[int, str]) -> bool:
+    """Return whether a cell is a code like those in its column, which none of the names above them is."""
+    return coded.get(cell.column) == _form(cell.text)
+
+
+def _form(text: str) -> str:
+    """Return a text with one letter for each word and one digit for each number."""
+    return _LETTERS.sub("a", _DIGITS.sub("0", text))
 
 
 def _are_names(row: Sequence[Cell], dated: set[int], shapes: set[str]) -> bool:
