@@ -21,6 +21,7 @@ from tests.documents.reading import read
 from tests.documents.test_sheets import sheet, xlsx
 
 NAMES = ("Day", "Opens", "Closes")
+HEAD = "<tr><{0}>Day</{0}><{0}>Opens</{0}><{0}>Closes</{0}></tr>"
 HOURS = {
     "Pool": [("Monday", "9:00", "17:00"), ("Tuesday", "9:30", "17:15")],
     "Gym": [("Monday", "8:15", "18:30"), ("Tuesday", "7:45", "18:45")],
@@ -28,7 +29,7 @@ HOURS = {
 TITLE = "Sports centre"
 
 
-def html(group: str, head: str = "<tr><th>Day</th><th>Opens</th><th>Closes</th></tr>") -> str:
+def html(group: str, head: str = HEAD.format("th")) -> str:
     rows = "".join(
         group.format(name) + "".join("<tr>" + "".join(f"<td>{c}</td>" for c in row) + "</tr>" for row in rows)
         for name, rows in HOURS.items()
@@ -86,6 +87,8 @@ def workbook() -> bytes:
 TABLES: list[tuple[str, str, Callable[[], str | bytes]]] = [
     ("a cell across all columns", "a.html", lambda: html("<tr><td colspan=3>{}</td></tr>")),
     ("a header cell across all columns", "a.html", lambda: html("<tr><th colspan=3>{}</th></tr>")),
+    ("a cell above a head of each group", "a.html", lambda: html("<tr><td>{}</td></tr>" + HEAD.format("td"), "")),
+    ("the same, marked", "a.html", lambda: html("<tr><td colspan=3>{}</td></tr>" + HEAD.format("th"), "")),
     ("the only filled cell", "a.html", lambda: html("<tr><td>{}</td><td></td><td>&nbsp;</td></tr>")),
     ("bold in Markdown", "a.md", lambda: markdown("| **{}** | | |\n")),
     ("the only cell in Markdown", "a.md", lambda: markdown("| {} | | |\n")),
@@ -106,9 +109,33 @@ def test_a_row_that_names_the_rows_below_heads_them(name: str, make: Callable[[]
         for row in ("Day: Monday; Opens: 9:00; Closes: 17:00", "Day: Tuesday; Opens: 7:45; Closes: 18:45")
     }
     assert list(where.values()) == [{"Pool"}, {"Gym"}]
-    assert "Day: Pool" not in document.text
+    assert all(words not in document.text for words in ("Day: Pool", "Day: Day", "Day\tOpens"))
     ended = [p for p in passages if "Towels" in p.text]
     assert all("Gym" not in str(p.metadata.get("section")) for p in ended)
+
+
+def test_heads_of_groups_may_be_shortened_and_their_rows_short_or_not_parted() -> None:
+    page = html("<tr><td>{}</td></tr>" + HEAD.format("td"), "").replace("Closes", "Cl.", 1)
+    page = page.replace("</tr><tr><td>Monday</td><td>8:15", "<td>Monday</td><td>8:15").replace("<td>18:45</td>", "")
+    text = read(page, "a.html").text
+    assert "Day: Monday; Opens: 8:15; Cl.: 18:30\nDay: Tuesday; Opens: 7:45\n" in text
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "<tr><td>Sauna</td><td>shut</td><td>none</td></tr>",  # a row that recurs, of words as the others are
+        HEAD.format("td").replace("Opens", "9:00"),
+        HEAD.format("td").replace("Opens", "Day"),
+        "",
+    ],
+)
+def test_rows_that_recur_below_names_of_groups_are_heads_only_if_they_name_columns(head: str) -> None:
+    words = "<tr><td>Bath</td><td>open</td><td>warm</td></tr><tr><td>Court</td><td>open</td><td>cold</td></tr>"
+    groups = "".join(f"<tr><td>{name}</td></tr>{head}{words if 'Sauna' in head else ''}" for name in ("Pool", "Gym"))
+    times = "<tr><td>Monday</td><td>9:00</td><td>17:00</td></tr>" * 2 if "Sauna" not in head else ""
+    text = read(f"<p>Times</p><table>{groups}{times}</table>", "a.html").text
+    assert ": " not in text
 
 
 def records(line: str, name: str) -> str:

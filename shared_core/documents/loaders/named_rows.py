@@ -113,6 +113,7 @@ class Table:
         """
         rows = _with_spanning(self.rows, runs)
         rows = [row for row in rows if any(cell.end > cell.first and not cell.repeated for cell in row)]
+        rows, again = _with_one_head(rows, runs)
         rows = rows[_is_caption(rows) :]
         names, heads = _column_names(rows, runs)
         if not names:
@@ -141,6 +142,7 @@ class Table:
         start, stop = head[0][0].first, max(cell.end for row in head for cell in row)
         # If some row could not take the names, the rows of names stay, so that nothing is lost.
         dropped = range(start, stop) if whole and not labels else range(0)
+        writer.leave_out(cell for row in again for cell in row if dropped)
         if dropped and stop < len(runs):
             runs[stop].gap = max(runs[stop].gap, runs[start].gap)
         return writer.written(self.first, dropped)
@@ -229,6 +231,49 @@ def _with_spanning(rows: Sequence[Sequence[_Cell]], runs: Sequence[TextRun]) -> 
         found.append(full)
         spanning = below if len(below) <= _MOST_REPEATED else {}
     return found
+
+
+def _with_one_head(rows: list[list[_Cell]], runs: Sequence[TextRun]) -> tuple[list[list[_Cell]], list[list[_Cell]]]:
+    """Return the rows with a head that is repeated for each group of rows once, above all; and the other such heads.
+
+    A head that is not marked stands below the name of each group, a cell alone in its row.
+    """
+    at = next((i for i, row in enumerate(rows) if len(row) > 1), len(rows))
+    names = _texts(rows[at], runs) if at < len(rows) else []
+    rows = [part for row in rows for part in _parted(row, names, runs)]
+    alike = (i for i in range(at + 1, len(rows)) if len(rows[i]) == len(names))
+    again = [i for i in alike if _are_same_names(names, _texts(rows[i], runs))]
+    if not again or len(set(names)) < len(names) or not all(names):
+        return rows, []
+    others = [_widened(row, len(names)) for i, row in enumerate(rows) if i != at and i not in again]
+    marked = all(cell.header for i in (at, *again) for cell in rows[i])
+    grouped = at > 0 and all(len(rows[i - 1]) == 1 for i in again) and not any(map(_DIGIT.search, names))
+    if not marked and not (grouped and _names_columns(names, [row for row in others if len(row) > 1], runs)):
+        return rows, []
+    return [[replace(cell, header=True) for cell in rows[at]], *others], [rows[i] for i in again]
+
+
+def _parted(row: list[_Cell], names: Sequence[str], runs: Sequence[TextRun]) -> list[list[_Cell]]:
+    """Return a row as two if it begins with the names and has more cells: a page may lack the tag between them."""
+    width = len(names)
+    if not 0 < width < len(row) or not _are_same_names(names, _texts(row[:width], runs)):
+        return [row]
+    return [row[:width], row[width:]]
+
+
+def _widened(row: Sequence[_Cell], columns: int) -> list[_Cell]:
+    """Return a row with as many columns: a lone cell is across all, and cells that are missing at its end are empty."""
+    if len(row) == 1:
+        return [replace(row[0], columns=max(row[0].columns, columns))]
+    end = row[-1].end
+    return [*row, *(_Cell(end, end, False, 1, 1) for _ in range(columns - _width(row)))]
+
+
+def _are_same_names(names: Sequence[str], others: Sequence[str]) -> bool:
+    """Return whether names are the same, or shortened: "Freq." and "Frequency"."""
+    pairs = [(a.casefold().rstrip("."), b.casefold().rstrip(".")) for a, b in zip(names, others)]
+    alike = all(b and (a.startswith(b) or b.startswith(a)) for a, b in pairs)
+    return alike and any(a == b for a, b in pairs)
 
 
 def _is_caption(rows: Sequence[Sequence[_Cell]]) -> bool:
