@@ -139,6 +139,38 @@ def test_long_cells_that_are_no_head_or_prose_name_nothing(tag: str, name: str) 
     assert table(rows, header) == f"Class\t{name}\tRank\nFirst\t6\t3\nSecond\t8\t4"
 
 
+SPANNING = ("<th>Age</th><th>Boat</th><th>Sail</th><th></th><th>Crew</th>",
+            "<th>Age</th><th>Boat</th><th colspan=2>Sail</th><th>Crew</th>")  # fmt: skip
+SAILS = [["6", "Auk", "30", "2.8", "2"], ["", "Teal", "40", "3.7", "3"], ["8", "Auk", "50", "4.6", "2"]]
+
+
+def rows_of(cells: list[list[str]]) -> str:
+    return "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in cells)
+
+
+@pytest.mark.parametrize("head", SPANNING)
+def test_names_below_a_head_that_spans_columns_go_on_with_it(head: str) -> None:
+    second = ["", "", "Square feet", "Square metres", ""]
+    assert table(rows_of([second, *SAILS]), f"<thead><tr>{head}</tr></thead>").split("\n") == [
+        "Age: 6; Boat: Auk; Sail Square feet: 30; Sail Square metres: 2.8; Crew: 2",
+        "Age: 6; Boat: Teal; Sail Square feet: 40; Sail Square metres: 3.7; Crew: 3",
+        "Age: 8; Boat: Auk; Sail Square feet: 50; Sail Square metres: 4.6; Crew: 2",
+    ]
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        SAILS[1:],  # values
+        [["", "Teal", "red", "white", ""], ["6", "Auk", "blue", "white", "2"]],  # words among words
+        [["8", "", "Square feet", "Square metres", ""], *SAILS],  # a row with its name
+    ],
+)
+def test_rows_below_a_head_that_spans_columns_are_rows(cells: list[list[str]]) -> None:
+    assert "Square feet: 30" not in (found := table(rows_of(cells), f"<tr>{SPANNING[0]}</tr>"))
+    assert len(found.split("\n")) == len(cells)
+
+
 def test_labels_below_the_title_of_a_table_have_their_values_beside_them() -> None:
     rows = "<tr><td>RFC</td><td>#3501</td></tr><tr><td>Release version</td><td>1.85.0</td></tr>"
     assert table(rows, "<tr><th>Info</th><th></th></tr>") == "Info\nRFC: #3501\nRelease version: 1.85.0"

@@ -13,6 +13,7 @@ from shared_core.documents.loaders.extracted import Extracted, Problem, one_line
 from shared_core.documents.loaders.limits import Budget, too_much
 from shared_core.documents.loaders.rows import MAX_CELLS, TEXT_COLUMNS, as_text, below
 from shared_core.documents.loaders.table_groups import split_groups
+from shared_core.documents.loaders.two_heads import join_heads
 from shared_core.errors import DocumentError
 from shared_core.types import MetadataValue
 
@@ -123,11 +124,8 @@ def _named_columns(
     names: list[str | None] = [name if name or i not in filled else None for i, name in enumerate(header)]
     below = [*map(one_line, records[0][1]), *[""] * len(header)][: len(header)] if len(records) > 1 else []
     spanned = [i for i, name in enumerate(names) if name is None]
-    if spanned and below and _is_second_head(header, below, spanned, [record for _, record in records[1:]]):
-        upper = ""
-        for i, above in enumerate(header):
-            upper = above or upper
-            names[i] = f"{upper} {below[i]}".strip()
+    if below and (joined := join_heads(header, below, spanned, [record for _, record in records[1:]])):
+        names = [*joined]
         records = [(number - 1, record) for number, record in records[1:]]
     elif below and _are_units(below, [record for _, record in records[1:]]):
         names = [f"{name} ({unit})" if unit else name for name, unit in zip(names, below)]
@@ -137,24 +135,6 @@ def _named_columns(
         earlier = names[:i].count(name) if name else 0
         named.append(f"column {i + 1}" if name is None else f"{name} ({earlier + 1})" if earlier else name)
     return named, records
-
-
-def _is_second_head(
-    header: Sequence[str], below: Sequence[str], spanned: Sequence[int], rows: Sequence[Sequence[str]]
-) -> bool:
-    """Return whether the first row has the names of columns that the header's cells span.
-
-    The column of the rows' names has one of its own in the header, or else below it: then all columns have one there,
-    none of them a number, and the rows below have numbers in a column that is spanned.
-    """
-    if header[0]:
-        return not below[0] and all(below[i] and below[i - 1] for i in spanned)
-    if not any(header) or not all(name or not above for name, above in zip(below, header)):
-        return False
-    if not all(below[i] for i in spanned) or any(_DIGIT.search(name) for name in below):
-        return False
-    values = [[row[i] for row in rows if i < len(row) and row[i].strip()] for i in spanned[1:]]
-    return any(cells and all(map(_DIGIT.search, cells)) for cells in values)
 
 
 def _are_units(below: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:

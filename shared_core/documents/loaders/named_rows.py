@@ -25,6 +25,7 @@ from shared_core.documents.loaders.extracted import (
     one_line,
 )
 from shared_core.documents.loaders.table_groups import first_of_group, group_names
+from shared_core.documents.loaders.two_heads import have_numbers, join_heads
 
 CELLS = frozenset(("td", "th"))
 _CELL_LETTERS = 600  # a longer cell belongs to the page's layout rather than to a table
@@ -297,6 +298,8 @@ def _column_names(rows: Sequence[Sequence[_Cell]], runs: Sequence[TextRun]) -> t
     heads = max(1, body)
     if len(rows) <= heads or heads > _MOST_HEADS or len(rows[0]) < _LEAST_COLUMNS:
         return [], 0
+    if body == 1 and (names := _names_of_two_rows(rows, runs)):
+        return names, 2
     widths = {_width(row) for row in rows[: heads + 1 if heads > 1 else 1]}
     wide = any(cell.columns > 1 for row in rows[: heads - 1] for cell in row)
     if len(widths) > 1 or wide != (heads > 1) or max(widths) > (_MOST_COLUMNS if wide else len(rows[0])):
@@ -312,9 +315,25 @@ def _column_names(rows: Sequence[Sequence[_Cell]], runs: Sequence[TextRun]) -> t
     return (names, heads) if fit else ([], 0)
 
 
+def _names_of_two_rows(rows: Sequence[Sequence[_Cell]], runs: Sequence[TextRun]) -> list[str]:
+    """Return the names of columns if the first of the other rows goes on with a marked head, as in tables of Markdown.
+
+    There columns that a name spans have no name, or a wide cell; below it each has one, above numbers.
+    """
+    second, width = rows[1], _width(rows[0])
+    if len(second) != width or any(cell.columns > 1 or cell.rows > 1 for cell in second) or width > _MOST_COLUMNS:
+        return []
+    header = [t for cell, text in zip(rows[0], _texts(rows[0], runs)) for t in (text, *[""] * (cell.columns - 1))]
+    below, others = _texts(second, runs), [_texts(row, runs) for row in rows[2:] if len(row) == width]
+    spanned = [i for i, name in enumerate(header) if not name and any(row[i] for row in others)]
+    names = join_heads(header, below, spanned, others) if have_numbers(others, spanned) else []
+    given = [name for name in names if name]
+    return names if len(set(given)) == len(given) and all(_is_short(name, marked=True) for name in given) else []
+
+
 def _is_short(name: str, *, marked: bool) -> bool:
     """Return whether a name of a column is no longer than people read before each value; a sentence is prose."""
-    return len(name) <= _LONGEST_NAME or (marked and len(name) <= _LONGEST_MARKED and name[-1] != ".")
+    return len(name) <= _LONGEST_NAME or (marked and len(name) <= _LONGEST_MARKED and not name.endswith("."))
 
 
 def _by_column(row: Sequence[_Cell], runs: Sequence[TextRun]) -> list[str]:
