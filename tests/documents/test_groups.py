@@ -138,6 +138,28 @@ def test_rows_that_recur_below_names_of_groups_are_heads_only_if_they_name_colum
     assert ": " not in text
 
 
+TRIPS = "Teal,4,7\nAuk,6,9\n"
+
+
+@pytest.mark.parametrize(
+    ("groups", "heads"),
+    [
+        (("Port: Ost,Boats: sail,", "Port: Tarn,Boats: oar,"), ["Port: Ost, Boats: sail", "Port: Tarn, Boats: oar"]),
+        (("Port:,Ost,", "Port: Tarn,,"), ["Port: Ost", "Port: Tarn"]),
+        (("Port: Ost,Boats: sail,", "Port: Tarn,Crew: two,"), []),  # not the same labels
+        (("Port: Ost,Boats: sail,2", "Port: Tarn,Boats: oar,4"), []),  # a value that has no label
+        (("Total:,10,16", "Total:,10,16"), []),
+    ],
+)
+def test_a_row_of_labels_and_values_above_rows_of_other_cells_heads_them(
+    groups: tuple[str, str], heads: list[str]
+) -> None:
+    document = read("Boat,Out,Back\n" + "".join(f"{group}\n{TRIPS}" for group in groups), "a.csv")
+    assert [heading.label for heading in document.headings if heading.label] == heads
+    below = read("Boat,Out,Back\n" + "".join(f"{TRIPS}{group}\n" for group in groups), "a.csv")
+    assert not below.headings  # what is said of the rows above heads nothing
+
+
 def records(line: str, name: str) -> str:
     people = [("Anna Smith", "Treasurer", "555 0123"), ("Ben Jones", "Secretary", "555 0177")]
     blocks = (

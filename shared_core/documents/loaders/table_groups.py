@@ -1,4 +1,4 @@
-"""Find the groups of a table's rows: names in rows of their own, and names given only in a group's first row.
+"""Find the groups of a table's rows: names or labels in rows of their own, and names only in a group's first row.
 
 "Day: Monday; Opens: 8:15" is no answer in a table of a pool's and a gym's hours, unless it is read below, or with, the
 name of its group. Both are recognised where they are needed: where rows of different groups begin alike, and those
@@ -7,6 +7,7 @@ of one group do not. Otherwise cells are more likely to be empty because somethi
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import chain, pairwise
@@ -14,6 +15,7 @@ from itertools import chain, pairwise
 from shared_core.documents.loaders.extracted import one_line
 
 _LEAST_GROUPS = 2
+_LABEL = re.compile(r"([^\W\d_][^:]{0,39}):(?: +|\Z)")
 NAMED = "\ue000"
 """Put before a cell of a sheet that is set as the name of a group: bold, or across columns."""
 
@@ -34,6 +36,38 @@ def group_names(rows: Sequence[Sequence[str]]) -> set[int]:
     groups = [[row[0] for row in rows[start + 1 : end]] for start, end in pairwise(bounds)]
     names = {rows[i][0] for i in found}
     return set(found) if all(groups) and names.isdisjoint(chain(*groups)) and _recur(groups) else set()
+
+
+def labelled_groups(rows: Sequence[Sequence[str]]) -> set[int]:
+    """Return which rows name the group below by labels and values, as reports do: "Region: North", "Boats: sail".
+
+    They have the same labels, and the first row is one; other rows, more than these, have other cells.
+
+    >>> north, south, trips = ("Port: Ost", "Boats:", "sail"), ("Port: Tarn", "", "Boats: oar"), [("Auk", "4", "")] * 2
+    >>> sorted(labelled_groups([north, *trips, south, *trips])), labelled_groups([*trips, north, *trips, south])
+    ([0, 3], set())
+    """
+    found = {i: labels for i, row in enumerate(rows) if (labels := _labels(row))}
+    bounds = [*found, len(rows)]
+    if len(found) < _LEAST_GROUPS or bounds[0] or 2 * len(found) >= len(rows) or len(set(found.values())) > 1:
+        return set()
+    return set(found) if all(end - start > 1 for start, end in pairwise(bounds)) else set()
+
+
+def _labels(row: Sequence[str]) -> tuple[str, ...]:
+    """Return the labels of a row with nothing but labels and their values, in a cell each or side by side."""
+    labels: list[str] = []
+    due = False  # a value for the label before
+    for cell in filter(None, row):
+        match = _LABEL.match(cell)
+        if due == (match is not None):
+            return ()
+        if match:
+            labels.append(match[1])
+            due = match.end() == len(cell)
+        else:
+            due = False
+    return () if due else tuple(labels)
 
 
 def first_of_group(rows: Sequence[Sequence[str]]) -> list[int]:
@@ -70,7 +104,7 @@ def split_groups(
     marked = {i for i, row in enumerate(rows) if row and row[0].startswith(NAMED) and not any(row[1:])}
     rows = [[cell.removeprefix(NAMED) for cell in row] for row in rows]
     last = max((i for i in range(len(rows)) if i not in marked), default=0)
-    names = {i for i in marked if i < last} or group_names(rows)
+    names = {i for i in marked if i < last} or group_names(rows) or labelled_groups(rows)
     kept = [i for i in range(len(records)) if i not in names]
     out = []
     for i, first in zip(kept, first_of_group([rows[i] for i in kept])):
@@ -82,7 +116,8 @@ def split_groups(
     groups: dict[int, str] = {}
     for i in sorted(names):
         below = kept[bisect_right(kept, i)]  # behind a name within another one
-        groups[records[below][0]] = ": ".join(filter(None, (groups.get(records[below][0]), rows[i][0])))
+        name = ", ".join(filter(None, rows[i])).replace(":, ", ": ")
+        groups[records[below][0]] = ": ".join(filter(None, (groups.get(records[below][0]), name)))
     return out, groups
 
 
