@@ -160,7 +160,7 @@ def _without_cell_ends(text: str, cuts: Sequence[int]) -> list[int]:
 
 
 def _longest_cell(edges: Sequence[int], at: int) -> int:
-    """How long the cell that ends at ``edges[at]`` may be to be read as a whole."""
+    """The most characters with which the cell that ends at ``edges[at]`` is read as a whole."""
     inner = 1 < at < len(edges) - 1 and edges[1] - edges[0] <= _LONGEST_VALUE
     return _LONGEST_INNER if inner else _LONGEST_VALUE
 

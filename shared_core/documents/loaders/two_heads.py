@@ -1,4 +1,4 @@
-"""Join the names of columns that stand in two rows: "Pitch" above "Yards" and "Metres"."""
+"""Join the names of columns that are given in two rows: "Pitch" above "Yards" and "Metres"."""
 
 from __future__ import annotations
 
