@@ -14,7 +14,7 @@ from langchain_selfreflect._caller import caller_of
 from langchain_selfreflect._lm_options import NAMES, Options, innermost, is_sync, without_cache
 from shared_core.errors import InputError, MissingDependencyError, ResponseError
 from shared_core.facades.arguments import no_language_model
-from shared_core.lm.base import BaseLanguageModel, LanguageModel
+from shared_core.lm.base import BaseLanguageModel, LanguageModel, is_language_model
 from shared_core.lm.chat import (
     Ask,
     ChatAdapter,
@@ -211,7 +211,7 @@ def as_language_model(llm: object, *, logprobs: LogprobsMode = "auto") -> Langua
         llm = _from_name(llm)
     if isinstance(llm, Runnable):
         return LangChainLM(llm, logprobs=logprobs)
-    if isinstance(llm, LanguageModel):
+    if is_language_model(llm):
         return llm
     raise no_language_model(
         llm, "Give a LangChain chat model, its name (openai:gpt-4o), or a backend of shared_core.lm."

@@ -79,9 +79,10 @@ class ReflectiveQueryEngine(BaseQueryEngine):
         return settings
 
     def warm_up(self) -> Self:
-        """Load models eagerly instead of at the first question, raising what that would raise; calls no LLM.
+        """Load models eagerly instead of at the first question, raising what that would raise.
 
-        Sends one query to the retriever. Returns the query engine.
+        Sends one query to the retriever, and asks an LLM at most what it can do (one token, for log-probabilities).
+        Returns the query engine.
         """
         self._engine(self._source(None)).warm_up()
         return self
@@ -263,7 +264,7 @@ class ReflectiveQueryEngine(BaseQueryEngine):
         answer: Answer | None = None
         with in_words_of(self, lm="llm"):
             self._tell_all([asked.note])
-            engine = await in_thread(self._engine, source)  # it may ask a model again what it can do
+            engine = await in_thread(self._engine, source)  # it may read the weights of a model
             async for event in engine.astream(asked):
                 answer = self._tell(event) or answer
         return self._finish(answer, asked, source)

@@ -19,7 +19,7 @@ from llama_index.core.llms.custom import CustomLLM
 
 from shared_core.errors import InputError, ResponseError
 from shared_core.facades.arguments import no_language_model
-from shared_core.lm.base import LanguageModel
+from shared_core.lm.base import LanguageModel, is_language_model
 from shared_core.lm.chat import (
     Ask,
     ChatAdapter,
@@ -302,7 +302,7 @@ def as_language_model(llm: object) -> LanguageModel | None:
         llm = Settings.llm
     if isinstance(llm, LLM):
         return LlamaIndexLM(llm)
-    if isinstance(llm, LanguageModel):
+    if is_language_model(llm):
         return llm
     raise no_language_model(
         llm, "Give an LLM of LlamaIndex (OpenAI(…)), a backend of shared_core.lm, or 'settings' for Settings.llm."

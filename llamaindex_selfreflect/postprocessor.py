@@ -164,7 +164,10 @@ class SelfReflectRerank(BaseNodePostprocessor):
         return found
 
     def warm_up(self) -> Self:
-        """Load now what would be loaded at the first query, and raise what that would raise; calls no LLM."""
+        """Load now what would be loaded at the first query, and raise what that would raise.
+
+        An LLM is asked at most what it can do (one token, for log-probabilities).
+        """
         self._reranker.warm_up()
         return self
 

@@ -112,9 +112,9 @@ class SelfReflectRetriever(BaseRetriever):
         return self._shared.gate
 
     def warm_up(self) -> Self:
-        """Load models eagerly instead of at the first query, raising what that would raise; calls no LLM.
+        """Load models eagerly instead of at the first query, raising what that would raise.
 
-        Sends one query to the retriever.
+        Sends one query to the retriever, and asks an LLM at most what it can do (one token, for log-probabilities).
         """
         self._shared.over(self._source(None)).warm_up()
         if self.rerank is not None:

@@ -110,7 +110,7 @@ def _readings(
     if not (wanted and exchanges):
         return by_rule, "rule"
     written = asked.condensed
-    if not written and run.abilities.model("default") is not None:
+    if not written and run.abilities.has_model("default"):
         try:
             reply = yield condense_request(asked.question, exchanges, asked.prompt)
         except (LanguageModelError, LimitError) as error:
@@ -157,7 +157,7 @@ def _answer_alone(
         if not _problem(question, *tried[0]):
             return _surest(question, tried, by, run)
     other: Answer | None = None
-    if run.abilities.model("default") is None:  # two more answers, which cost nothing without a model
+    if not run.abilities.has_model("default"):  # two more answers, which cost nothing without a model
         other = yield from _in_context(question, context, readings, answer, run)
     if other is not None and not other.abstained:
         same = first_quote(other) == first_quote(alone) and not _problem(question, itself, alone)

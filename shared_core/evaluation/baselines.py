@@ -51,7 +51,7 @@ class Plain:
         self.engine = engine
         self.retrieve = retrieve
         self.name = "plain" if retrieve else "closed-book"
-        if engine.context.model("default") is None:
+        if not engine.context.has_model("default"):
             raise SettingsError(
                 f"{self.name} needs a language model, and there is none.", hint="Give --model or --base-url (lm=…)."
             )

@@ -16,7 +16,7 @@ from shared_core.calibration.calibration import Calibration
 from shared_core.calibration.stack import AnyCalibration, Stack
 from shared_core.errors import CalibrationError, InputError, SettingsError
 from shared_core.facades.arguments import as_settings, no_retriever
-from shared_core.lm.base import LanguageModel
+from shared_core.lm.base import LanguageModel, is_language_model
 from shared_core.pipelines.decision.question_run import Abilities
 from shared_core.pipelines.gating.choose import choose_estimator
 from shared_core.reading.base import Reader, SupportScorer
@@ -113,7 +113,7 @@ class Parts:
     def require_model(self, what: str, *roles: str) -> None:
         """Raise SettingsError, naming ``what`` needs it, if neither a model of each role nor a default one exists."""
         for role in roles or ("default",):
-            if self.context.model(role) is not None:
+            if self.context.has_model(role):
                 continue
             given = ", ".join(self.resources.models)
             lacking = f"has one for {given} only" if given else "has none"
@@ -133,7 +133,7 @@ def load(requests: Sequence[LeafRequest], resources: Resources) -> None:
 
 def compares_meanings(settings: SelfReflectSettings, context: Abilities) -> bool:
     """Whether the uncertainty estimator compares meanings of samples, which needs an embedder or a judge."""
-    if context.model("default") is None:
+    if not context.has_model("default"):
         return False
     return bool(choose_estimator(settings, context).estimator.needs & {"similarity", "entailment"})
 
@@ -162,7 +162,7 @@ def _by_role(lm: LanguageModel | None, models: Mapping[str, LanguageModel]) -> d
     for role, model in roles.items():
         if role not in ROLES:
             raise InputError(f"There is no role {role!r} for a model.", hint=f"There are: {', '.join(ROLES)}.")
-        if isinstance(model, type) or not isinstance(model, LanguageModel):
+        if isinstance(model, type) or not is_language_model(model):
             kind = f"class ({model.__name__})" if isinstance(model, type) else type(model).__name__
             raise InputError(
                 f"The {role} model is a {kind}, not a language model backend.",

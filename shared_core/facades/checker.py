@@ -281,6 +281,7 @@ def _complete(checking: Flow[Answer], run: QuestionRun, *, thought: bool = False
     meter = Meter(run.settings)
     if thought:
         yield run.note("reply", "thoughts left out", "what a model thinks aloud is no answer")
+    yield from run.abilities.learn()
     checked = yield from meter.watch(readable(checking, lambda why: run.note("reply", "empty", why)))
     checked = dataclasses.replace(checked, usage=meter.usage)
     yield Report(Finished(checked))

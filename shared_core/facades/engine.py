@@ -152,18 +152,19 @@ class SelfReflectEngine:
     def warm_up(self) -> Self:
         """Load models eagerly instead of at the first question, raising what that would raise. Returns the engine.
 
-        Sends one query to the retriever and one word to the reader and the judge. Calls no language model (models in
-        this process are loaded when they are created).
+        Sends one query to the retriever and one word to the reader and the judge. A language model is asked at most
+        what it can do (models in this process are loaded when they are created).
         """
         passage = Passage("warm-up", "Ready.")
+        flows.run(self.context.learn(), self.resources)
         load([Retrieve("ready?", 1, self.settings.where)], self.resources)
         read: list[LeafRequest] = []
-        model = self.context.model("default")
-        if model is None or self.settings.rerank == "reading":
+        has_model = self.context.has_model("default")
+        if not has_model or self.settings.rerank == "reading":
             read.append(Read("Ready?", (passage,), limit=1))
-        if model is not None and self.context.scorer is not None:
+        if has_model and self.context.scorer is not None:
             read.append(Judge((("Ready.", "Ready."),)))
-        if model is not None and self._compares_meanings():
+        if has_model and self._compares_meanings():
             read.append(Embed(("Ready.",)))
         load(read, self.resources)
         if self.settings.pipeline == "self_rag":
@@ -351,7 +352,7 @@ class SelfReflectEngine:
         seconds = self.settings.deadline
         if seconds is None:
             return None
-        reads = self.context.has_reader and self.context.model("default") is not None
+        reads = self.context.has_reader and self.context.has_model("default")
         return Deadline(seconds, min(_RESERVE, _RESERVED_SHARE * seconds) if reads else 0.0)
 
     def _flows(self, questions: Sequence[str | Asked], wrap: Wrap | None) -> list[Flow[Answer]]:
@@ -369,6 +370,7 @@ class SelfReflectEngine:
         """Answer in the conversation, apply the settings for abstentions, and add the cost."""
         meter = Meter(self.settings, self.resources.calls_of)
         run = QuestionRun(self.settings, self.context)
+        yield from self.context.learn()
         answer = yield from meter.watch(answer_turn(asked, partial(self._run_pipeline, meter), run))
         if answer.abstained and self.settings.on_abstain == "fallback" and answer.reason not in IN_CONVERSATION:
             answer = yield from _fall_back(answer, run, meter)

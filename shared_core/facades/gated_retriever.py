@@ -93,7 +93,11 @@ class GatedRetriever:
         return other
 
     def warm_up(self) -> Self:
-        """Send one query to the retriever, and load the embedder if the gate compares meanings; calls no model."""
+        """Send one query to the retriever, and load the embedder if the gate compares meanings.
+
+        A language model is asked at most what it can do.
+        """
+        flows.run(self._context.learn(), self._resources)
         wanted: list[LeafRequest] = [Retrieve("ready?", 1, self.settings.where)]
         if compares_meanings(self.settings, self._context) and self.gate == "uncertainty":
             wanted.append(Embed(("Ready.",)))
@@ -120,5 +124,8 @@ class GatedRetriever:
         if not isinstance(query, str) or not query.strip():
             raise QuestionError(f"A query must be non-empty text, not {query!r}.")
         check_count("k", k)
-        run = QuestionRun(self.settings, self._context)
-        return Meter(self.settings).watch(gated_retrieval(query.strip(), k, run))
+        return Meter(self.settings).watch(self._decide(query.strip(), k))
+
+    def _decide(self, query: str, k: int) -> Flow[GatedResult]:
+        yield from self._context.learn()
+        return (yield from gated_retrieval(query, k, QuestionRun(self.settings, self._context)))

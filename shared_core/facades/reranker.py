@@ -76,7 +76,11 @@ class SelfReflectReranker:
         return self._context.model_name("default") if self.method in WITH_MODEL else ""
 
     def warm_up(self) -> Self:
-        """Load models eagerly instead of at the first question, raising what that would raise; calls no model."""
+        """Load models eagerly instead of at the first question, raising what that would raise.
+
+        A language model is asked at most what it can do.
+        """
+        flows.run(self._context.learn(), self._resources)
         if self.method not in WITH_MODEL:
             load([Read("Ready?", (Passage("warm-up", "Ready."),), limit=1)], self._resources)
         elif self.method == "uncertainty" and compares_meanings(self.settings, self._context):
@@ -101,6 +105,7 @@ class SelfReflectReranker:
         return Meter(self.settings).watch(self._rank(question.strip(), passages, top_n))
 
     def _rank(self, question: str, passages: Sequence[Passage], top_n: int | None) -> Flow[list[Ranked]]:
+        yield from self._context.learn()
         run = QuestionRun(self.settings, self._context)
         ways = {
             "uncertainty": rerank_by_uncertainty,

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import inspect
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, TypeGuard, runtime_checkable
 
 from shared_core.errors import CapabilityError, ContextOverflowError, InputError, LanguageModelError
 from shared_core.lm.requests import Capture as Capture
@@ -275,6 +276,24 @@ class LanguageModel(Protocol):
     async def atoken_ids(self, strings: Sequence[str]) -> list[int | None]:
         """Run ``token_ids`` without blocking the event loop."""
         ...
+
+
+_PROPERTIES = ("name", "capabilities")
+_METHODS = ("generate", "agenerate", "score", "ascore", "hidden_states", "ahidden_states", "token_ids", "atoken_ids")
+
+
+def is_language_model(given: object) -> TypeGuard[LanguageModel]:
+    """Return whether an object is a backend, without asking it anything.
+
+    ``isinstance`` reads all properties of it (before Python 3.12), and some models make a call to learn what they can.
+
+    >>> from shared_core.lm import ScriptedLM
+    >>> is_language_model(ScriptedLM([])), is_language_model("gpt-4o")
+    (True, False)
+    """
+    forwards = hasattr(type(given), "__getattr__")  # a wrapper may have them of the model within
+    declared = all(forwards or inspect.getattr_static(given, name, None) is not None for name in _PROPERTIES)
+    return declared and all(callable(getattr(given, name, None)) for name in _METHODS)
 
 
 def as_result(error: Exception) -> LanguageModelError:

@@ -40,7 +40,7 @@ def composed(question: str, run: QuestionRun) -> Flow[Answer]:
     The trace holds ``gate rerank write support keep``, ``read again`` if no quoted claim was worth showing, then
     ``answer`` or ``abstain``.
     """
-    if run.abilities.model("default") is None:  # a model with the role of a judge does not write
+    if not run.abilities.has_model("default"):  # a model with the role of a judge does not write
         return (yield from extractive(question, run))
     settings = run.settings
     own = yield from _recall(question, run)

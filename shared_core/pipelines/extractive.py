@@ -165,7 +165,7 @@ def replace_abstention(answer: Answer, run: QuestionRun) -> Flow[Answer]:
     and so does the abstention where the documents' own sentences are not certain enough, or there is no reader.
     """
     limit, context = run.trace.limit, run.abilities
-    if limit is None or not answer.abstained or not context.has_reader or context.model("default") is None:
+    if limit is None or not answer.abstained or not context.has_reader or not context.has_model("default"):
         return answer
     if run.settings.pipeline == "research" and run.settings.research.closed_book:
         return answer  # the documents were not to be asked

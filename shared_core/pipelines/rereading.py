@@ -55,7 +55,7 @@ def read_again(
             answer, and would hide the failure from retries and fallbacks.
     """
     wanted = run.settings.retry_short_answer and passages and run.trace.limit is None
-    wanted = wanted and run.abilities.model("default") is not None  # ReClaim runs on models of other roles alone
+    wanted = wanted and run.abilities.has_model("default")  # ReClaim runs on models of other roles alone
     if not wanted or _declined(run) or worth_showing(before, run):
         return before
     if is_poor(question, run):

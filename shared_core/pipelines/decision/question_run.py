@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+import inspect
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,9 +26,44 @@ from shared_core.pipelines.decision.reasons import limit_reason
 from shared_core.pipelines.decision.trust import ModelTrust
 from shared_core.reading.base import Read, ReadResult
 from shared_core.reading.confidence import ExpectedShare
-from shared_core.runtime.flow import Flow, LeafRequest, Report, Resources, Retrieve, Together
+from shared_core.runtime.flow import Compute, Flow, LeafRequest, Report, Resources, Retrieve, Together
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Decided, Decision, MetadataValue, Passage, Retrieved, Span
+
+
+class _Capabilities(Mapping[str, Capabilities]):
+    """Capabilities of models by role, each read when it is first wanted: some models make a call to learn them."""
+
+    def __init__(self, models: Mapping[str, LanguageModel]) -> None:
+        self._models = models
+        self._read = {
+            role: model.capabilities
+            for role, model in models.items()
+            if isinstance(inspect.getattr_static(model, "capabilities", None), Capabilities)
+        }
+
+    def __getitem__(self, role: str) -> Capabilities:
+        if role not in self._read:
+            self._read[role] = self._models[role].capabilities
+        return self._read[role]
+
+    def __contains__(self, role: object) -> bool:
+        return role in self._models
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._models)
+
+    def __len__(self) -> int:
+        return len(self._models)
+
+    def are_known(self) -> bool:
+        """Return whether none has to be asked any more."""
+        return len(self._read) == len(self._models)
+
+    def read(self) -> None:
+        """Read all of them."""
+        for role in self._models:
+            self[role]
 
 
 @dataclass(frozen=True)
@@ -88,7 +124,7 @@ class Abilities:
     ) -> Abilities:
         """Read the abilities off resources; without calibrations scores stay raw."""
         return cls(
-            capabilities={role: model.capabilities for role, model in resources.models.items()},
+            capabilities=_Capabilities(resources.models),
             names={role: model.name for role, model in resources.models.items()},
             models=resources.models,
             calibrations=calibrations or {},
@@ -124,9 +160,18 @@ class Abilities:
             found["replies"] = self.replies
         return found
 
+    def has_model(self, role: str) -> bool:
+        """Return whether there is a model with that role, or a default one; asks none of them anything."""
+        return role in self.capabilities or "default" in self.capabilities
+
     def model(self, role: str) -> Capabilities | None:
         """Return the capabilities of the model with that role, else of the default model; ``None`` without any."""
         return self.capabilities.get(role) or self.capabilities.get("default")
+
+    def learn(self) -> Flow[None]:
+        """Read the capabilities that are not known yet, outside of the event loop: some models are asked for them."""
+        if isinstance(self.capabilities, _Capabilities) and not self.capabilities.are_known():
+            yield Compute(self.capabilities.read)
 
     def model_name(self, role: str) -> str:
         """Return the name of the model with that role, else of the default model; "none" without any."""
