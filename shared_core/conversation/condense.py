@@ -6,9 +6,10 @@ import re
 import string
 from collections.abc import Sequence
 
-from shared_core.conversation.numbered import WORD, WORDS
+from shared_core.conversation.numbered import LISTS, WORD, WORDS
 from shared_core.conversation.phrases import MARKERS, is_identifier, phrases_of, words_of
 from shared_core.conversation.recognise import recognise
+from shared_core.conversation.rules import asks_with
 from shared_core.conversation.topics import Exchange
 from shared_core.errors import SettingsError
 from shared_core.lm.base import Generate, Prompt, SamplingParams
@@ -28,6 +29,8 @@ _OWN_WORDS = 0.5
 """Share of the follow-up's own content words that a rewriting must keep."""
 _LONGER = 20  # words that a rewriting may add
 _PLAIN = WORDS["not kept"]
+_ASKS_FOR = {line.split()[0]: line.split() for line in LISTS["asks for"].splitlines()}
+_QUESTION_WORDS = ("who", "where", "when", "why", "how")
 
 
 def check_template(template: str) -> str:
@@ -70,7 +73,8 @@ def condense_request(question: str, exchanges: Sequence[Exchange], template: str
 def refusal(rewritten: str, question: str, exchanges: Sequence[Exchange]) -> str:
     """Say why a rewritten question cannot be used; empty if it can.
 
-    It must be a full question, keep what the follow-up asks, and add names and numbers only from the history.
+    It must be a full question, keep what the follow-up asks, repeat no earlier question, and add names and numbers
+    only from the history.
 
     >>> last = [Exchange("Who founded the Tide Museum?", "Lavinia Hathe.")]
     >>> refusal("When was the Tide Museum closed?", "and when was it closed?", last)
@@ -79,6 +83,8 @@ def refusal(rewritten: str, question: str, exchanges: Sequence[Exchange]) -> str
     'it adds Louvre, which was not spoken of'
     >>> refusal("It was closed in 1932.", "and when was it closed?", last)
     'it is not a full question'
+    >>> refusal("Who founded the Tide Museum?", "Why?", last)
+    'it does not ask why'
     """
     said = words_of(rewritten)
     if not said:
@@ -93,10 +99,15 @@ def refusal(rewritten: str, question: str, exchanges: Sequence[Exchange]) -> str
         return f"it leaves out the number of {dropped}"
     if added := [w for w in _names(rewritten) if _root(w.lower()) not in known]:
         return f"it adds {', '.join(added)}, which was not spoken of"
-    asked = [w for w in words_of(question) if w not in _PLAIN]
-    kept = {_root(w) for w in said}
-    if asked and sum(_root(w) in kept for w in asked) < _OWN_WORDS * len(asked):
+    word = asks_with(question)
+    if word and not {word, *_ASKS_FOR.get(word, ("how",))} & set(said):
+        return f"it does not ask {word}" if word in _QUESTION_WORDS else f"it does not ask how {word}"
+    asked, kept = [w for w in words_of(question) if w not in _PLAIN], {_root(w) for w in said}
+    if asked and sum(w == word or _root(w) in kept for w in asked) < _OWN_WORDS * len(asked):
         return "it does not keep what was asked"
+    repeats = said != words_of(question) and any(said == words_of(e.question) for e in exchanges)
+    if repeats and (not set(asked) - {word} or recognise(question).kind == "reference"):
+        return "it repeats a question that was asked before"
     return ""
 
 

@@ -46,6 +46,18 @@ _QUESTION_WORD = re.compile(
     r"(?:\s+(?:many|much|long|old|big|high|tall|far|deep|often|wide|heavy|fast|large)\b(?!\s+(?:is|was|are|were)\b\s*$))?\s*",
     re.I,
 )
+_ASKS_WITH = re.compile(
+    r"(?:(?:by|in|on|at|to|for|from|with|since|until)\s+)?(?:(?P<who>who|whom|whose)\b|(?P<why>how\s+(?:come|so))\b|"
+    r"how\s+(?P<how>many|much|long|old|big|high|tall|far|deep|often|wide|heavy|fast|large|thick)\b|"
+    r"(?P<clause>when|where|why|how)\b(?!\s+about\b))",
+    re.I,
+)
+_IS_ASKED = re.compile(
+    rf"['’](?:s|d|re)\b|\s+(?:{AUXILIARIES}|might|\w+n['’]t)\b"
+    r"|(?:\s+(?:exactly|precisely|though|then|else|not|from|to))?\W*\Z",
+    re.I,
+)
+"""Behind a question word that does not begin a clause: "When was …", "Why not?"."""
 _ASKS_YES_NO = re.compile(rf"(?:{AUXILIARIES}|might)\b", re.I)
 _WHO_DID = re.compile(r"^who\s+(\w+ed|built|made|held|led|won|found|lost|sold|bought|taught)\s+(.+?)[\s?.!]*$", re.I)
 _POSSESSIVE = frozenset("his its their hers theirs".split())
@@ -133,6 +145,21 @@ def rewrite(question: str, follow_up: FollowUp, exchanges: Sequence[Exchange]) -
     if follow_up.kind == "reference":
         return _refer(question, follow_up, exchanges)
     return _attach(question, exchanges) if follow_up.kind == "open" else []
+
+
+def asks_with(question: str) -> str:
+    """Return the word that a question asks with: the adjective behind "how"; empty for "what", "which" and the rest.
+
+    >>> [asks_with(text) for text in ("And since when?", "How many were there?", "How come?", "How about tea?")]
+    ['when', 'many', 'why', '']
+    """
+    bare = _LEAD.sub("", question.strip())
+    asked = _WRAPPED.sub("", bare)
+    found = _ASKS_WITH.match(asked)
+    if found is None or (asked == bare and found["clause"] and not _IS_ASKED.match(asked, found.end())):
+        return ""  # "When it rains, is it closed?"
+    word = next(filter(None, (found["why"] and "why", found["how"], found["clause"], found["who"])))
+    return "who" if word.lower() in ("whom", "whose") else word.lower()
 
 
 # --- words that refer ----------------------------------------------------------------------------------------------

@@ -179,7 +179,8 @@ LAST = [Exchange("Who founded the Tide Museum?", "Lavinia Hathe.")]
     ("When was the Tide Museum closed?", ""), ("When was the Old Mill closed?", "adds Old, Mill"),
     ("When was the Tide Museum closed in 1833?", "adds 1833"),
     ("The Tide Museum was closed in 1941.", "not a full question"), ("When was it closed?", "not a full question"),
-    ("Who is Lavinia Hathe?", "does not keep"), ("", "empty"),
+    ("Who is Lavinia Hathe?", "does not ask when"), ("", "empty"),
+        ("When is the Tide Museum?", "does not keep"),
     ("When " + "was the museum " * 30 + "closed?", "too long"),
 ])  # fmt: skip
 def test_what_a_model_wrote_is_checked(written: str, problem: str) -> None:

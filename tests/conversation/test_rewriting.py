@@ -86,3 +86,62 @@ def test_a_chatty_model_condenses(reply: str) -> None:
     history = (Turn("user", "When was Windows 11 released?"), Turn("assistant", "In 2021."))
     answer = SelfReflectEngine(shelf, model).answer(Asked("When does support for it end?", history=history))
     assert (answer.metadata["condensed_question"], answer.metadata["condensed_by"]) == (FULL, "model")
+
+
+FOUNDED = [Exchange("Who founded the workshop?", "Ingrid Halloran founded the workshop.")]
+IGNORED = [
+    ("Why?", "Who founded the workshop?", "does not ask why"),
+    ("How come?", "Who founded the workshop?", "does not ask why"),
+    ("Where was she from?", "Who founded the workshop?", "does not ask where"),
+    ("When was that?", "Who founded the workshop?", "does not ask when"),
+    ("And since when?", "Who founded the workshop?", "does not ask when"),
+    ("Who was it?", "Where was the workshop founded?", "does not ask who"),
+    ("How much is it?", "How long is the workshop?", "does not ask how much"),
+    ("And how many are there?", "Where is the workshop?", "does not ask how many"),
+    ("How is it now?", "Is the workshop founded?", "does not ask how"),
+    ("Do you know when it was?", "Who founded the workshop?", "does not ask when"),
+    ("Is it?", "Who founded the workshop?", "repeats"),
+    ("Was she there?", "Who founded the workshop?", "repeats"),
+    ("Is the workshop theirs?", "Who founded the workshop?", "repeats"),
+]
+KEPT = [
+    ("Why?", "For what reason was the workshop founded?"),
+    ("Why?", "Why was the workshop founded?"),
+    ("When was that?", "In what year was the workshop founded?"),
+    ("When is it open?", "What time is the workshop open?"),
+    ("Where was she from?", "Which city was Ingrid Halloran from?"),
+    ("Who is it?", "What is the name of the workshop?"),
+    ("How much is it?", "What is the price of the workshop?"),
+    ("How long is it?", "How many hours is the workshop?"),
+    ("How big is it?", "How large is the workshop?"),
+    ("What about Ingrid?", "When was Ingrid Halloran there?"),
+    ("How about her?", "Where was Ingrid Halloran?"),
+    ("When it rains, is it closed?", "Is the workshop closed if it rains?"),
+    ("Who founded it again?", "Who founded the workshop again?"),
+    ("Who founded the workshop?", "Who founded the workshop?"),
+]
+
+
+@pytest.mark.parametrize(("follow_up", "written", "why"), IGNORED)
+def test_a_rewriting_that_ignores_the_follow_up_is_refused(follow_up: str, written: str, why: str) -> None:
+    assert why in refusal(written, follow_up, FOUNDED)
+
+
+@pytest.mark.parametrize(("follow_up", "written"), KEPT)
+def test_a_question_may_be_asked_in_other_words(follow_up: str, written: str) -> None:
+    assert refusal(written, follow_up, FOUNDED) == ""
+
+
+def test_a_thing_spoken_of_before_may_be_asked_of_again() -> None:
+    asked = [Exchange("What does Alpha cost?", "£5."), Exchange("What does Beta cost?", "£7.")]
+    assert refusal("What does Alpha cost?", "And Alpha again?", asked) == ""
+
+
+@pytest.mark.parametrize("question", ["Why?", "Where was she from?"])
+def test_where_the_model_repeats_the_last_question_the_rule_decides(question: str) -> None:
+    shelf = BM25Retriever([Passage("w", "Ingrid Halloran, from Stromness, founded the workshop as there was none.")])
+    model = ScriptedLM(lambda request: FOUNDED[0].question if "Last question" in request.prompt.text else "")
+    history = (Turn("user", FOUNDED[0].question), Turn("assistant", FOUNDED[0].reply))
+    answer = SelfReflectEngine(shelf, model).answer(Asked(question, history=history))
+    assert answer.metadata.get("condensed_question") != FOUNDED[0].question
+    assert answer.metadata.get("condensed_by") in (None, "rule")
