@@ -60,6 +60,10 @@ _IS_ASKED = re.compile(
 """Behind a question word that does not begin a clause: "When was …", "Why not?"."""
 _ASKS_YES_NO = re.compile(rf"(?:{AUXILIARIES}|might)\b", re.I)
 _WHO_DID = re.compile(r"^who\s+(\w+ed|built|made|held|led|won|found|lost|sold|bought|taught)\s+(.+?)[\s?.!]*$", re.I)
+_HAPPENED = re.compile(
+    r"(when|where|why|how)\s+(?:(?:was|were)\s+(?:that|this)|did\s+(?:that|this|it)\s+happen)\W*$", re.I
+)
+_WAS_DONE = re.compile(r"(?:where|when|why|how)\s+(?:was|were|did)\b", re.I)
 _POSSESSIVE = frozenset("his its their hers theirs".split())
 _KIND_OF = {
     **dict.fromkeys(("he", "him", "his", "himself"), "person"),
@@ -169,6 +173,8 @@ def _refer(question: str, found: FollowUp, exchanges: Sequence[Exchange]) -> lis
     word = found.word.lower()
     before, after = question[: found.start], question[found.end :]
     bare = re.sub(r"['’]s$", "", word)
+    if (when := _HAPPENED.match(_LEAD.sub("", question))) and (made := _event(when[1], exchanges)):
+        return made
     if bare in ("that", "this", "these", "those"):
         return _demonstrative(before, after, exchanges)
     if bare == "there":
@@ -189,15 +195,26 @@ def _refer(question: str, found: FollowUp, exchanges: Sequence[Exchange]) -> lis
     return made
 
 
+def _event(said: str, exchanges: Sequence[Exchange]) -> list[Rewriting]:
+    """Ask when, where or why it was that the last question is about: "Who founded it?", "And when was that?"."""
+    last = _LEAD.sub("", exchanges[-1].question)
+    if not (_WHO_DID.match(last) or _WAS_DONE.match(last)):
+        return []
+    return _complete(said, FollowUp("ellipsis", said), exchanges[-1:])
+
+
 def _demonstrative(before: str, after: str, exchanges: Sequence[Exchange]) -> list[Rewriting]:
     noun = re.match(r"\s+([a-z][\w-]*)", after)
     done = noun is not None and noun[1].endswith("ed") and _PASSIVE.search(before)  # "When was that decided?"
-    if noun is None or noun[1] in _NOT_NOUNS or done:
+    if noun is None or noun[1] in _NOT_NOUNS | WORDS["states"] or done:
         return [_made(f"{before}{n.with_article}{after}", n) for n in candidates("thing", exchanges)]
     rest = after[noun.end() :]
     if named := _name_with(noun[1], exchanges):
         return [_made(f"{before}{named.with_article}{rest}", named)]
-    return [_made(f"{before}the {noun[1]} {n.text}{rest}", n) for n in candidates("any", exchanges)]
+    names = candidates("any", exchanges)
+    if any(noun[1] in n.words for n in names):  # "the workshop" of "Who founded the workshop?"
+        return [_made(f"{before}{n.with_article}{rest}", n) for n in names if noun[1] in n.words]
+    return [_made(f"{before}the {noun[1]} {n.text}{rest}", n) for n in names]
 
 
 def _of_several(question: str, found: FollowUp, exchanges: Sequence[Exchange]) -> list[Rewriting]:

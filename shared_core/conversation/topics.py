@@ -48,6 +48,7 @@ def candidates(kind: str, exchanges: Sequence[Exchange]) -> list[Phrase]:
     """List what a word may refer to, at most two, the likelier first.
 
     The names of the last question come first; where it asks for a name ("Who …?", "Which …?"), that of the reply does.
+    A person whom "who" asked for is no thing and no place.
     Without any name it is the thing that the last question asks of, before names that were spoken of earlier.
 
     Args:
@@ -61,6 +62,9 @@ def candidates(kind: str, exchanges: Sequence[Exchange]) -> list[Phrase]:
         said = new_in(names_in_reply(exchange.reply), asked)
         said = _of_gender(kind, said, exchange.reply)
         thing = None if asked or kind in _PERSONS else thing_asked(exchange.said) or thing_asked(exchange.question)
+        if kind in _THINGS:
+            said = _no_persons(said, exchange)
+            thing = thing and _without_role(thing, exchange.question)
         if thing and said and _asks_name(exchange.question) and kind != "topic":
             return [said[0], thing]
         own = own or ([thing] if thing else [])
@@ -69,12 +73,35 @@ def candidates(kind: str, exchanges: Sequence[Exchange]) -> list[Phrase]:
             found = [p for p in asked if not (p.article or p.place or p.words & WORDS["things"])]
         if found:
             return [*own, *found][:2]
-    if own:
+    if own or not exchanges or kind in _PERSONS:
         return own
-    return _own_words(exchanges[-1].question) if exchanges and kind not in _PERSONS else []
+    return [] if kind in _THINGS and _WHO_IS.match(exchanges[-1].question) else _own_words(exchanges[-1].question)
 
 
 _PERSONS = ("person", "man", "woman")
+_THINGS = ("thing", "place")
+_WHO_IS = re.compile(r"^\W*(?:and\s+)?who(?:['’]s|\s+(?:is|are|was|were))\s+(?:(?:the|our|your|my|an?)\s+)?", re.I)
+_ITS_THING = re.compile(r"\W*$|\s+(?:of|for|at|in|on|from|behind)\s+\w")
+
+
+def _no_persons(names: list[Phrase], exchange: Exchange) -> list[Phrase]:
+    """Leave out persons: whom "who" asked for, but not "the Harbour Trust"; and by whom something was done."""
+    if ASKS_WHO.search(exchange.question):
+        return [n for n in names if n.article or n.words & WORDS["things"]]
+    return [n for n in names if not (n.is_person and re.search(r"\bby\s+$", exchange.reply[: n.start]))]
+
+
+def _without_role(thing: Phrase, question: str) -> Phrase | None:
+    """Return the thing that a question asks of: of "Who is the chef of the café?" the café, as the chef is a person."""
+    who = _WHO_IS.match(question)
+    if who is None or who.end() != thing.start:
+        return thing
+    role = _OF.split(thing.text)[0]
+    rest = question[thing.start + len(role) :]
+    return thing_asked(rest) if _ITS_THING.match(rest) else thing
+
+
+_OF = re.compile(r"\s+(?:of|for)\s")
 
 
 def _of_gender(kind: str, names: list[Phrase], reply: str) -> list[Phrase]:
@@ -129,6 +156,12 @@ def _in_order(question: str, kind: str, asked: list[Phrase], said: list[Phrase])
         others = [p for p in said if p.is_person] or (said[:1] if asks_who else [])
         ships = [p for p in asked if p.can_be_ship] if kind == "woman" and not asks_who else []
         return others if asks_who and others else fits or [*others[:1], *ships[:1]]
+    if (
+        kind in _THINGS
+        and (who := _WHO_IS.match(question))
+        and any(p.start == who.end() and p.is_person for p in asked)
+    ):
+        return said[:1]  # "Who was Lavinia Hathe?", "She founded the Tide Museum."
     things = [p for p in asked if not p.is_person] or asked
     if _ASKS_ABOUT.match(question):  # "What is X?", "What does X do?": about X, whatever names the reply has
         return things or _own_words(question)

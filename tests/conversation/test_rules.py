@@ -209,3 +209,64 @@ def test_a_case_without_a_name_is_a_topic_of_its_own() -> None:
 def test_a_follow_up_stays_about_what_it_does_not_change(last: str, said: str, kept: str) -> None:
     (reading,) = rewrite(said, recognise(said), [Exchange(last)])
     assert kept in frozenset().union(*reading.kept)
+
+
+PERSONS: list[tuple[str, str, dict[str, list[str]]]] = [
+    ("Who founded the workshop?", "Ingrid Halloran founded the workshop in 2009.", {
+        "Is it still there?": ["Is the workshop still there?"],
+        "How do I get there?": ["How do I get to the workshop?"],
+        "When was that?": ["When was the workshop founded?"],
+        "And how did that happen?": ["How was the workshop founded?"],
+        "Is that open on Sundays?": ["Is the workshop open on Sundays?"],
+        "What does that workshop sell?": ["What does the workshop sell?"],
+        "Where was she from?": ["Where was Ingrid Halloran from?"],
+    }),
+    ("Who won the cup?", "Ana Ruiz.", {"When was that?": ["When was the cup won?"]}),
+    ("Who founded Marrick Haven?", "Corwin Hathe did.", {"When was that?": ["When was Marrick Haven founded?"]}),
+    ("Who chairs the committee?", "Ben Ott.", {"How often does it meet?": ["How often does the committee meet?"]}),
+    ("Who is the chef of the café?", "The chef is Odile Fontaine.", {
+        "When does it open?": ["When does the café open?"],
+        "Where did she train?": ["Where did Odile Fontaine train?"],
+    }),
+    ("Who is our contact at the bank?", "Mara Lindt.", {"Where is it?": ["Where is the bank?"]}),
+    ("Who is the head chef?", "Odile Fontaine.", {"When does it open?": []}),
+    ("Who is the course for?", "Beginners.", {"How long is it?": ["How long is the course?"]}),
+    ("Who is the bridge named after?", "Perrin Aldreth.", {"How long is it?": ["How long is the bridge?"]}),
+    ("Who was Lavinia Hathe?", "She founded the Tide Museum.", {
+        "When was it opened?": ["When was the Tide Museum opened?"]
+    }),
+    ("When was the mill sold?", "In 2009, by Jo Lamb.", {"Is it still open?": ["Is the mill still open?"]}),
+]  # fmt: skip
+THINGS: list[tuple[str, str, dict[str, list[str]]]] = [
+    ("Who runs the shop?", "The Harbour Trust runs it.", {
+        "When was it founded?": ["When was the Harbour Trust founded?", "When was the shop founded?"]
+    }),
+    ("Who built the boat?", "Harlow Boats Ltd built it.", {
+        "Where is it based?": ["Where is Harlow Boats Ltd based?", "Where is the boat based?"]
+    }),
+    ("What is the capital of Tavarrin?", "Marrick Haven.", {
+        "How big is it?": ["How big is Marrick Haven?", "How big is Tavarrin?"]
+    }),
+    ("Which bakery supplies the café?", "Hollow Oven supplies it.", {"Where is it?": ["Where is Hollow Oven?"]}),
+    ("What was the Great Flood?", "A flood.", {"When was that?": ["When was the Great Flood?"]}),
+    ("Where was the mill built?", "In Leeds.", {"When was that?": ["When was the mill built?"]}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("question", "reply", "cases"), PERSONS)
+def test_it_is_no_person(question: str, reply: str, cases: dict[str, list[str]]) -> None:
+    for follow_up, full in cases.items():
+        assert read(follow_up, Exchange(question, reply)) == full
+
+
+@pytest.mark.parametrize(("question", "reply", "cases"), THINGS)
+def test_it_may_be_a_thing_that_the_reply_names(question: str, reply: str, cases: dict[str, list[str]]) -> None:
+    for follow_up, full in cases.items():
+        assert read(follow_up, Exchange(question, reply))[: len(full)] == full
+
+
+def test_a_role_is_a_person_so_it_is_the_thing_before() -> None:
+    before = Exchange("When does the café open?", "At 9.")
+    assert read("Is it open on Sundays?", before, Exchange("Who is the head chef?", "Odile Fontaine.")) == [
+        "Is the café open on Sundays?"
+    ]
