@@ -18,6 +18,7 @@ import dataclasses
 import json
 import logging
 import os
+import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -28,7 +29,7 @@ from typing import TYPE_CHECKING
 from shared_core.documents.chunking import Splitter, default_splitter
 from shared_core.documents.load import Failure
 from shared_core.documents.manifest import Manifest, writable
-from shared_core.documents.scan import INDEX_MARK, scan
+from shared_core.documents.scan import INDEX_MARK, ScanResult, scan
 from shared_core.documents.store_types import IndexProgress, IndexReport, IndexSettings, IndexStats, VectorStore
 from shared_core.documents.update import read_files
 from shared_core.documents.vector_places import VectorPlaces
@@ -38,8 +39,8 @@ from shared_core.support.pickling import Remade
 from shared_core.types import Passage
 
 if TYPE_CHECKING:
+    from shared_core.documents.stored import IndexRetriever
     from shared_core.retrieval.base import Embedder, Retriever
-    from shared_core.retrieval.hybrid import HybridRetriever
 
 __all__ = ["DocumentIndex", "IndexProgress", "IndexReport", "IndexSettings", "IndexStats", "VectorStore"]
 
@@ -78,6 +79,9 @@ class DocumentIndex(Remade):
         lock_timeout: seconds to wait for another process that writes to the index.
         chroma_url: old name of ``IndexSettings(vectors="chroma:URL")``.
 
+    Attributes:
+        updates: number of calls of ``update`` that have ended; retrievers of this object follow them.
+
     Raises:
         InputError: ``path`` is a file, or vectors are to live in Chroma but ``path`` is ``None``.
     """
@@ -113,6 +117,8 @@ class DocumentIndex(Remade):
         self._given_settings, self._split, self._dense = settings, split_sentences, dense
         self._lock_timeout = lock_timeout
         self._manifest = Manifest.in_memory() if self.path is None else None
+        self._updating = threading.Lock()
+        self.updates = 0
 
     def _tied_to(self) -> str:
         return "this process's memory" if self.path is None else ""
@@ -161,6 +167,15 @@ class DocumentIndex(Remade):
                 found.failures[0] if found.failures else Failure("", "No paths were given.", "Name files or folders.")
             )
             raise InputError(f"There is nothing to index: {_sentence(first)}", hint=first.hint)
+        with self._updating:
+            try:
+                return self._update(found, prune=prune, progress=progress)
+            finally:
+                self.updates += 1  # of one that failed half-way too: its files were read
+
+    def _update(
+        self, found: ScanResult, *, prune: bool, progress: Callable[[IndexProgress], None] | None
+    ) -> IndexReport:
         with self._writing():
             manifest = self._opened(update=True)
             before = self._remembered(manifest).vectors
@@ -182,6 +197,14 @@ class DocumentIndex(Remade):
             self._synchronise(manifest, progress)
             self._places.clear_others(manifest, settings.vectors, before)
         return dataclasses.replace(report, passages=passages)
+
+    def unless_updating(self, read: Callable[[], None]) -> None:
+        """Call ``read`` while this object begins no update; leave it where one is under way."""
+        if self._updating.acquire(blocking=False):
+            try:
+                read()
+            finally:
+                self._updating.release()
 
     @contextmanager
     def _writing(self, timeout: float | None = None) -> Iterator[None]:
@@ -266,10 +289,11 @@ class DocumentIndex(Remade):
 
     # --- reading ------------------------------------------------------------------------------------------------
 
-    def retriever(self) -> HybridRetriever:
+    def retriever(self) -> IndexRetriever:
         """Open a hybrid retriever: BM25 and, unless ``vectors`` is ``none``, dense search.
 
-        It reads a snapshot and sees no later updates (vectors in Chroma are always the current ones). If an update was
+        It reads a snapshot, and after each ``update`` of this object the new content. Of updates by other objects and
+        processes it sees nothing: open another one (vectors in Chroma are always the current ones). If an update was
         killed and little is left to do, it is completed first, unless another process is at it or the index cannot be
         written to; then the existing part is searched, and a warning is logged.
 

@@ -10,14 +10,15 @@ places differ by one, so pairs need no index.
 
 from __future__ import annotations
 
+import logging
 import math
 import operator
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from shared_core.documents.manifest import RESTORE, Manifest, words_of
-from shared_core.errors import IndexCorruptedError
+from shared_core.errors import IndexCorruptedError, SelfReflectError
 from shared_core.retrieval.base import (
     Embedder,
     RankedRetriever,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+_LOG = logging.getLogger(__name__)
 _FILTERED = 500  # passages whose metadata are read and filtered at a time
 _PLACE_BITS = 20  # of the position within a passage, which has at most 20,000 characters
 _PLACES = f'SELECT group_concat((doc << {_PLACE_BITS}) + "offset") FROM places WHERE term = ?'
@@ -87,23 +89,73 @@ class _Stored(RankedRetriever):
 class OpensRetriever(Protocol):
     """An index."""
 
-    def retriever(self) -> HybridRetriever:
+    @property
+    def updates(self) -> int:
+        """Number of updates that this object has made."""
+        ...
+
+    def retriever(self) -> IndexRetriever:
         """Open a retriever over its current content."""
+        ...
+
+    def unless_updating(self, read: Callable[[], None]) -> None:
+        """Call ``read`` while no update can begin; leave it where one is under way."""
         ...
 
 
 class IndexRetriever(HybridRetriever):
-    """A hybrid retriever over a snapshot of an index. A pickled copy opens the index anew and sees its content then.
+    """A hybrid retriever over the content of an index after the last update by that very object; safe in threads.
 
-    ``index_version`` is that of the content that it reads (``DocumentIndex.version``).
+    What other objects or processes change it does not see. While an update is under way, and where the index cannot be
+    read anew, the former content is searched. A pickled copy opens the index anew. ``index_version`` is that of the
+    content that it reads (``DocumentIndex.version``).
     """
 
     def __init__(self, index: OpensRetriever, retrievers: Sequence[Retriever], version: str = "") -> None:
         super().__init__(retrievers=retrievers)
         self._index, self.index_version = index, version
+        self._seen = index.updates
+        self._following = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return operator.methodcaller("retriever"), (self._index,)
+
+    def __len__(self) -> int:
+        self._follow()
+        return super().__len__()
+
+    def ids(self) -> list[str]:
+        """Ids of all passages."""
+        self._follow()
+        return super().ids()
+
+    def get(self, ids: Iterable[str]) -> list[Passage]:
+        """Return the passages of these ids, in that order; unknown ids are left out."""
+        self._follow()
+        return super().get(ids)
+
+    def retrieve_many(self, queries: Sequence[str], k: int = 5, where: Where | None = None) -> list[list[Passage]]:
+        """Run ``retrieve`` for each query, searching for all of them together."""
+        self._follow()
+        held = HybridRetriever(retrievers=self.retrievers)  # one content for all that these queries read
+        return held.retrieve_many(queries, k, where)
+
+    def _follow(self) -> None:
+        if self._seen == self._index.updates:
+            return
+        with self._following:
+            if self._seen != self._index.updates:
+                self._index.unless_updating(self._reopen)
+
+    def _reopen(self) -> None:
+        seen = self._index.updates
+        try:
+            fresh = self._index.retriever()
+        except SelfReflectError as error:
+            _LOG.warning("The index cannot be read anew, so its former state is: %s", error.message)
+        else:
+            self.retrievers, self.index_version = fresh.retrievers, fresh.index_version
+        self._seen = seen
 
 
 class StoredBM25(_Stored):

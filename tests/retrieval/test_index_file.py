@@ -9,15 +9,19 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from file_vectors import execute
 from hashing_embedder import HashingEmbedder
 
+from shared_core import SelfReflectEngine
 from shared_core.documents import DocumentIndex, manifest, store
 from shared_core.documents.scan import INDEX_MARK
 from shared_core.errors import IndexCorruptedError, IndexMissingError, StoreError
+from shared_core.retrieval import HybridRetriever
 from tests.command import succeeds
 
 pytest.importorskip("chromadb")
@@ -245,22 +249,92 @@ def test_a_full_disk_is_told_and_the_old_state_stays(
 # --- snapshots ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("in_memory", [False, True])
-def test_a_retriever_sees_no_later_updates(tmp_path: Path, docs: Path, in_memory: bool) -> None:
-    index = DocumentIndex(None if in_memory else tmp_path / "i", embedder=HashingEmbedder())
+TRAMS = "Another text altogether, about trams."
+
+
+def change(docs: Path) -> None:
+    (docs / "boats.txt").write_text(TRAMS)
+    (docs / "birds.txt").unlink()
+
+
+def found_by(retriever: Any) -> list[str]:
+    return [p.text for p in retriever.retrieve("ferry to the island", 5)]
+
+
+def test_a_retriever_sees_no_updates_by_others(tmp_path: Path, docs: Path) -> None:
+    index = DocumentIndex(tmp_path / "i", embedder=HashingEmbedder())
     index.update(docs)
     before = index.retriever()
-    expected = before.retrieve("ferry to the island", 5)
-    (docs / "boats.txt").write_text("Another text altogether, about trams.")
-    (docs / "birds.txt").unlink()
-    index.update(docs)
-    assert [p.text for p in index.retriever().retrieve("ferry to the island", 5)] == [
-        "Another text altogether, about trams."
-    ]
+    expected = found_by(before)
+    change(docs)
+    with DocumentIndex(tmp_path / "i", embedder=HashingEmbedder()) as other:
+        other.update(docs)
+    assert found_by(index.retriever()) == [TRAMS]
     index.close()
-    assert before.retrieve("ferry to the island", 5) == expected
-    assert len(before) == 2
-    assert before.get([expected[0].id]) == [expected[0].with_score(None)]
+    assert found_by(before) == expected
+    assert len(before) == len(before.get(before.ids())) == 2
+
+
+@pytest.mark.parametrize("in_memory", [False, True])
+@pytest.mark.parametrize("close", [False, True])
+def test_a_retriever_follows_the_updates_of_its_index(tmp_path: Path, docs: Path, in_memory: bool, close: bool) -> None:
+    index = DocumentIndex(None if in_memory else tmp_path / "i", embedder=HashingEmbedder())
+    index.update(docs)
+    retriever, idle = index.retriever(), index.retriever()
+    answering = SelfReflectEngine(HybridRetriever(retrievers=[retriever]))
+    old = retriever.ids()
+    assert len(found_by(retriever)) == 2
+    change(docs)
+    index.update(docs)
+    if close and not in_memory:
+        index.close()
+    assert found_by(retriever) == [TRAMS]
+    assert found_by(answering.resources.retriever) == [TRAMS]
+    assert idle.get(old) == []
+    assert (len(idle), retriever.index_version) == (1, index.version())
+    held = retriever.retrievers
+    found_by(retriever)
+    assert retriever.retrievers is held  # nothing changed, nothing is opened
+
+
+def test_a_retriever_reads_its_former_content_while_an_update_is_under_way(docs: Path) -> None:
+    index = DocumentIndex(None, dense=False)
+    index.update(docs)
+    retriever = index.retriever()
+    before = found_by(retriever)
+    change(docs)
+    index.update(docs)
+    seen: list[list[str]] = []
+    (docs / "late.txt").write_text("A late ferry.")
+    index.update(docs, progress=lambda _: seen.append(found_by(retriever)))
+    assert seen
+    assert seen == [before] * len(seen)
+    assert "A late ferry." in found_by(retriever)
+
+
+def test_a_retriever_keeps_what_it_has_where_its_index_is_gone(
+    tmp_path: Path, docs: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    index = DocumentIndex(tmp_path / "i", dense=False)
+    index.update(docs)
+    retriever = index.retriever()
+    before = found_by(retriever)
+    change(docs)
+    index.update(docs)
+    index.close()
+    shutil.rmtree(tmp_path / "i")
+    assert found_by(retriever) == found_by(retriever) == before
+    assert caplog.text.count("cannot be read anew") == 1
+
+
+def test_many_threads_search_the_new_content(docs: Path) -> None:
+    index = DocumentIndex(None, embedder=HashingEmbedder())
+    index.update(docs)
+    retriever = index.retriever()
+    change(docs)
+    index.update(docs)
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(lambda _: tuple(found_by(retriever)), range(32))) == {(TRAMS,)}
 
 
 # --- earlier versions -----------------------------------------------------------------------------------------------
