@@ -102,9 +102,5 @@ def _refusal(cls: type, error: ValidationError) -> SelfReflectError:
     return SettingsError(f"{cls.__name__} cannot be made: " + "; ".join(problems), hint=f"It takes: {', '.join(known)}")
 
 
-def _settings(given: object) -> SelfReflectSettings:
-    return as_settings(given, from_dict=True)
-
-
-ReflectSettings = Annotated[SelfReflectSettings, BeforeValidator(_settings)]
+ReflectSettings = Annotated[SelfReflectSettings, BeforeValidator(as_settings)]
 """``SelfReflectSettings``, a dict of their values, or ``None`` for the defaults."""

@@ -22,7 +22,7 @@ F = TypeVar("F", bound=Callable[..., object])
 class CoreOptions(TypedDict, total=False):
     """Options that LlamaIndex's own query engines do not have; see ``SelfReflectQueryEngine``."""
 
-    settings: SelfReflectSettings | None
+    settings: SelfReflectSettings | Mapping[str, Any] | None
     target_accuracy: float | None
     pipeline: PipelineName | None
     on_abstain: AbstainPolicy | None

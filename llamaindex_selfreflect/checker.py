@@ -86,7 +86,7 @@ class SelfReflectChecker(BaseEvaluator):
         retriever: BaseRetriever | Retriever | None = None,
         *,
         llm: object = None,
-        settings: SelfReflectSettings | None = None,
+        settings: SelfReflectSettings | Mapping[str, Any] | None = None,
         target_accuracy: float | None = None,
         score: ScoreKind = "weakest",
         judge: SupportScorer | None = None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import get_args
+from typing import Any, get_args
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.response.schema import RESPONSE_TYPE
@@ -52,7 +52,7 @@ class SelfReflectGuard:
         *,
         retriever: BaseRetriever | Retriever | None = None,
         llm: object = None,
-        settings: SelfReflectSettings | None = None,
+        settings: SelfReflectSettings | Mapping[str, Any] | None = None,
         target_accuracy: float | None = None,
         judge: SupportScorer | None = None,
         critic: SupportScorer | None = None,

@@ -113,7 +113,7 @@ class SelfReflectRerank(BaseNodePostprocessor):
         device: str | None = None,
         keep_retrieval_score: bool = False,
         metadata_mode: MetadataMode = MetadataMode.EMBED,
-        settings: SelfReflectSettings | dict[str, Any] | None = None,
+        settings: SelfReflectSettings | Mapping[str, Any] | None = None,
         *,
         reader: Reader | None = None,
         judge: SupportScorer | None = None,
@@ -124,7 +124,7 @@ class SelfReflectRerank(BaseNodePostprocessor):
         if llm is not None and model is not None:
             raise InputError("Both llm and model are given.", hint="Give one of them.")
         make = partial(_make, as_language_model(llm), reader=reader, judge=judge, embedder=embedder)
-        own = None if settings is None else as_settings(settings, from_dict=True)
+        own = None if settings is None else as_settings(settings)
         with in_words_of(self, lm="llm"):
             reranker = make(method=method, settings=own, model=model, device=device)
         super().__init__(
@@ -156,7 +156,7 @@ class SelfReflectRerank(BaseNodePostprocessor):
         if "top_n" in found:
             check_count("top_n", found["top_n"])
         if found.get("settings") is not None:
-            found["settings"] = as_settings(found["settings"], from_dict=True)
+            found["settings"] = as_settings(found["settings"])
         shaping = {n: found[n] for n in _SHAPING if n in found and getattr(self, n) != found[n]}
         if shaping:
             with in_words_of(self, lm="llm"):

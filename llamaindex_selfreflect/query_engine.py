@@ -40,7 +40,8 @@ class SelfReflectQueryEngine(ReflectiveQueryEngine):
             made with a ``top_k``.
         llm: an ``LLM`` of LlamaIndex, a backend of ``shared_core.lm``, ``"settings"`` for ``Settings.llm``, or ``None``
             to answer in the documents' own sentences with the embedded reader (``Settings.llm`` is never used unasked).
-        settings: see ``SelfReflectSettings``. Metadata filters belong to the retriever, not in ``settings.where``.
+        settings: ``SelfReflectSettings``, or a dict of their values. Metadata filters belong to the retriever, not in
+            ``settings.where``.
         node_postprocessors: applied to what is retrieved, in order.
         callback_manager: ``Settings.callback_manager`` by default.
         streaming: give streaming responses.

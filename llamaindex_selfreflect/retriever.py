@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Self
+from collections.abc import Mapping
+from typing import Any, Self
 
 from llama_index.core import Settings
 from llama_index.core.base.base_retriever import BaseRetriever
@@ -64,7 +65,7 @@ class SelfReflectRetriever(BaseRetriever):
         *,
         llm: object = None,
         gate: GateName | None = None,
-        settings: SelfReflectSettings | None = None,
+        settings: SelfReflectSettings | Mapping[str, Any] | None = None,
         rerank: SelfReflectRerank | bool | None = None,
         judge: SupportScorer | None = None,
         embedder: Embedder | None = None,

@@ -55,20 +55,23 @@ def check_count(name: str, value: object) -> int:
     return value
 
 
-def as_settings(given: object, *, from_dict: bool = False) -> SelfReflectSettings:
-    """Return settings unchanged, the defaults for ``None``, or settings of a dict (serialised objects).
+def as_settings(given: object) -> SelfReflectSettings:
+    """Return settings unchanged, the defaults for ``None``, or settings made of a mapping of their values.
 
     Raises:
         InputError: it has another type.
-        SettingsError: a value of the dict is invalid.
+        SettingsError: a value of the mapping is invalid, or there is no setting of that name.
     """
     if given is None:
         return SelfReflectSettings()
     if isinstance(given, SelfReflectSettings):
         return given
-    if from_dict and isinstance(given, Mapping):
+    if isinstance(given, Mapping):
         return SelfReflectSettings(**given)
-    raise InputError(f"settings must be SelfReflectSettings, not {type(given).__name__}.")
+    raise InputError(
+        f"settings must be SelfReflectSettings, or a dict of their values, not {type(given).__name__}.",
+        hint="settings=SelfReflectSettings(top_k=5), for example.",
+    )
 
 
 SHORTCUTS = ("target_accuracy", "pipeline", "on_abstain", "guarantee", "abstain_text", "deadline", "style")

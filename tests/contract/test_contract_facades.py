@@ -105,6 +105,22 @@ def test_a_pipeline_that_can_be_named_can_be_run() -> None:
     assert all(callable(load_pipeline(name)) for name in get_args(PipelineName))
 
 
+@pytest.mark.parametrize("made", ["engine", "gated", "reranker"])
+def test_settings_may_be_a_dict(facades: Facades, made: str) -> None:
+    given = {"top_k": 2, "seakr": {"samples": 3}}
+    settings = getattr(facades, made)(settings=given).settings
+    assert settings.replace() == SelfReflectSettings(**given).replace(seakr=settings.seakr)  # type: ignore[arg-type]
+    assert (settings.top_k, settings.seakr.samples) == (2, 3)
+
+
+@pytest.mark.parametrize("made", ["engine", "gated", "reranker"])
+@pytest.mark.parametrize("given", [{"top_kk": 2}, {"top_k": "many"}, {"pipeline": "magic"}])
+def test_a_dict_of_wrong_settings_is_refused_in_the_same_words(made: str, given: dict[str, Any]) -> None:
+    errors = [refusal(kind(), lambda f: getattr(f, made)(settings=given)) for kind in FACADES.values()]
+    assert str(errors[0]) == str(errors[1])
+    assert next(iter(given)) in str(errors[0])
+
+
 def test_a_retriever_without_a_model_retrieves_and_with_one_asks_it(facades: Facades) -> None:
     assert sorted(facades.find(facades.gated(), QUESTION)) == sorted(TEXTS)
     asked = refusal(facades, lambda f: f.find(f.gated(llm=f.llm(), settings=_NO_FALLBACK), QUESTION))
