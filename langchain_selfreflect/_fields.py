@@ -25,8 +25,8 @@ T = TypeVar("T")
 AnyRetriever = Annotated[Runnable[str, Any] | Retriever, SkipValidation]
 """A retriever of LangChain, a runnable from text to documents, or one of ours."""
 
-AnyModel = Annotated[Runnable[Any, Any] | LanguageModel, SkipValidation]
-"""A chat model, a runnable around one, or a backend of ours."""
+AnyModel = Annotated[Runnable[Any, Any] | LanguageModel | str, SkipValidation]
+"""A chat model, a runnable around one, the name of one (``openai:gpt-4o``), or a backend of ours."""
 
 Count = Annotated[int, SkipValidation]
 Figure = Annotated[float, SkipValidation]

@@ -22,8 +22,9 @@ from langchain_selfreflect._messages import NAMESPACE
 from shared_core.conversation.turns import Asked, Role, Turn, find_question
 from shared_core.errors import QuestionError
 
-ChainInput = LanguageModelInput | BaseMessage | dict[str, Any]
-"""A text, a message, a list of messages (or of what LangChain makes messages of), a ``PromptValue``, or a dict."""
+ChainInput = LanguageModelInput | BaseMessage | Mapping[str, Any]
+"""A text, a message, a list of messages (or of what LangChain makes messages of), a ``PromptValue``, or a mapping: a
+dict, the state of a graph."""
 
 KEYS = ("question", "input", "query", "messages")
 """Where the question of a dict is looked for, after ``input_key``."""

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from typing import Annotated, Any, cast
+from typing import (
+    Annotated,
+    Any,
+    NotRequired,  # before Python 3.12 pydantic makes no schema of typing's
+    cast,
+)
 
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage
@@ -11,7 +16,7 @@ from langchain_core.runnables import AddableDict, RunnableConfig
 from langchain_core.runnables.base import RunnableSerializable
 from langchain_core.tools import BaseTool, StructuredTool
 from pydantic import ConfigDict, SkipValidation
-from typing_extensions import TypedDict  # before Python 3.12 pydantic makes no schema of typing's
+from typing_extensions import TypedDict
 
 from langchain_selfreflect._answering import Answering, find_answer
 from langchain_selfreflect._caller import Caller
@@ -26,10 +31,10 @@ _OWN = ("context", "answer", "message")
 """Keys of the output that an input's keys of these names make way for."""
 
 
-class SourcedAnswer(TypedDict, total=False):
+class SourcedAnswer(TypedDict):
     """Output of ``SelfReflectChain.with_sources()``; it also has the input's other keys.
 
-    >>> SourcedAnswer(answer="In 1871. [1]", context=[])["answer"]
+    >>> SourcedAnswer(answer="In 1871. [1]", context=[], message=AIMessage("In 1871. [1]"))["answer"]
     'In 1871. [1]'
 
     Attributes:
@@ -39,7 +44,7 @@ class SourcedAnswer(TypedDict, total=False):
         message: the answer as a message of ``SelfReflectChain``.
     """
 
-    input: Any
+    input: NotRequired[Any]
     context: list[Document]
     answer: str
     message: AIMessage

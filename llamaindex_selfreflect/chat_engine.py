@@ -27,7 +27,7 @@ from shared_core.types import Answer
 class SelfReflectChatResponse(AgentChatResponse):
     """An ``AgentChatResponse`` with our ``Answer``.
 
-    >>> str(SelfReflectChatResponse("In 1871. [1]"))
+    >>> str(SelfReflectChatResponse("In 1871. [1]", answer=Answer("When?", "In 1871. [1]")))
     'In 1871. [1]'
 
     Attributes:
@@ -35,7 +35,7 @@ class SelfReflectChatResponse(AgentChatResponse):
         citations: entry ``i`` is the citation that the text marks as ``[i + 1]``; its node is ``source_nodes[i]``.
     """
 
-    answer: Answer | None = None
+    answer: Answer = field(kw_only=True)
     citations: list[CitationBlock] = field(default_factory=list)
 
     __str__ = AgentChatResponse.__str__
@@ -68,7 +68,7 @@ class SelfReflectStreamingChatResponse(StreamingAgentChatResponse):
         return self.response
 
     def _pieces(self) -> list[str]:
-        return self.answer.pieces() if self.answer is not None else [self.response]
+        return self.answer.pieces()
 
     @property
     def response_gen(self) -> Generator[str, None, None]:
@@ -214,7 +214,8 @@ def _asked(message: str) -> ChatMessage:
 
 
 def _respond(message: str, response: SelfReflectResponse) -> SelfReflectChatResponse:
-    text = response.answer.text if response.answer is not None else ""
+    assert response.answer is not None, "a query engine's response has its answer"
+    text = response.answer.text
     tool = ToolOutput(
         tool_name="query_engine", content=text, raw_input={"query": message}, raw_output=response, is_error=False
     )

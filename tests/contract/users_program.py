@@ -5,9 +5,11 @@ Every line that mypy must refuse ends in ``# wrong`` with the error's code in fr
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 from langchain_core.documents import Document
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStoreRetriever
@@ -59,6 +61,31 @@ def langchain(store: VectorStoreRetriever, other: BaseRetriever, llm: BaseChatMo
     compressor = lc.SelfReflectCompressor(top_n=3, method="uncertainty", llm=llm)
     lc.CompressionRetriever(base_retriever=gate, base_compressor=compressor)
     return str(message.text) + text + str(documents)
+
+
+class State(TypedDict):
+    """As of a graph of LangGraph."""
+
+    messages: list[AnyMessage]
+    tenant: str
+
+
+def langchain_typed(store: VectorStoreRetriever, state: State) -> tuple[str, list[Document], AIMessage]:
+    chain = lc.SelfReflectChain(retriever=store, llm="openai:gpt-4o", models={"judge": "openai:gpt-4o-mini"})
+    chain.invoke(state)
+    lc.SelfReflectChecker(llm="openai:gpt-4o")
+    sourced: lc.SourcedAnswer = chain.with_sources().invoke({"question": "When?", "tenant": "a"})
+    return sourced["answer"], sourced["context"], sourced["message"]
+
+
+async def llamaindex_chat(chat: li.SelfReflectChatEngine) -> tuple[float | None, str]:
+    response = await chat.achat("When?")
+    stream = chat.stream_chat("When?", target_accuracy=0.9)
+    return response.answer.confidence, stream.answer.text
+
+
+def llamaindex_settings(index: VectorStoreIndex) -> None:
+    li.SelfReflectQueryEngine(index.as_retriever(), settings={"top_k": 3})
 
 
 def mistakes(index: VectorStoreIndex, store: VectorStoreRetriever) -> None:
