@@ -6,17 +6,81 @@ from collections.abc import Sequence
 from typing import Any
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
+from llama_index.core.prompts.mixin import PromptMixinType
+from llama_index.core.schema import NodeWithScore, QueryBundle, QueryType
 from llama_index.core.tools import QueryEngineTool, ToolMetadata, ToolOutput
 
-from llamaindex_selfreflect._response import SelfReflectResponse
+from llamaindex_selfreflect._response import NAMESPACE, SelfReflectResponse
 from shared_core.errors import InputError, QuestionError
 from shared_core.pipelines.decision.wording import NO_ANSWER, TOOL_DESCRIPTION, TOOL_NAME, tool_text
+
+
+class _Marking(BaseQueryEngine):
+    """A query engine whose abstentions begin with ``NO ANSWER`` and hold nothing that could be read as evidence."""
+
+    def __init__(self, inner: BaseQueryEngine, nearest: bool) -> None:
+        super().__init__(callback_manager=inner.callback_manager)
+        self._inner, self._nearest = inner, nearest
+
+    def query(self, str_or_query_bundle: QueryType) -> Any:
+        """Answer a question."""
+        return self._marked(self._inner.query(str_or_query_bundle))
+
+    async def aquery(self, str_or_query_bundle: QueryType) -> Any:
+        """``query`` without blocking the event loop."""
+        return self._marked(await self._inner.aquery(str_or_query_bundle))
+
+    def retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        """The inner engine's."""
+        return self._inner.retrieve(query_bundle)
+
+    async def aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        """The inner engine's."""
+        return await self._inner.aretrieve(query_bundle)
+
+    def synthesize(
+        self,
+        query_bundle: QueryBundle,
+        nodes: list[NodeWithScore],
+        additional_source_nodes: Sequence[NodeWithScore] | None = None,
+    ) -> Any:
+        """Answer from these nodes."""
+        return self._marked(self._inner.synthesize(query_bundle, nodes, additional_source_nodes))
+
+    async def asynthesize(
+        self,
+        query_bundle: QueryBundle,
+        nodes: list[NodeWithScore],
+        additional_source_nodes: Sequence[NodeWithScore] | None = None,
+    ) -> Any:
+        """``synthesize`` without blocking the event loop."""
+        return self._marked(await self._inner.asynthesize(query_bundle, nodes, additional_source_nodes))
+
+    def _query(self, query_bundle: QueryBundle) -> Any:
+        return self.query(query_bundle)
+
+    async def _aquery(self, query_bundle: QueryBundle) -> Any:
+        return await self.aquery(query_bundle)
+
+    def _get_prompt_modules(self) -> PromptMixinType:
+        return {"query_engine": self._inner}
+
+    def _marked(self, response: Any) -> Any:
+        if not isinstance(response, SelfReflectResponse) or response.answer is None or not response.abstained:
+            return response
+        text = tool_text(response.answer, nearest=self._nearest)
+        if self._nearest:
+            return SelfReflectResponse(text, response.source_nodes, response.metadata, response.answer)
+        ours = {NAMESPACE: (response.metadata or {}).get(NAMESPACE)}
+        return SelfReflectResponse(text, [], ours, response.answer)
 
 
 class SelfReflectTool(QueryEngineTool):
     """A ``QueryEngineTool`` whose result begins with ``NO ANSWER`` where the engine abstains, and quotes nothing then.
 
-    So does that of an empty question.
+    So does that of an empty question. Engines of LlamaIndex over several tools (``SubQuestionQueryEngine``,
+    ``RouterQueryEngine``) ask ``query_engine``, which answers as the tool does: an abstention has no quotes and no
+    nodes, so that none is written into an answer.
 
     >>> from llamaindex_selfreflect import SelfReflectQueryEngine
     >>> from shared_core.retrieval import BM25Retriever
@@ -72,6 +136,11 @@ class SelfReflectTool(QueryEngineTool):
             return_direct=return_direct,
             resolve_input_errors=resolve_input_errors,
         )
+
+    @property
+    def query_engine(self) -> BaseQueryEngine:
+        """The query engine, with abstentions worded as the tool's result."""
+        return _Marking(self._query_engine, self._nearest)
 
     def call(self, *args: Any, **kwargs: Any) -> ToolOutput:
         """Answer the question."""

@@ -23,6 +23,7 @@ from llamaindex_selfreflect import (
     SelfReflectGuard,
     SelfReflectQueryEngine,
     SelfReflectRerank,
+    SelfReflectResponse,
     SelfReflectTool,
 )
 from shared_core import Passage
@@ -49,6 +50,39 @@ async def test_a_tools_abstention_is_marked() -> None:
             assert result.content.startswith("NO ANSWER: A question must be non-empty text")
             assert not result.is_error
     assert SelfReflectTool(engine, nearest=True).call(UNKNOWN).content == f"NO ANSWER: {engine.query(UNKNOWN)}"
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+async def test_engines_over_a_tool_get_no_quotes_of_an_abstention(streaming: bool) -> None:
+    inner = SelfReflectQueryEngine(SHELF, streaming=streaming)
+    engine, nearest = SelfReflectTool(inner).query_engine, SelfReflectTool(inner, nearest=True).query_engine
+    assert "1871" in str(inner.query(UNKNOWN))
+    bundle = QueryBundle(UNKNOWN)
+    found = (engine.query(UNKNOWN), await engine.aquery(bundle), engine.synthesize(bundle, NODES),
+             await engine.asynthesize(bundle, NODES))  # fmt: skip
+    for response in found:
+        assert isinstance(response, SelfReflectResponse)
+        assert str(response).startswith("NO ANSWER: ")
+        assert "1871" not in str(response)
+        assert response.source_nodes == []
+        assert response.abstained
+    kept: Any = nearest.query(UNKNOWN)
+    assert "1871" in str(kept)
+    assert kept.source_nodes
+    assert [n.node.node_id for n in engine.retrieve(bundle)] == ["lamp"]
+    answered: Any = engine.query("When was the lamp of Vessen lit?")
+    assert not answered.abstained
+    assert answered.source_nodes
+
+
+def test_a_sub_question_without_an_answer_gives_no_quotes() -> None:
+    tool = SelfReflectTool(SelfReflectQueryEngine(SHELF), name="lamps")
+    asked = SubQuestionQueryEngine(
+        Splits(), get_response_synthesizer(MockLLM()), [tool], verbose=False, use_async=False
+    ).query(UNKNOWN)
+    texts = " ".join(n.node.get_content() for n in asked.source_nodes)
+    assert "NO ANSWER: " in texts
+    assert "1871" not in texts
 
 
 async def test_a_guard_treats_what_the_nodes_do_not_support() -> None:
