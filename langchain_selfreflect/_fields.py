@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, Self, TypeVar
 
 from langchain_core.runnables import Runnable
 from pydantic import BaseModel, BeforeValidator, SkipValidation, ValidationError
@@ -17,6 +17,7 @@ from shared_core.lm.chat import LogprobsMode
 from shared_core.reading.base import Reader, SupportScorer
 from shared_core.retrieval.base import Embedder, Retriever
 from shared_core.settings import AbstainPolicy, GateName, GuaranteeName, PipelineName, SelfReflectSettings
+from shared_core.support.pickling import copied
 
 T = TypeVar("T")
 
@@ -85,6 +86,13 @@ class Strict:
             super().__init__(**fields)
         except ValidationError as error:
             raise _refusal(type(self), error) from error
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
+        memo = {} if memo is None else memo
+        for value in self.__dict__.values():
+            memo[id(value)] = copied(value, memo)
+        made: Self = super().__deepcopy__(memo)  # type: ignore[misc]  # pydantic's
+        return made
 
 
 def _refusal(cls: type, error: ValidationError) -> SelfReflectError:

@@ -5,6 +5,8 @@ Processes of a pool, Ray, Spark and Streamlit's caches pickle what they are give
 
 from __future__ import annotations
 
+import copy
+import pickle
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self, TypeVar
@@ -31,10 +33,34 @@ class Portable:
         kept = {k: v for k, v in self.__dict__.items() if k not in left and k not in self._left_behind}
         return {"kept": kept, "locks": left}
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        made = type(self).__new__(type(self))
+        memo[id(self)] = made
+        state = self.__getstate__()
+        made.__setstate__({**state, "kept": {k: copied(v, memo) for k, v in state["kept"].items()}})
+        return made
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state["kept"])
         self.__dict__.update({name: getattr(threading, kind)() for name, kind in state["locks"].items()})
         self.__dict__.update(dict.fromkeys(self._left_behind))
+
+
+def copied(value: T, memo: dict[int, Any]) -> T:
+    """Copy somebody else's object deeply, by a pickle where it can be pickled only: pydantic copies locks of clients.
+
+    Raises:
+        TypeError: it can be neither, and is named.
+    """
+    try:
+        return copy.deepcopy(value, memo)
+    except (TypeError, AttributeError, pickle.PicklingError) as error:
+        try:
+            made: T = pickle.loads(pickle.dumps(value))
+        except Exception:  # whatever its own code raises
+            raise TypeError(f"A {type(value).__name__} cannot be copied: {error}") from error
+        memo[id(value)] = made
+        return made
 
 
 class Remade:

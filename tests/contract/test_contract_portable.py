@@ -6,6 +6,7 @@ import copy
 import importlib
 import multiprocessing
 import pickle
+import threading
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
@@ -57,3 +58,52 @@ def test_what_cannot_be_pickled_says_so_and_is_not_left_out(facades: Facades) ->
     for made in (facades.engine(reader=reader), facades.reranker(reader=reader)):
         with pytest.raises((pickle.PicklingError, AttributeError), match="lambda"):
             pickle.dumps(made)
+
+
+class _Client:
+    """Of a provider: has a lock, and says how it is pickled."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+
+    def __reduce__(self) -> Any:
+        return (_Client, ())
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return copy.deepcopy(self.lock)  # as pydantic does, which asks each of its parts
+
+
+class _Stuck(_Client):
+    def __reduce__(self) -> Any:
+        return (_Stuck, (self.lock,))
+
+
+def _with_client(facades: Facades, client: _Client) -> Any:
+    llm = facades.llm()
+    object.__setattr__(llm, "client", client)
+    return llm
+
+
+@pytest.mark.parametrize("twin", TWINS.values(), ids=list(TWINS))
+def test_a_model_whose_client_has_a_lock_is_copied_as_it_is_pickled(
+    facades: Facades, twin: Callable[[Any], Any]
+) -> None:
+    engine = facades.engine(llm=_with_client(facades, _Client()))
+    facades.ask(engine, QUESTION)
+    assert facades.ask(twin(engine), QUESTION).question == QUESTION
+
+
+def test_what_can_be_neither_pickled_nor_copied_is_named(facades: Facades) -> None:
+    llm = _with_client(facades, _Stuck())
+    if pickles(llm):
+        pytest.skip("this framework leaves it out")
+    with pytest.raises(TypeError, match=type(llm).__name__):
+        copy.deepcopy(facades.engine(llm=llm))
+
+
+def pickles(thing: object) -> bool:
+    try:
+        pickle.dumps(thing)
+    except TypeError:
+        return False
+    return True
