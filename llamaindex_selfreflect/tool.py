@@ -34,10 +34,6 @@ class _Marking(BaseQueryEngine):
         """The inner engine's."""
         return self._inner.retrieve(query_bundle)
 
-    async def aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        """The inner engine's."""
-        return await self._inner.aretrieve(query_bundle)
-
     def synthesize(
         self,
         query_bundle: QueryBundle,
