@@ -120,9 +120,9 @@ def _lost_to(claim: Sentence, token: Token, held: Sentence, other: Token) -> boo
     """Whether "A won" meets "B lost to A", or "A lost" meets "B won against A"."""
     behind = _TO.search(held.text, other.end)
     subject = content_keys(t for t in claim.tokens if t.start < token.start)
-    return (
-        {token.key, other.key} <= _WINS and bool(behind and subject) and subject <= content_keys(tokens_of(behind[1]))
-    )
+    if behind is None or not subject or not {token.key, other.key} <= _WINS:
+        return False
+    return subject <= content_keys(tokens_of(behind[1]))
 
 
 _WINS = frozenset(map(stem, "win wins won winning lose loses lost losing".split()))

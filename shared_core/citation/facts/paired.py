@@ -54,8 +54,8 @@ def is_complement(claim: Sentence, held: Sentence) -> bool:
         days, others = weekdays_of(denied.text), weekdays_of(said.text)
         if (days and others and not days.keys() & others.keys()) or _is_beyond(denied, said):
             return True
-        months, others = _months_of(denied.text), _months_of(said.text)
-        if months and others and not months & others:
+        months, beside = _months_of(denied.text), _months_of(said.text)
+        if months and beside and not months & beside:
             return True
     turned = {("above", "below"), ("below", "above")}
     bounds = ((a, b) for a in quantities_of(claim.text) for b in quantities_of(held.text) if a.values & b.values)

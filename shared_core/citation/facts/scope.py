@@ -237,10 +237,9 @@ def denies_others(claim: Sentence, nearest: Sentence) -> bool:
         if words and words <= claim.keys and is_denied(claim) != is_denied(Sentence(before, tokens_of(before))):
             return True
     if (none := _NONE_OF.search(claim.text)) and (only := _only(nearest)):
-        these, rest = only
-        says = content_keys(claim.tokens) - {t.key for t in these}
+        members, does = ({t.key for t in part} for part in only)
         denied = sum(t.is_negation for t in claim.tokens) > 1
-        return stem(fold(none[1])) in {t.key for t in these} and (denied or not says & content_keys(rest))
+        return stem(fold(none[1])) in members and (denied or not (content_keys(claim.tokens) - members) & does)
     if _UNREAL.search(nearest.text) and not _UNREAL.search(claim.text):
         return True
     for one, other in ((claim, nearest), (nearest, claim)):
