@@ -166,7 +166,7 @@ def _longest_cell(edges: Sequence[int], at: int) -> int:
 
 
 def _cell_edges(text: str, start: int, end: int) -> list[int]:
-    """Where the cells of a row begin, and the last one ends: three or more with names, or between tabs; else none."""
+    """Return the starts of a row's cells and the end of the last: three or more, named or between tabs; else none."""
     for between in (_FURTHER_FIELD, _TAB):
         cells = [match.start() for match in between.finditer(text, start, end)]
         if len(cells) >= _LEAST_CELLS - 1:

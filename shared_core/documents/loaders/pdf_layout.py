@@ -285,7 +285,7 @@ def _is_term(before: Sequence[Line], line: Line, after: Sequence[Line]) -> bool:
 
     It begins to the left of the definition before it, by more than the first line of a paragraph is indented, and the
     next line is indented like that definition again. A definition need not end a sentence, nor short of the edge; but
-    a sentence that goes on in small letters behind a full line is a paragraph's, whose first line stands in so far.
+    a sentence that goes on in small letters behind a full line is a paragraph's, whose first line is indented as far.
     """
     last = before[-1]
     if not after or line.x0 > last.x0 - _DEFINITION_INDENT * line.size or _is_wrapped(before, line, after):
