@@ -207,7 +207,7 @@ def test_wrong_parts_are_refused_when_the_engine_is_made() -> None:
     with pytest.raises(InputError, match="ScriptedLM"):
         SelfReflectEngine(Shelf(), ScriptedLM)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="settings"):
-        SelfReflectEngine(Shelf(), settings={"top_k": 3})  # type: ignore[arg-type]
+        SelfReflectEngine(Shelf(), settings="fast")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("setting", [{"pipeline": "seakr"}, {"on_abstain": "fallback"}, {"rerank": "uncertainty"}])

@@ -105,7 +105,7 @@ def test_it_pickles_and_works_afterwards() -> None:
 
 
 def test_wrong_arguments_are_refused() -> None:
-    for arguments in ({"score": "mean"}, {"settings": {}}, {"llm": 5}, {"retriever": 5}):
+    for arguments in ({"score": "mean"}, {"settings": "fast"}, {"llm": 5}, {"retriever": 5}):
         with pytest.raises(InputError):
             SelfReflectChecker(**arguments)
     with pytest.raises(SettingsError):

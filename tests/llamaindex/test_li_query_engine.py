@@ -275,7 +275,7 @@ def test_wrong_parts_are_refused_when_the_engine_is_made() -> None:
         with pytest.raises(InputError, match="node_postprocessors must be a list"):
             SelfReflectQueryEngine(NodeShelf(), node_postprocessors=wrong)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="settings"):
-        SelfReflectQueryEngine(NodeShelf(), settings={"top_k": 2})  # type: ignore[arg-type]
+        SelfReflectQueryEngine(NodeShelf(), settings="fast")  # type: ignore[arg-type]
     for given in ([nodes()[0].node], None, "x"):
         with pytest.raises(InputError, match="nodes must be"):
             engine(0.9).synthesize(QueryBundle(QUESTION), given)  # type: ignore[arg-type]

@@ -117,6 +117,20 @@ def is_in_range(claimed: Quantity, held: Sentence) -> bool:
     return False
 
 
+def is_within_bound(claimed: Quantity, bound: Quantity) -> bool:
+    """Whether a number without a bound of its own is one that the other allows: "3 days" for "at least 48 hours".
+
+    >>> one, bound = (quantities_of(text)[0] for text in ("3 days", "at least 48 hours"))
+    >>> is_within_bound(one, bound), is_within_bound(bound, one)
+    (True, False)
+    """
+    if claimed.hedge or claimed.dimension != bound.dimension or bound.hedge not in ("above", "below"):
+        return False
+    own, unit = UNITS.get(claimed.unit, _NO_UNIT), UNITS.get(bound.unit, _NO_UNIT)
+    value, limit = own.base(min(claimed.values)), unit.base(min(bound.values))
+    return value > limit if bound.hedge == "above" else value < limit
+
+
 def is_share(claimed: Quantity, held: Sequence[Quantity]) -> bool:
     """Whether a percentage is the share that one number is of another: 62 of 210 are about 30%.
 

@@ -18,6 +18,7 @@ from shared_core.citation.facts.arithmetic import (
     is_rest,
     is_share,
     is_sum,
+    is_within_bound,
     same_quantity,
 )
 from shared_core.citation.facts.attached import (
@@ -315,7 +316,8 @@ class _Scope:
             elsewhere = same and worded < _ALIKE  # another sentence, of which the claim is a paraphrase, has it
             if instead and not elsewhere and not any(same_quantity(quantity, q) for q in instead):
                 kind: Kind = "unit" if quantity.values & instead[0].values else "number"
-                yield Mismatch(kind, _shown(claim.text, quantity), _shown(nearest.text, instead[0]))
+                within = any(is_within_bound(quantity, q) for q in instead)
+                yield Mismatch(kind, _shown(claim.text, quantity), "" if within else _shown(nearest.text, instead[0]))
                 continue
             vague = quantity.values == {1.0} and not quantity.text[0].isdigit()  # "one", "first"
             if not (vague or same or self._follows(quantity, nearest)):
@@ -349,6 +351,8 @@ class _Scope:
         other_number = next(
             (q for q in spare if comparable(quantity, q) and (worded or are_measures(quantity, q))), None
         )
+        if other_number is not None and is_within_bound(quantity, other_number):
+            other_number = None
         return Mismatch("number", shown, _shown(nearest.text, other_number) if other_number else "")
 
     def _dates(self, claim: Sentence, nearest: Sentence, alike: float) -> Iterator[Mismatch]:

@@ -176,6 +176,8 @@ def answer_claim(
     """
     statement, others = _statements(question, text, grounds)
     citations = yield from choose_citations(text, statement, passages, run)
+    if not citations:
+        citations = yield from _cite_nearest(text, statement, passages, run)
     measured = finite_or_none(uncertainty)
     yield run.note("uncertainty", chosen.estimator.name, "of the answer", uncertainty=measured, answer=text)
     calibration = run.abilities.calibrations.get("answer")
@@ -280,33 +282,41 @@ def choose_citations(
 
     A sentence may lean on the one before it ("It was painted red."), so that a doubt is enough to leave one out only
     where its words deny the answer as well; one that is hardly more than the answer is cited in any case: what it
-    answers stands around it. Where none holds its words ("yes", "87 to 89%" for "89-87%"), the sentence most like the
-    statement is cited that supports it best. The best come first.
+    answers stands around it. The best come first.
     """
     holding = _holding(text, passages)[:_CANDIDATES]
-    if judge_at_hand(run.abilities) is None:
+    if not holding or judge_at_hand(run.abilities) is None:
         return cite_answer(text, passages)
-    spans = holding or _nearest(statement, passages)
-    found = yield from support([(s.text, statement) for s in spans], run)
+    found = yield from support([(s.text, statement) for s in holding], run)
     fitting = []
-    for span, p in zip(spans, found):
+    for span, p in zip(holding, found):
         denies = _denies(span.text, text)
-        if holding and _is_mostly(span.text, text):
-            cited = True
-        elif holding and p is None:
-            cited = not denies
-        else:
-            cited = p is not None and p >= (_DOUBT if denies else _REFUSAL)
-        if cited and (holding or not compare_claim(statement, span.text).refuted):
+        likely = (p >= (_DOUBT if denies else _REFUSAL)) if p is not None else not denies
+        if likely or _is_mostly(span.text, text):
             # Sorted by -p, so that 0.0, for unknown, comes last; ties keep the order of the passages.
             fitting.append((0.0 if p is None else -p, span))
-    chosen = sorted(fitting, key=lambda pair: pair[0])[: _CITED if holding else 1]
-    return tuple(Citation((s,)) for _, s in chosen)
+    return tuple(Citation((s,)) for _, s in sorted(fitting, key=lambda pair: pair[0])[:_CITED])
 
 
-def _nearest(statement: str, passages: Sequence[Passage]) -> list[Span]:
-    """The sentences that share most words with a statement."""
-    return Evidence(()).like(statement, CitationIndex(passages).sentences)[:_CANDIDATES]
+def _cite_nearest(
+    text: str, statement: str, passages: Sequence[Passage], run: QuestionRun
+) -> Flow[tuple[Citation, ...]]:
+    """The sentence most like the statement that supports it best, for an answer whose words are in none.
+
+    "87 to 89%" of "89-87%", or "yes". Its numbers and names must be there, and nothing of it refuted.
+    """
+    if judge_at_hand(run.abilities) is None or _holding(text, passages):
+        return ()
+    nearest = Evidence(()).like(statement, CitationIndex(passages).sentences)[:_CANDIDATES]
+    spans = [s for s in nearest if _has_facts(text, statement, s.text)]
+    found = yield from support([(s.text, statement) for s in spans], run)
+    likely = [(p, span) for p, span in zip(found, spans) if p is not None and p >= _REFUSAL]
+    return (Citation((max(likely, key=lambda pair: pair[0])[1],)),) if likely else ()
+
+
+def _has_facts(text: str, statement: str, sentence: str) -> bool:
+    """Whether a sentence has the facts of an answer, and refutes nothing of the statement."""
+    return not compare_claim(text, sentence).mismatches and not compare_claim(statement, sentence).refuted
 
 
 def _is_mostly(sentence: str, text: str) -> bool:
