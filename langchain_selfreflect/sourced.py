@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from typing import (
-    Annotated,
-    Any,
-    NotRequired,  # before Python 3.12 pydantic makes no schema of typing's
-    cast,
-)
+from typing import Annotated, Any, NotRequired, cast
 
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage
@@ -16,7 +11,7 @@ from langchain_core.runnables import AddableDict, RunnableConfig
 from langchain_core.runnables.base import RunnableSerializable
 from langchain_core.tools import BaseTool, StructuredTool
 from pydantic import ConfigDict, SkipValidation
-from typing_extensions import TypedDict
+from typing_extensions import TypedDict  # before Python 3.12 pydantic makes no schema of typing's
 
 from langchain_selfreflect._answering import Answering, find_answer
 from langchain_selfreflect._caller import Caller

@@ -152,7 +152,7 @@ class IndexRetriever(HybridRetriever):
         try:
             fresh = self._index.retriever()
         except SelfReflectError as error:
-            _LOG.warning("The index cannot be read anew, so its former state is: %s", error.message)
+            _LOG.warning("The index cannot be read anew; its former content is still searched: %s", error.message)
         else:
             self.retrievers, self.index_version = fresh.retrievers, fresh.index_version
         self._seen = seen

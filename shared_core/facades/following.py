@@ -69,7 +69,7 @@ class Current:
         except SelfReflectError as error:
             self._current = False
             if error.message != self._failure:  # once, not each second
-                _LOG.warning("The index cannot be read anew, so its former state is: %s", error.message)
+                _LOG.warning("The index cannot be read anew; its former content is still searched: %s", error.message)
             self._failure = error.message
         finally:
             self._lock.release()

@@ -157,7 +157,7 @@ def test_a_row_of_labels_and_values_above_rows_of_other_cells_heads_them(
     document = read("Boat,Out,Back\n" + "".join(f"{group}\n{TRIPS}" for group in groups), "a.csv")
     assert [heading.label for heading in document.headings if heading.label] == heads
     below = read("Boat,Out,Back\n" + "".join(f"{TRIPS}{group}\n" for group in groups), "a.csv")
-    assert not below.headings  # what is said of the rows above heads nothing
+    assert not below.headings  # a note on the rows above is no heading
 
 
 def records(line: str, name: str) -> str:

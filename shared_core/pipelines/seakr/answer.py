@@ -292,7 +292,7 @@ def choose_citations(
     for span, p in zip(holding, found):
         denies = _denies(span.text, text)
         likely = (p >= (_DOUBT if denies else _REFUSAL)) if p is not None else not denies
-        if likely or _is_mostly(span.text, text):
+        if likely or (_is_mostly(span.text, text) and not denies):
             # Sorted by -p, so that 0.0, for unknown, comes last; ties keep the order of the passages.
             fitting.append((0.0 if p is None else -p, span))
     return tuple(Citation((s,)) for _, s in sorted(fitting, key=lambda pair: pair[0])[:_CITED])
