@@ -64,12 +64,18 @@ def test_a_claim_has_a_place_only_where_its_sentence_is_shown() -> None:
     assert whole == text
 
 
+def count_cited(sentence: str, p: float) -> int:
+    """How many sentences are cited for "red", of which a judge gives this one the probability ``p``."""
+    resources = Resources(models={}, judge=Critic(p))
+    run = QuestionRun(SelfReflectSettings(), Abilities.of(resources))
+    asked = choose_citations("red", "The lamp was red.", [Passage("p", sentence)], run)
+    return len(flows.run(asked, resources))
+
+
 @pytest.mark.parametrize(("sentence", "least"), [("The lamp was red.", 0.2), ("The lamp was never red.", 0.5)])
 def test_a_sentence_is_cited_from_its_limit_on(sentence: str, least: float) -> None:
-    def cited(p: float) -> int:
-        resources = Resources(models={}, judge=Critic(p))
-        run = QuestionRun(SelfReflectSettings(), Abilities.of(resources))
-        asked = choose_citations("red", "The lamp was red.", [Passage("p", sentence)], run)
-        return len(flows.run(asked, resources))
+    assert (count_cited(sentence, least - 0.01), count_cited(sentence, least)) == (0, 1)
 
-    assert (cited(least - 0.01), cited(least)) == (0, 1)
+
+def test_a_sentence_that_is_hardly_more_than_the_answer_is_cited_unless_it_denies_it() -> None:
+    assert (count_cited("Always red.", 0.0), count_cited("Never red.", 0.0)) == (1, 0)
