@@ -68,6 +68,9 @@ _HOURS = re.compile(
     rf"(?:closed|(?:{_CLOCK})(?:\s?(?:[-–—]|to|until|till|and|,|&)\s?(?:{_CLOCK})){{1,5}})[\W_]*",
     re.IGNORECASE,
 )
+_TIMES = re.compile(
+    rf"\b(?:{_CLOCK})\s?(?:[-–—]|to|until|till|and)\s?(?:{_CLOCK})|\b(?:at|until|till|from) (?:{_CLOCK})", re.IGNORECASE
+)
 _OPEN_ON = re.compile(
     r"\W*(?:(?:is|are|will)\b(?P<what>.{1,80}?)\b(?:be )?open|do(?:es)?\b(?P<who>.{1,80}?)\bopen(?: up)?)"
     rf"\s+(?:on )?(?:an? )?(?P<day>{'|'.join(WEEKDAYS)})s?(?:,? (?:in|during|over) (?P<when>[^?]{{3,60}}?))?\W*$",
@@ -219,6 +222,30 @@ def gives_hours(question: str, line: str, around: str) -> bool:
     return content_stems(" ".join(others)) <= content_stems(around)
 
 
+def says_hours(question: str, sentence: str, heading: str, around: str) -> bool:
+    """Return whether a sentence says at what times something is open on the one day of which a question asks them.
+
+    Args:
+        question: in the passages' words.
+        heading: title, headings and source of the passage.
+        around: its text.
+
+    >>> sentence = "We are open on Wednesdays from 5 pm to 8 pm and on Saturdays from 10 am to 1 pm."
+    >>> [says_hours(f"When do you close on {day}?", sentence, "Tools", "") for day in ("Saturday", "Sunday")]
+    [True, False]
+    >>> says_hours("When does the pool close on Saturday?", sentence, "Tools", sentence)
+    False
+    """
+    days, said = _days_in(question), _SAYS_OPEN.search(sentence)
+    if said is None or not (_HOURS_ASKED.search(question) and _TIMES.search(sentence)):
+        return False
+    if len(days) != 1 or not days <= _days_in(sentence):
+        return False
+    subject = _stems_of(sentence[: said.start()])
+    wanted = {s for w in words(question) if not _OF_HOURS.fullmatch(w) for s in _stems_of(w)}
+    return wanted <= subject | _stems_of(f"{heading}\n{around}") and subject <= wanted | _stems_of(heading)
+
+
 def says_whether_open(question: str, sentence: str, heading: str, around: str) -> bool:
     """Return whether a sentence says on which days something is open, of which a question asks whether one is.
 
@@ -301,6 +328,7 @@ def find_hours(question: str, passages: Sequence[Passage]) -> set[int]:
         return any(
             gives_hours(question, line, f"{around}\n{passage.text}")
             or says_whether_open(question, line, around, passage.text)
+            or says_hours(question, line, around, passage.text)
             for line in passage.text.splitlines()
         )
 

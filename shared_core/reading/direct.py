@@ -8,7 +8,7 @@ from shared_core.reading.ages import charges_for_age, decides_for_age
 from shared_core.reading.attributes import is_property
 from shared_core.reading.bands import find_for_age, find_in_range
 from shared_core.reading.cells import Chosen
-from shared_core.reading.days import gives_hours, says_whether_open
+from shared_core.reading.days import gives_hours, says_hours, says_whether_open
 from shared_core.reading.people import has_office, names_holder, names_person
 from shared_core.reading.places import above, innermost, source_of
 from shared_core.reading.questions import words
@@ -35,6 +35,7 @@ def answers_by_form(question: str, sentence: str, passage: Passage) -> bool:
         or is_property(question, sentence, passage.text)
         or gives_hours(question, sentence, f"{around}\n{passage.text}")
         or says_whether_open(question, sentence, around, passage.text)
+        or says_hours(question, sentence, around, passage.text)
         or names_holder(question, sentence, around)
         or _heads_office(question, sentence, passage, around)
     )

@@ -88,6 +88,13 @@ _DAYS = (
 _DAY_ASKED = re.compile(rf"\b(?:what|which) (?:week ?)?days?(?: of the week\b|{_VERB})", re.IGNORECASE)
 """Not "which day of the month", which a bare number tells, nor "which day pass"."""
 _HOUR_ASKED = re.compile(r"\b(?:what time|at what (?:hour|time))\b", re.IGNORECASE)
+_OPENING_ASKED = re.compile(
+    rf"\bwhen (?:do|does|will) .{{1,80}}\b(?:open|close|shut)\b.{{0,20}}\b(?P<day>{_DAYS}|today|tomorrow)s?\W*$"
+    r"|\bwhen (?:do|does) .{1,80}\b(?:close|shut)\W*$",
+    re.IGNORECASE,
+)
+"""Asks for the hour at which something opens or closes, on a day or every day."""
+_SHUT = re.compile(r"\b(?:is|are|be|stays?|remains?) (?:\w+ )?(?:closed|shut)\b", re.IGNORECASE)
 _DATE_PARTS = re.compile(  # which are no times of day
     rf"\b(?:19|20)\d\d\b|\b\d{{1,2}}(?:st|nd|rd|th)\b|\b{_MONTHS}\.? \d{{1,2}}\b(?![:.]\d)|\b\d{{1,2}} {_MONTHS}\b"
     r"|\b(?:first|second|third|fourth|fifth|last)\b",
@@ -112,6 +119,10 @@ _LASTS = re.compile(  # and so is no time of day, but "half an hour before closi
     rf" (?:{_SOME}|noon|midday|midnight))\b)",
     re.IGNORECASE,
 )
+_PARTS_OF_DAY = (
+    r"noon|midnight|midday|mornings?|afternoons?|evenings?|nights?|dawn|dusk|sun(?:rise|set)|hours?|[ap]\.?m\b"
+)
+_HOUR_WORDS = re.compile(rf"\b(?:{_PARTS_OF_DAY})\b", re.IGNORECASE)
 _TIMED: tuple[tuple[str, str], ...] = (
     (
         r"how long\b(?! (?:ago|before|since))",
@@ -134,11 +145,7 @@ _TIMED: tuple[tuple[str, str], ...] = (
         rf"{_MONTHS}|spring|summer|autumn|fall|winter|years?|season|quarter|month\w*",
     ),
     (r"(?:what|which) dates?\b" + _VERB, f"{_DAYS}|{_MONTHS}"),
-    (
-        r"what time(?: of (?:the )?day| (?:is|are|does|do|should|must|can|will))\b",
-        r"noon|midnight|midday|mornings?|afternoons?|evenings?|nights?|dawn|dusk|sun(?:rise|set)|hours?"
-        r"|[ap]\.?m\b|time",
-    ),
+    (r"what time(?: of (?:the )?day| (?:is|are|does|do|should|must|can|will))\b", f"{_PARTS_OF_DAY}|time"),
     (r"how old\b", r"ages?|aged|years?|young\w*|old\w*|adults?|minors?"),
     (r"(?:what|which) (?:[\w'’-]+ ){0,3}(?:number|percentage|zip code|postcode)\b" + _VERB, r"(?-i:[A-Z]{2,})"),
     (r"(?:what|which) (?:bus|route|line|room|phone|flight|platform|gate|serial) number\b(?! of\b)", r"(?-i:[A-Z]{2,})"),
@@ -184,18 +191,39 @@ def tells_what_is_asked(question: str, text: str, above: str) -> bool:
         return _tells_apart(two[1], two[2], text)
     if _WHEN.match(question) and _DENIED_DATE.search(text):
         return _DATE.search(_DENIED_DATE.sub(" ", text)) is not None
+    if opening := _OPENING_ASKED.search(question):
+        return _tells_opening(question, opening["day"], text, above)
     told = [told for asked, told in _TIMES if asked.search(question)]
     if not told or text.rstrip().endswith(":"):
         return True
     if _HOUR_ASKED.search(question):
-        own = _own_numbers(question)
-        text, above = (own.sub(" ", _LASTS.sub(" ", _DATE_PARTS.sub(" ", part))) for part in (text, above))
+        text, above = _hours_only(question, text, above)
         counts = any((_HOUR.search(text), _CLOCK.search(above)))
     elif _DAY_ASKED.search(question):
         counts = any(_DAY.search(part) for part in (text, above))
     else:
         counts = has_number(text) or has_number(above)
     return counts or any(words_of.search(t) for t in (text, above) for words_of in told)
+
+
+def _tells_opening(question: str, day: str | None, text: str, above: str) -> bool:
+    """Return whether a sentence may say when something opens or closes: an hour, or that it is closed on that day.
+
+    Without a day in the question, only what is shut without any number is none: "We are closed in August."
+    """
+    sentence, heading = _hours_only(question, text, above)
+    if _HOUR.search(sentence) or _CLOCK.search(heading) or _HOUR_WORDS.search(sentence):
+        return True
+    if day is None:
+        return has_number(text) or not _SHUT.search(text)
+    return day.casefold() in text.casefold() and re.search(r"\b(?:closed|shut)\b", text, re.IGNORECASE) is not None
+
+
+def _hours_only(question: str, text: str, above: str) -> tuple[str, str]:
+    """Return a sentence and its heading without dates, durations and the question's own numbers."""
+    own = _own_numbers(question)
+    sentence, heading = (own.sub(" ", _LASTS.sub(" ", _DATE_PARTS.sub(" ", part))) for part in (text, above))
+    return sentence, heading
 
 
 def _own_numbers(question: str) -> re.Pattern[str]:

@@ -7,7 +7,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shared_core import SelfReflectEngine
-from shared_core.reading.days import ask_closed, excludes_day, read_days, read_holidays, read_months, says_whether_open
+from shared_core.reading.days import (
+    ask_closed,
+    excludes_day,
+    read_days,
+    read_holidays,
+    read_months,
+    says_hours,
+    says_whether_open,
+)
 from shared_core.reading.values import values_of
 from shared_core.retrieval import BM25Retriever
 from shared_core.types import Passage
@@ -191,3 +199,19 @@ def test_a_row_of_a_season_says_whether_something_is_open(question: str, says: b
 )
 def test_several_days_exclude_another(question: str, text: str, excludes: bool) -> None:
     assert excludes_day(question, text) is excludes
+
+
+@pytest.mark.parametrize(
+    ("question", "sentence", "says"),
+    [
+        ("When does the pool close on Saturday?", "The pool is open from Friday to Sunday, 10-17.", True),
+        ("What are your hours on Saturday?", "We are open at 10 on Saturdays.", True),
+        ("When does the pool close on Saturday?", "The pool is open on Saturdays.", False),
+        ("When does the pool close on Saturday?", "The sauna is open on Saturdays from 10 to 12.", False),
+        ("When does the sauna close on Saturday?", "The pool is open on Saturdays from 10 to 12.", False),
+        ("When does the pool close on Monday?", "The pool is open on Saturdays from 10 to 12.", False),
+        ("Who is there on Saturday?", "The pool is open on Saturdays from 10 to 12.", False),
+    ],
+)
+def test_a_sentence_says_the_hours_of_the_day_asked_for(question: str, sentence: str, says: bool) -> None:
+    assert says_hours(question, sentence, "Pool", sentence) is says

@@ -147,6 +147,9 @@ def test_other_forms_are_not_judged(question: str) -> None:
         ("What time does the fair begin?", "It begins at 9.", "The fair returns on 4 April and on First Fridays."),
         ("What time does the 34 bus leave?", "The 34 bus leaves at 9.", "The 34 bus stops every two hours, only here."),
         ("What time does ferry 2 sail?", "Ferry 2 sails at 2.", "Ferry 2 takes 40 minutes to the fort."),
+        ("When does the slip close?", "It closes at dusk.", "The slip is closed in August."),
+        ("When do you open on Sunday?", "We are closed on Sundays.", "We are closed in May."),
+        ("When does the bar shut on a Friday?", "Fridays: 6 to 11.", "It shuts for a month each year."),
         ("What time should I come?", "Come half an hour before low water.", "Each hour a ferry leaves."),
         (
             "Where and at what time does it meet?",
@@ -177,6 +180,9 @@ def test_a_heading_may_tell_the_time_and_a_list_may_follow() -> None:
         ("What day pass is there for two?", "The pair pass is 12."),
         ("What day does it start?", "From tomorrow."),
         ("What day is the hike?", "Day: 3; Plan: hike to the tarn"),
+        ("When does the slip close?", "It closes for the winter in October."),
+        ("When does the slip close for repairs?", "The slip is closed in August."),
+        ("When will the slip close?", "The slip will be closed in August."),
     ],
 )
 def test_times_and_numbers_that_are_not_asked_for(question: str, text: str) -> None:
