@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from shared_core.citation.facts.quantities import UNITS, Quantity, Unit, quantities_of
 from shared_core.citation.facts.tokens import Sentence, fold
@@ -204,13 +205,20 @@ def is_rest(claimed: Quantity, claim: Sentence, held: Sentence) -> bool:
     >>> is_rest(quantities_of(claim.text)[0], claim, held)
     True
     """
-    of_rest, of_part = (s.is_negated or bool(_REST.search(s.text)) for s in (claim, held))
-    if not of_rest or of_part:
+    rests = [rest for rest, dimension in _rests(held.text) if claimed.dimension in ("", dimension)]
+    if not any(rest in claimed.values for rest in rests):
         return False
-    return any(
-        whole - part in claimed.values
-        for a, b in itertools.pairwise(quantities_of(held.text))
-        if _OF.fullmatch(held.text[a.end : b.start]) and not a.unit and claimed.dimension in ("", b.dimension)
+    of_rest, of_part = (s.is_negated or bool(_REST.search(s.text)) for s in (claim, held))
+    return of_rest and not of_part
+
+
+@lru_cache(maxsize=256)
+def _rests(text: str) -> tuple[tuple[float, str], ...]:
+    """What parts of a whole leave of it, with the dimension: "61 of the 68 plots" leave 7."""
+    return tuple(
+        (whole - part, b.dimension)
+        for a, b in itertools.pairwise(quantities_of(text))
+        if _OF.fullmatch(text[a.end : b.start]) and not a.unit
         for part in a.values
         for whole in b.values
     )
