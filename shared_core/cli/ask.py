@@ -41,7 +41,9 @@ def ask_command(
         list[str] | None,
         typer.Argument(metavar="QUESTION...", help="The question, or several; - reads them from standard input."),
     ] = None,
-    on_abstain: Annotated[str, typer.Option(help="say, show, raise or fallback.")] = _DEFAULTS.on_abstain,
+    on_abstain: Annotated[
+        str, typer.Option(help="If it abstains: say, show, raise or fallback.")
+    ] = _DEFAULTS.on_abstain,
     as_json: Json = False,
     html: Html = None,
     trace: Trace = False,

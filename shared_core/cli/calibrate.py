@@ -64,8 +64,8 @@ def default_command(questions: Questions, run: CalibrateOptions, flags: FlagOpti
 
     Without a model: confidence. With one: claims; for seakr gate and answer, for closed-book research self-evaluation.
 
-    Everything asked is logged in FILE.rows as it comes: a run that was stopped continues with the same command. Each
-    calibration in the file is bound to its configuration: another model, number of samples or layer needs its own.
+    Answers are logged in FILE.rows as they come; after a stop, the same command continues. Each calibration in the file
+    is bound to its configuration: another model, number of samples or layer needs its own.
     """
     if flags.guarantee is not None:
         if flags.purpose:
@@ -102,7 +102,7 @@ def confidence_command(questions: Questions, run: CalibrateOptions) -> None:
 @calibrate_app.command("claims")
 @reports_errors
 def claims_command(questions: Questions, run: CalibrateOptions) -> None:
-    """Fit the probability that a model's claim is right to all its signals."""
+    """Fit the probability that a model's claim is right, from all its signals."""
     _fit(run, questions, ["claims"], _fit_options(run))
 
 
@@ -138,7 +138,7 @@ def support_command(
     claims: Annotated[Path, typer.Argument(help="Labelled claims (quote, claim, label): jsonl, csv or tsv.")],
     run: CalibrateOptions,
 ) -> None:
-    """Fit the probability that a quote supports a claim to support scores."""
+    """Fit the probability that a quote supports a claim, from support scores."""
     from shared_core.evaluation.fitting import read_labelled_claims
 
     _fit(run, None, ["support"], _fit_options(run, claims=read_labelled_claims(claims)))
@@ -147,7 +147,7 @@ def support_command(
 @calibrate_app.command("self-evaluation")
 @reports_errors
 def self_evaluation_command(questions: Questions, run: CalibrateOptions, claims_file: ClaimsFile = None) -> None:
-    """Fit the probability that a claim is right to what the model states of it (closed-book research)."""
+    """Fit the probability that a claim is right, from the one that the model states (closed-book research)."""
     _fit(run, questions, ["self_evaluation"], _fit_options(run), claims_file=claims_file)
 
 
@@ -188,10 +188,10 @@ def guarantee_command(
     alpha: Alpha = _DEFAULTS.guarantee_alpha,
     claims_file: ClaimsFile = None,
 ) -> None:
-    """Fit the threshold at which a promise about the claims shown at --target-accuracy holds.
+    """Fit the threshold at which a guarantee for the claims shown at --target-accuracy holds.
 
-    The questions must be others than those that the file's calibrations were fitted on; with --update those are applied
-    and kept. With fewer questions than the promise needs it is refused.
+    Use other questions than the file's calibrations were fitted on; with --update these calibrations are applied and
+    kept. Fewer questions than the guarantee needs are refused.
     """
     _fit_guarantee(run, questions, kind, target_accuracy, alpha, claims_file)
 
@@ -202,7 +202,7 @@ def label_command(questions: Questions, run: CalibrateOptions, labelled: Labelle
     """Label claims yourself: shows each question, the claim and its quote, and asks whether it is a right answer.
 
     Only claims that known answers or passages do not judge are shown. Quit when you like: the same command goes on.
-    Then calibrate with --labelled's file as QUESTIONS; what was asked here is not asked again.
+    Then calibrate with the file of --labelled as QUESTIONS; nothing is asked twice.
     """
     label_claims(run, questions, labelled)
 

@@ -48,9 +48,9 @@ ClaimsFile = Annotated[
     ),
 ]
 PromisedAccuracy = Annotated[
-    float, typer.Option("--target-accuracy", "-t", help="Share of the claims shown that is promised to be right.")
+    float, typer.Option("--target-accuracy", "-t", help="Guaranteed share of right claims among those shown.")
 ]
-Alpha = Annotated[float, typer.Option(help="Probability that the promise may fail.")]
+Alpha = Annotated[float, typer.Option(help="Probability that the guarantee may fail.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +79,7 @@ class CalibrateOptions(EngineOptions):
         typer.Option(
             min=0.01,
             max=0.5,
-            help="Stop asking once the share right among what would be shown is known this well (half of its 95 % "
+            help="Stop asking once the share right of the answers to be shown is known this well (half of its 95 % "
             "interval): 0.05.",
         ),
     ] = None

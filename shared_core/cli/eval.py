@@ -103,7 +103,7 @@ def eval_command(
     """Ask every question, compare with the known answers, and print a table; `run` may be left out.
 
     Several configurations in one run: --compare composed,plain and --vary target_accuracy=0.5,0.8, with intervals and
-    paired differences. plain is the same model answering from the passages found without us, closed-book from memory.
+    paired differences. plain: the same model and retriever, without our checks; closed-book: from memory.
     With -o DIR every answer is kept as it comes; if stopped at any moment, the same command continues.
 
     Exit codes: 0 done, 2 bad usage or input, 1 failure (also if every question failed).

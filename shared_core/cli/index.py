@@ -57,7 +57,7 @@ class IndexOptions:
     wait: Annotated[
         float,
         typer.Option(
-            "--wait", min=0, metavar="SECONDS", help="Wait so long for another process that writes to the index."
+            "--wait", min=0, metavar="SECONDS", help="Time to wait for another process that writes to the index."
         ),
     ] = 5.0
     prune: Annotated[bool, typer.Option("--prune/--no-prune", help="Remove files that no longer exist.")] = True

@@ -46,7 +46,7 @@ Vectors = Annotated[
         "--chroma-url",
         metavar="PLACE",
         callback=_place_of_vectors,
-        help="Where dense vectors live: index (its own file, the default), chroma (embedded), chroma:URL (a server) "
+        help="Place of dense vectors: index (its own file, the default), chroma (embedded), chroma:URL (a server) "
         "or none (BM25 only). An index remembers it.",
     ),
 ]
@@ -83,12 +83,12 @@ Set = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print the whole result as JSON (a list if several).")]
 Html = Annotated[Path | None, typer.Option("--html", help="Also write an HTML report.")]
 Trace = Annotated[bool, typer.Option("--trace", help="Show every decision.")]
-Limit = Annotated[int | None, typer.Option(min=1, help="Only the first so many questions.")]
+Limit = Annotated[int | None, typer.Option(min=1, help="Ask only the first N questions.")]
 Guarantee = Annotated[
     str | None,
     typer.Option(
         "--guarantee",
-        help="Promise about the claims shown: conformal_factuality, conformal_risk_control or learn_then_test.",
+        help="Guarantee for the claims shown: conformal_factuality, conformal_risk_control or learn_then_test.",
     ),
 ]
 

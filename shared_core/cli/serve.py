@@ -36,19 +36,23 @@ _INSTRUCTIONS = (
 def serve_command(
     engine: AnswerOptions,
     host: Annotated[
-        str, typer.Option(help="Address to listen on; 0.0.0.0 is every one of this machine.")
+        str, typer.Option(help="Address to listen on; 0.0.0.0: all addresses of this machine.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65_535, help="Port to listen on.")] = 8000,
     key: Annotated[
         str | None,
-        typer.Option(envvar="SELFREFLECT_KEY", help="API key that requests must carry; better in the environment."),
+        typer.Option(
+            envvar="SELFREFLECT_KEY", help="API key that requests must carry; safer as an environment variable."
+        ),
     ] = None,
     cors: Annotated[
         list[str] | None, typer.Option(metavar="ORIGIN", help="Origin whose pages may call the API, repeatable.")
     ] = None,
-    max_upload: Annotated[float, typer.Option(min=0, help="Largest upload in MB; 0 takes none.")] = 100.0,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds of a request, waiting included.")] = 60.0,
-    parallel: Annotated[int, typer.Option(min=1, help="Questions worked on at the same time.")] = 8,
+    max_upload: Annotated[float, typer.Option(min=0, help="Largest upload in MB; 0 refuses uploads.")] = 100.0,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, help="Time limit of a request in seconds, waiting included.")
+    ] = 60.0,
+    parallel: Annotated[int, typer.Option(min=1, help="Questions answered at the same time.")] = 8,
 ) -> None:
     """Serve a page to ask and check on, a JSON API, and an OpenAI-compatible /v1/chat/completions.
 

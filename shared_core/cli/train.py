@@ -115,7 +115,9 @@ class RewardOptions:
     base_url: BaseUrl = None
     target_accuracy: Annotated[
         float | None,
-        typer.Option("--target-accuracy", "-t", help="ρ* of the utility; that of the searches.", rich_help_panel=_RLOO),
+        typer.Option(
+            "--target-accuracy", "-t", help="ρ* of the utility; by default that of the searches.", rich_help_panel=_RLOO
+        ),
     ] = None
     calibration: Calibration = None
     set: Set = field(default_factory=list)
@@ -136,7 +138,10 @@ def research_command(
     reward: RewardOptions,
     how: Annotated[
         Literal["sft", "dpo", "rloo"],
-        typer.Argument(metavar="[sft|dpo|rloo]", help="On best answers, on preferences, or on rewards of its own."),
+        typer.Argument(
+            metavar="[sft|dpo|rloo]",
+            help="Train on the best answers, on preferences, or by rewards of its own answers.",
+        ),
     ] = "sft",
     beta: Annotated[
         float | None, typer.Option(help="dpo (0.25), rloo (0.1): pull towards the model that training starts from.")

@@ -42,8 +42,8 @@ class RowOptions:
     nli_threshold: Annotated[float, typer.Option(help="Probability from which a clause counts as entailed.")] = 0.5
     segments: Annotated[str, typer.Option(help="clause or sentence.")] = "clause"
     mode: Annotated[str, typer.Option(help="sentence or span: what may be cited.")] = "sentence"
-    max_sentences: Annotated[int, typer.Option(help="Sentences of a reference.")] = 3
-    max_pairs: Annotated[int | None, typer.Option(help="Pairs of an answer.")] = None
+    max_sentences: Annotated[int, typer.Option(help="Maximum sentences of a reference.")] = 3
+    max_pairs: Annotated[int | None, typer.Option(help="Maximum pairs of an answer.")] = None
     on_drop: Annotated[str, typer.Option(help="skip, truncate or discard an answer that loses a segment.")] = "skip"
 
 
@@ -107,9 +107,7 @@ class LabellingOptions:
 
     questions: Annotated[
         Path,
-        typer.Argument(
-            help='Questions (jsonl, json, csv, tsv), with "passages" and "output" of their own where they have.'
-        ),
+        typer.Argument(help='Questions (jsonl, json, csv, tsv), optionally with their own "passages" and "output".'),
     ]
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder of labels and rows; an interrupted run resumes in it.")
@@ -122,12 +120,16 @@ class LabellingOptions:
     top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, help="Passages retrieved.")] = 5
     declines: Annotated[
         float,
-        typer.Option(min=0, max=1, help="Share of the questions also shown another's passages, to learn to decline."),
+        typer.Option(
+            min=0, max=1, help="Share of the questions also asked with another's passages, to learn to decline."
+        ),
     ] = 0.1
-    max_calls: Annotated[int | None, typer.Option(min=1, help="Requests to models at most, over all runs.")] = None
-    max_tokens: Annotated[int | None, typer.Option(min=1, help="Tokens read and written at most, likewise.")] = None
+    max_calls: Annotated[int | None, typer.Option(min=1, help="Maximum requests to models, over all runs.")] = None
+    max_tokens: Annotated[int | None, typer.Option(min=1, help="Maximum tokens read and written, over all runs.")] = (
+        None
+    )
     limit: Limit = None
-    batch_size: Annotated[int, typer.Option(min=1, help="Questions worked on at once.")] = 8
+    batch_size: Annotated[int, typer.Option(min=1, help="Questions processed at once.")] = 8
 
     def read(self) -> list[Question]:
         """Read the questions."""
@@ -202,16 +204,16 @@ class CriticOptions:
     """
 
     critic: Annotated[
-        str | None, typer.Option(help="A critic trained on such rows judges (name or path); --model still writes.")
+        str | None, typer.Option(help="Trained critic that judges (name or path); --model still writes.")
     ] = None
     judged: Annotated[int, typer.Option(min=1, help="Passages whose support for a sentence is judged.")] = 2
-    max_sentences: Annotated[int, typer.Option(min=1, help="Of an answer.")] = 5
-    certainty: Annotated[float, typer.Option(min=0, max=0.99, help="Leave out verdicts less probable.")] = 0.0
+    max_sentences: Annotated[int, typer.Option(min=1, help="Maximum sentences of an answer.")] = 5
+    certainty: Annotated[float, typer.Option(min=0, max=0.99, help="Leave out verdicts less probable than this.")] = 0.0
     abstention: Annotated[str, typer.Option(help="Text of an answer that declines.")] = "I do not know."
-    relevance_share: Annotated[float, typer.Option(help="Of the [Relevant] rows; every [Irrelevant] is kept.")] = 0.7
-    per_task: Annotated[int, typer.Option(min=1, help="Critic rows of a task at most.")] = 20_000
+    relevance_share: Annotated[float, typer.Option(help="Share of [Relevant] rows kept; every [Irrelevant] is.")] = 0.7
+    per_task: Annotated[int, typer.Option(min=1, help="Maximum critic rows of a task.")] = 20_000
     per_verdict: Annotated[
-        float | None, typer.Option(min=1, help="No verdict more than so many times as often as a task's rarest.")
+        float | None, typer.Option(min=1, help="Maximum rows of a verdict, as a multiple of its task's rarest.")
     ] = None
 
 
@@ -270,7 +272,8 @@ def self_rag_rows_command(run: LabellingOptions, how: CriticOptions) -> None:
 
 @reports_errors
 def reclaim_answers_command(
-    run: LabellingOptions, max_sentences: Annotated[int, typer.Option(min=1, help="Of an answer.")] = 3
+    run: LabellingOptions,
+    max_sentences: Annotated[int, typer.Option(min=1, help="Maximum sentences of an answer.")] = 3,
 ) -> None:
     """Have a model answer questions from passages, with marks, or decline: answers.jsonl for `train reclaim-rows`.
 

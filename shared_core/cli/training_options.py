@@ -45,9 +45,7 @@ class _Given:
 
     rows: Annotated[list[Path], typer.Option("--rows", "-r", help="Files of rows; repeatable.")]
     model: Annotated[str, typer.Option("--model", "-m", help="Model to start from: hub name or path.")]
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder to make, with model, tokenizer, training.json.")
-    ]
+    output: Annotated[Path, typer.Option("--output", "-o", help="Output folder: model, tokenizer, training.json.")]
     eval_rows: Annotated[
         list[Path],
         typer.Option("--eval-rows", help="Files of rows to evaluate on, instead of --eval-share; repeatable."),
