@@ -96,7 +96,7 @@ class SelfReflectRetriever(Strict, BaseRetriever):
     def warm_up(self) -> Self:
         """Load models eagerly instead of at the first query, raising what that would raise.
 
-        The retriever is asked one query for it, and a chat model is asked once for log-probabilities where it must be.
+        Sends one query to the retriever, and may probe a chat model once for log-probabilities.
         """
         gated, reranker = self._made.get(self, self._make)
         with in_words_of(self, lm="llm"):

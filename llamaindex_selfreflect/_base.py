@@ -81,7 +81,7 @@ class ReflectiveQueryEngine(BaseQueryEngine):
     def warm_up(self) -> Self:
         """Load models eagerly instead of at the first question, raising what that would raise.
 
-        Sends one query to the retriever, and asks an LLM at most what it can do (one token, for log-probabilities).
+        Sends one query to the retriever, and asks an LLM at most for its abilities (one token, for log-probabilities).
         Returns the query engine.
         """
         self._engine(self._source(None)).warm_up()

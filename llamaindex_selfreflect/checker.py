@@ -57,9 +57,9 @@ class SelfReflectChecker(BaseEvaluator):
     (False, ['supported', 'unsupported'])
 
     ``passing``: every claim is supported. ``score``: the support of the weakest claim, or the share of claims that are
-    supported; ``None`` where that is unknown. ``feedback``: the claims that are not supported, each with what
-    contradicts it or the nearest there is. ``answer``: all of it (``SelfReflectEngine.check``). A response without text
-    is an invalid result. One of our own abstentions claims nothing: it passes, without a score.
+    supported; ``None`` where that is unknown. ``feedback``: the claims that are not supported, each with the sentence
+    that contradicts it, or the nearest one. ``answer``: all of it (``SelfReflectEngine.check``). A response without
+    text is an invalid result. One of our own abstentions claims nothing: it passes, without a score.
 
     Args:
         retriever: of LlamaIndex or ours; finds contexts for each claim where none are given.

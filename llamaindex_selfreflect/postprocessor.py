@@ -54,24 +54,25 @@ class SelfReflectRerank(BaseNodePostprocessor):
     >>> SelfReflectRerank(top_n=1).postprocess_nodes(nodes, query_str="When was the lamp lit?")[0].node.text
     'The lamp of Vessen was lit in 1871.'
 
-    Metadata added (and kept from what models and embeddings see): ``selfreflect_reason``; ``selfreflect_probability``
-    that it answers and ``selfreflect_quote``, the sentence that speaks most for it, where the method gives them; with
-    ``keep_retrieval_score`` the old score as ``retrieval_score``. Scores compare within one result only. Nodes that are
+    Metadata added (hidden from models and embeddings): ``selfreflect_reason``; ``selfreflect_probability`` that the
+    node answers and ``selfreflect_quote``, its best sentence, if the method has them; with ``keep_retrieval_score`` the
+    old score as ``retrieval_score``. Scores are comparable within one result only. Nodes that are
     our own abstentions (responses to sub-questions), and repetitions of a node, are left out.
 
-    Its fields can be set later; what then cannot work is refused at that, as it is when the object is made.
+    Fields can be set later; a value that cannot work is refused then, as on creation.
 
     Args:
         llm: an ``LLM`` of LlamaIndex, a backend of ``shared_core.lm`` or ``"settings"``; ``uncertainty`` and
             ``relevance`` use it.
         model: name or path of a transformers model, in place of ``llm``.
         top_n: nodes to return at most, at least 1.
-        method: ``reading``: by the best quote that the embedded reader finds, no model needed; ``uncertainty``: by
-            how sure the model is of its answer with each node (SeaKR), at ``settings.seakr.samples`` samples each;
-            ``relevance``: by the model's verdict whether each is relevant (Self-RAG), one token each.
+        method: ``reading``: by the best quote that the embedded reader finds; ``critic``: by the probability that the
+            node alone answers (neither needs a model); ``uncertainty``: by the model's certainty about its answer given
+            each node (SeaKR), ``settings.seakr.samples`` samples each; ``relevance``: by the model's verdict on each
+            node's relevance (Self-RAG), one token each.
         device: for ``model``: ``cpu``, ``cuda``, … or ``None`` for the best there is.
         keep_retrieval_score: put the score a node came with into its metadata.
-        metadata_mode: which metadata stands before a node's text when it is judged.
+        metadata_mode: metadata put before a node's text when it is judged.
         settings: ``settings.seakr`` says how to measure uncertainty.
         reader, judge, embedder: as for ``SelfReflectReranker``.
         callback_manager: of LlamaIndex; a query engine gives its own.
@@ -164,9 +165,9 @@ class SelfReflectRerank(BaseNodePostprocessor):
         return found
 
     def warm_up(self) -> Self:
-        """Load now what would be loaded at the first query, and raise what that would raise.
+        """Load models eagerly instead of at the first query, raising what that would raise.
 
-        An LLM is asked at most what it can do (one token, for log-probabilities).
+        An LLM is asked at most for its abilities (one token, for log-probabilities).
         """
         self._reranker.warm_up()
         return self

@@ -48,7 +48,7 @@ class SelfReflectQueryEngine(ReflectiveQueryEngine):
         verbose: print every decision.
         target_accuracy, pipeline, on_abstain, guarantee, abstain_text, deadline: short for the settings of these
             names.
-        style: how claims are worded, told to the model in a sentence: tone, length, language (``reclaim.style``).
+        style: wording of claims, as a wish to the model in a sentence: tone, length, language (``reclaim.style``).
         condense: how follow-ups in a conversation become full questions: ``"auto"`` (those recognised, by ``llm`` or by
             rule), ``True`` (all, by ``llm``), a template with ``{chat_history}`` and ``{question}``, or ``False``.
         markers: ``numbers`` (``[1]``), or ``ids`` (``[node id:offset]``), which stay unique where answers are put
@@ -85,7 +85,7 @@ class SelfReflectQueryEngine(ReflectiveQueryEngine):
     ) -> Self:
         """Create an engine with the arguments of ``RetrieverQueryEngine.from_args``; ArgumentError for unknown names.
 
-        ``use_async`` has no effect (requests of a kind go out as one batch in any case). Those arguments that stand for
+        ``use_async`` has no effect (requests of a kind go out as one batch in any case). Arguments that configure
         a response synthesizer (templates, ``output_cls``, ``multimodal``, a ``response_mode`` other than ``compact``)
         are refused with InputError, since they could not be followed.
         """

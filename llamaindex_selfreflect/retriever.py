@@ -115,7 +115,7 @@ class SelfReflectRetriever(BaseRetriever):
     def warm_up(self) -> Self:
         """Load models eagerly instead of at the first query, raising what that would raise.
 
-        Sends one query to the retriever, and asks an LLM at most what it can do (one token, for log-probabilities).
+        Sends one query to the retriever, and asks an LLM at most for its abilities (one token, for log-probabilities).
         """
         self._shared.over(self._source(None)).warm_up()
         if self.rerank is not None:

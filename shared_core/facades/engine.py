@@ -153,7 +153,7 @@ class SelfReflectEngine:
         """Load models eagerly instead of at the first question, raising what that would raise. Returns the engine.
 
         Sends one query to the retriever and one word to the reader and the judge. A language model is asked at most
-        what it can do (models in this process are loaded when they are created).
+        for its abilities (models in this process are loaded when they are created).
         """
         passage = Passage("warm-up", "Ready.")
         flows.run(self.context.learn(), self.resources)

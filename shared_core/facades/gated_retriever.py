@@ -95,7 +95,7 @@ class GatedRetriever:
     def warm_up(self) -> Self:
         """Send one query to the retriever, and load the embedder if the gate compares meanings.
 
-        A language model is asked at most what it can do.
+        A language model is asked at most for its abilities.
         """
         flows.run(self._context.learn(), self._resources)
         wanted: list[LeafRequest] = [Retrieve("ready?", 1, self.settings.where)]

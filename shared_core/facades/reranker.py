@@ -78,7 +78,7 @@ class SelfReflectReranker:
     def warm_up(self) -> Self:
         """Load models eagerly instead of at the first question, raising what that would raise.
 
-        A language model is asked at most what it can do.
+        A language model is asked at most for its abilities.
         """
         flows.run(self._context.learn(), self._resources)
         if self.method not in WITH_MODEL:
