@@ -113,7 +113,8 @@ def quote_best(question: str, found: Sequence[Passage], result: ReadResult, run:
         pipeline="composed",
         answerable=result.answerable,
         confidence=first,
-        calibrated=True,  # the reader's probabilities are fitted, as shipped or by the user
+        # the reader's probabilities are fitted, as shipped or by the user; in other languages on three of them only
+        calibrated=calibration is not None or not result.by_words,
         unknown=result.unknown,
         scores=standing(claims, nearly),
         contradiction=contradiction,
@@ -198,7 +199,10 @@ def read_best(question: str, run: QuestionRun) -> Flow[tuple[tuple[Passage, ...]
     found = yield from _add_definition(question, found, run)
     # The prior of "the documents answer", estimated from the questions asked so far, shifts all probabilities.
     expected = run.abilities.expected.value
-    result: ReadResult = yield Read(question, found, max(QUOTES, len(found), settings.max_claims), expected)
+    limit = max(QUOTES, len(found), settings.max_claims)
+    # A model that reads other languages may decline in one, in words that are not known here as a refusal.
+    by_words = not run.abilities.has_model("default")
+    result: ReadResult = yield Read(question, found, limit, expected, by_words=by_words)
     if result.rest:
         found, result = yield from _read_rest(question, found, result, run)
     result = dataclasses.replace(result, answerable=known_probability(result.answerable))
@@ -254,7 +258,7 @@ def keep_or_chain(
 ) -> Flow[tuple[tuple[Passage, ...], ReadResult]]:
     """Keep the best passages and readings of a question; those of a chain of steps where that is more probable."""
     kept, best = yield from keep_best(found, result, run)
-    if result.unknown or not best.readings:
+    if result.unknown or result.by_words or not best.readings:
         return kept, best
     attempt = yield from answer_in_steps(question, found, count_candidates(run), run)
     best = attempt.lower(best)

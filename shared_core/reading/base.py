@@ -24,6 +24,8 @@ class Read:
         expected: prior probability that the passages answer the question, in (0, 1); ``None`` uses the prior that the
             reader's calibration assumes.
         spans: quotes chosen elsewhere, to be judged whatever else answers better.
+        by_words: give probabilities in other languages than the reader's too, by shared words. Without it they are
+            unknown, and a language model's word counts.
     """
 
     question: str
@@ -31,6 +33,7 @@ class Read:
     limit: int = 5
     expected: float | None = None
     spans: tuple[Span, ...] = ()
+    by_words: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,7 @@ class ReadResult:
         rest: title and headings of the list that the first reading is only a part of, as it seems: what to retrieve.
         rest_of: id of a passage that holds another part of it; "" for the one with the first reading.
         parts: number of the first readings that are parts of one list, or rows chosen together.
+        by_words: probabilities are those of another language, by shared words.
     """
 
     readings: tuple[Reading, ...]
@@ -98,10 +102,13 @@ class ReadResult:
     rest: str = ""
     parts: int = 1
     rest_of: str = ""
+    by_words: bool = False
 
     @property
     def remark(self) -> str:
-        """Reason for the trace: why probabilities are unknown, or how the question was read."""
+        """Remark for the trace: why probabilities are unknown, or how they and the question were read."""
+        if self.by_words:
+            return "another language: judged by the words it shares with the question"
         return self.unknown or (f"read as: {self.read_as}" if self.read_as else "")
 
 

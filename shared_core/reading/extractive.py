@@ -14,6 +14,7 @@ import numpy as np
 from shared_core.citation.sentences import SentenceSplitter, split_sentences
 from shared_core.errors import InputError, QuestionError, SelfReflectError
 from shared_core.reading.base import NO_WORDS, OTHER_QUESTION, OTHER_TEXT, Read, Reading, ReadResult
+from shared_core.reading.by_words import read_by_words
 from shared_core.reading.candidates import (
     FIGURES,
     Candidate,
@@ -92,8 +93,9 @@ class ExtractiveReader(Remade):
     A cheap score selects windows of the passages, which are read together with the question in the upper layers of
     all-MiniLM-L6-v2, fine-tuned for reading (``network``). The best answers are verified as claims by the critic's
     head. Scores and surface figures give calibrated probabilities. The lower layers' states of passages are cached for
-    further questions. Results do not depend on other requests of the batch. English only: for other languages the
-    ranking is a guess and every probability is ``None``.
+    further questions. Results do not depend on other requests of the batch. The network reads English: sentences of
+    other languages are ranked by the words that they share with the question, too, and their probabilities are unknown
+    unless a request asks for them (``by_words``).
 
     Args:
         weights: file of weights with its JSON beside it, as ``python -m benchmarks.reader`` in a checkout writes them.
@@ -160,8 +162,10 @@ class ExtractiveReader(Remade):
         found = self._find(asked, request.passages, request.spans)
         if not found.candidates:
             return ReadResult((), 0.0, found.passage_scores, expected, no_spans)
-        answerable, chances = self.probabilities(found.candidates, asked.shape, expected)
         english = opens_in_english(asked.text) or is_english(asked.text)
+        if not english and (read := read_by_words(request, found.candidates, found.judged, found.passage_scores)):
+            return read
+        answerable, chances = self.probabilities(found.candidates, asked.shape, expected)
 
         def reading(i: int) -> Reading:
             candidate = found.candidates[i]

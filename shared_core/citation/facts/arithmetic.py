@@ -214,7 +214,7 @@ def is_rest(claimed: Quantity, claim: Sentence, held: Sentence) -> bool:
 
 @lru_cache(maxsize=256)
 def _rests(text: str) -> tuple[tuple[float, str], ...]:
-    """What parts of a whole leave of it, with the dimension: "61 of the 68 plots" leave 7."""
+    """Return what parts of a whole leave of it, with the dimension: "61 of the 68 plots" leave 7."""
     return tuple(
         (whole - part, b.dimension)
         for a, b in itertools.pairwise(quantities_of(text))
