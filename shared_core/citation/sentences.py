@@ -82,6 +82,8 @@ _TERM = re.compile(r"[^\t\n]{1,60}\t")  # of a definition behind a tab, or the f
 _FIELD_OF_RST = re.compile(r":[^\W\d_][^:\n]{0,79}:(?=\s)")  # ":Author: …", ":param speed: …"
 _UNIT = re.compile(r"\d[\s\u202f][a-z]\Z")  # "3.40 m": a measure, no initial
 _FIELD = re.compile(r"[^\W\d_][^:;\n]{0,39}: ")
+_RECORD = re.compile(r"([^\W_][^,\s]*(?: [^,\s]+){0,3}, )[^,\s]+(?: [^,\s]+){0,3}, [^\n]*[^\s,]")
+"""A line of short values with commas between them, the first of which names a group: "Hall B, 2nd floor, 204"."""
 _TAB = re.compile(r"\t+")
 _FURTHER_FIELD = re.compile(r"; ([^:;\n]{1,80}+): ")
 _STAMP = re.compile(  # with which an entry of a log or a message of a chat begins: when, how serious, or by whom
@@ -346,6 +348,12 @@ def _same_field(text: str, start: int, next_start: int) -> bool:
     return one is not None and other is not None and one[0] == other[0]
 
 
+def _same_group(text: str, line: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Whether two lines are records of values with commas between them, and begin with the same one."""
+    one, two = (_RECORD.fullmatch(text, *ends) for ends in (line, other))
+    return one is not None and two is not None and one[1] == two[1]
+
+
 def _rows(text: str, lines: list[tuple[int, int]]) -> set[int]:
     """Starts of the lines that are rows of a table with named cells, of which other lines have some, too.
 
@@ -397,6 +405,7 @@ def _block_cuts(text: str, lines: list[tuple[int, int]], column: int) -> Iterato
             or _UNDERLINE.match(text, start, end)
             or _ended_on_purpose(text, end - start, next_start, next_end, width)
             or _same_field(text, start, next_start)
+            or _same_group(text, (start, end), (next_start, next_end))
             or (listed and _is_item(text, (start, end), next_start, width))
             or (next_end == lines[-1][1] and text[end - 1] in ".!?" and _NAME.fullmatch(text, next_start, next_end))
         ):

@@ -30,6 +30,7 @@ _COLUMN_LETTERS = 18
 _COLUMN_FULL = 0.8  # of its column, the median line of running text fills so much; cells vary more
 _EDGE_ROWS = 4
 _HEAD_SHARE = 1 / 3  # of the pages have a head of several lines; chapters begin with lines that are alike, too
+_LARGE_SHARE = 3 / 4  # of the pages have a head in larger letters than the text, in the same words
 _EDGE_DRIFT = 4.0  # points: a running head stands at the same height on each page
 _APART = 1.5  # of the usual line distance: lines further away do not belong to the text
 _SPACED_OUT, _FULL_LINE = 2.6, 25.0  # font sizes between lines with room between them; of a line of prose
@@ -160,6 +161,7 @@ class _Edge:
     key: str  # its text with # for numbers
     y: float
     apart: bool  # at a distance from the text
+    large: bool  # in larger letters than the text
 
 
 def without_running_heads(pages: Sequence[Sequence[Line]], pitch: float) -> list[list[Line]]:
@@ -167,8 +169,8 @@ def without_running_heads(pages: Sequence[Sequence[Line]], pitch: float) -> list
 
     A line is removed only if it is at the same height with the same words (apart from numbers) on at least three pages,
     or on both of two; if it is at a distance from the text (unless it is only a number); and if it is not larger than
-    the text, as titles of slides are. Of a head of several lines only the last need be at a distance, if each is on a
-    third of the pages.
+    the text, as titles of slides are. One that is larger is a head if three of four pages have it, and stays on the
+    first. Of a head of several lines only the last need be at a distance, if each is on a third of the pages.
     """
     sizes: Counter[int] = Counter()
     for line in itertools.chain.from_iterable(pages):
@@ -184,8 +186,10 @@ def without_running_heads(pages: Sequence[Sequence[Line]], pitch: float) -> list
         height = statistics.median(edge.y for edge in group)
         level = [edge for edge in group if abs(edge.y - height) <= _EDGE_DRIFT]
         number = len({edge.page for edge in level})
-        if number < min(3, max(2, filled)):
+        if number < (max(3, _LARGE_SHARE * filled) if group[0].large else min(3, max(2, filled))):
             continue
+        if group[0].large:
+            level.remove(min(level, key=lambda edge: edge.page))
         usual = number >= max(3, _HEAD_SHARE * filled)
         number_only = _ONLY_NUMBER.fullmatch(group[0].key) is not None
         for edge in level:
@@ -215,14 +219,19 @@ def _edges(page: int, lines: Sequence[Line], pitch: float, largest: float) -> li
     for top, ordered in ((True, heights), (False, heights[::-1])):
         for rank, y in enumerate(ordered[:_EDGE_ROWS]):
             row = [line for line in lines if line.y == y]
-            if max(line.size for line in row) > largest:
+            large = max(line.size for line in row) > largest
+            if large and (rank or not top):
                 break
             following = ordered[rank + 1] if rank + 1 < len(ordered) else y
-            apart = abs(y - following) > _APART * pitch * row[0].size
+            size = min(row[0].size, largest) if large else row[0].size
+            apart = abs(y - following) > _APART * pitch * size
             text = " ".join(line.text for line in sorted(row, key=lambda line: line.x0))
-            # Rows of a table are alike on each page but for their numbers.
-            key = " ".join((text if row[0].table else _NUMBER.sub("#", text.casefold())).split())
-            found.append(_Edge(page, rank, top, key, y, apart))
+            # Rows of a table are alike on each page but for their numbers, and so are titles of slides.
+            same = row[0].table or large
+            key = " ".join((text if same else _NUMBER.sub("#", text.casefold())).split())
+            found.append(_Edge(page, rank, top, key, y, apart, large))
+            if large:
+                break
     return found
 
 

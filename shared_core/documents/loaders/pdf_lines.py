@@ -52,6 +52,9 @@ _FONT_NAME_BYTES = 128
 MIDDLE = 0.3  # of the font size: how far the middle of letters is above the base line
 _RULE_SLACK = 0.15  # of the font size: how far letters may stand over a rule
 _UNSEEN = {ord(c): None for c in "\xad\u200b\ufeff\x00"}
+_WIDTHLESS = frozenset("\u200b\ufeff\x00")
+_SHOWN_HYPHEN = re.compile("(?<=\\w)\xad(?=\\w)")
+"""A soft hyphen within a line, which is drawn there: some programs give each hyphen of a font out as one."""
 _LEAST_SIZE = 2.0  # points: fonts of pictures (Type 3, as of old TeX) have sizes in units of their own
 _HEIGHTS = {  # in font sizes, of letters in Computer Modern and most other fonts
     **dict.fromkeys("acemnorsuvwxz", 0.44),
@@ -230,7 +233,8 @@ class _Reader:
 
     def _line(self, words: list[tuple[int, int]], gaps: list[float], *, broken: bool) -> Line:
         start, last = words[0][0], words[-1][1] - 1
-        text = " ".join(self._word(a, b).replace(" ", "").translate(_UNSEEN) for a, b in words)
+        written = (_SHOWN_HYPHEN.sub("-", self._word(a, b)) for a, b in words)
+        text = " ".join(word.replace(" ", "").translate(_UNSEEN) for word in written)
         _, turned = self._font(start)
         named = [a for a, b in words if any(map(str.isalnum, self._text[a:b]))] or [start]  # not marks and symbols
         size = statistics.median(self._font(a)[0] for a in (named[0], named[len(named) // 2], named[-1]))
@@ -320,7 +324,8 @@ class _Reader:
         found = []
         for i in range(start, end):
             read(page, i, box)
-            found.append((box.left, box.right))
+            # what has no width may stand where a space is seen: it ends where the letter before it does
+            found.append((found[-1][1],) * 2 if found and self._text[i] in _WIDTHLESS else (box.left, box.right))
         return found
 
     def _is_stroked(self, i: int) -> bool:

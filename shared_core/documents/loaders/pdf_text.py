@@ -30,6 +30,10 @@ _CLEAN = {
     **dict.fromkeys(range(55296, 57344), "�"),
     **_LIGATURES, 0xF0B7: "•", 0xF0A7: "▪", 0x09: "\t",
 }  # fmt: skip
+_TWICE = re.compile("(?<=-)[\u2010\u2011]|[\\x21-\xff](?=([\uf021-\uf0ff]))")
+"""What files give out for one sign in two codes: "in-‐house", and a letter before that shape of a font of signs."""
+_SIGN = re.compile("[\uf021-\uf0ff](?=\\s|\\Z)")
+"""A sign of a font like Wingdings at the beginning of a line: a bullet, whatever its shape."""
 _FIXED_ADVANCE = 0.6  # of the font size: the width of a letter in nearly all fonts of fixed width
 
 
@@ -70,8 +74,16 @@ def _goes_on(last: str, first: str) -> bool:
 
 def clean_lines(lines: Iterable[Line]) -> list[Line]:
     """Return the lines with ligatures written as letters, without control characters and empty lines."""
-    cleaned = [(line, _LEADER.sub(" ...", line.text.translate(_CLEAN)).strip()) for line in lines]
+    cleaned = [(line, _LEADER.sub(" ...", _once(line.text).translate(_CLEAN)).strip()) for line in lines]
     return [line if text == line.text else replace(line, text=text) for line, text in cleaned if text]
+
+
+def _once(text: str) -> str:
+    """Return a text with signs once that its file gives out in two codes, and with bullets of fonts of signs."""
+    if text.isascii():
+        return text
+    text = _TWICE.sub(lambda sign: "" if sign[1] is None or ord(sign[1]) - 0xF000 == ord(sign[0]) else sign[0], text)
+    return f"•{text[1:]}" if _SIGN.match(text) and ord(text[0]) not in _CLEAN else text
 
 
 class _Dehyphenator:
