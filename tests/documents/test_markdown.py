@@ -207,3 +207,17 @@ def test_a_head_without_a_row_names_the_columns() -> None:
     )
     assert "Stop: Hull; Leaves: 7:45" in read(f"# Bus\n\nx\n\n{table}\n", "a.md").text
     assert "Stop: Hull; Leaves: 7:45" in read(f"<h1>Bus</h1><p>x</p>{table}", "a.html").text
+
+
+@pytest.mark.parametrize(
+    "shown", ["{{$frontmatter.title}}", "{{ $frontmatter.title }}", "{{ page.title }}", "{{ .Title }}"]
+)
+def test_a_heading_that_shows_a_field_of_the_front_matter_is_that_field(shown: str) -> None:
+    front = "---\ntitle: 'Tarn walk'\nlead: |\n  Long.\n---\n\n"
+    document = read(f"{front}# {shown}\n\n{{{{ page.lead }}}} Bring `{{{{ page.title }}}}`.\n", "walk.md")
+    assert [heading.label for heading in document.headings] == [document.title] == ["Tarn walk"]
+    assert document.text.endswith("# Tarn walk\n\n{{ page.lead }} Bring `{{ page.title }}`.\n")
+
+
+def test_fields_are_shown_by_pages_with_front_matter_only() -> None:
+    assert "{{ page.title }}" in read("# Templates\n\nWrite {{ page.title }} for the title.\n", "a.md").text

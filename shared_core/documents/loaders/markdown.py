@@ -62,6 +62,13 @@ _MDX = re.compile(  # code; else a comment, the end of a component, or a stateme
 )
 _MOSTLY_TAGS = 0.3
 _LEAST_TAGS = 4
+_FRONT_FIELD = re.compile(r"^[\"']?([A-Za-z][\w-]*)[\"']?[ \t]*[:=][ \t]+([^\s|>&\[{][^\n]*)$", re.MULTILINE)
+_FIELD_SHOWN = re.compile(  # code; else where a page shows a field of its front matter, as VitePress, Jekyll, Hugo do
+    rf"""(?P<code>{_CODE})
+    | \{{\{{-?[ ]*(?:\$frontmatter|frontmatter|page|\.Params|\$page\.frontmatter)\.(?P<field>[A-Za-z][\w-]*)[ ]*-?\}}\}}
+    | \{{\{{-?[ ]*\.(?P<own>Title|Description)[ ]*-?\}}\}}""",
+    re.MULTILINE | re.DOTALL | re.VERBOSE,
+)
 _PIPE = re.compile(r"(?<!\\)\|")
 
 
@@ -74,6 +81,8 @@ def load_markdown(text: str, budget: Budget, *, mdx: bool) -> Extracted:
     if mdx:
         text = _MDX.sub(lambda match: match[0] if match["code"] else blanked(match[0]), text)
     body, title = front_matter(text)
+    if body and "{{" in text:
+        text = text[:body] + _with_fields(text[body:], text[:body])
     fields = _FIELDS.match(text)
     source = text
     text, headings = read_markdown(source, fields.end() if fields else body)
@@ -84,6 +93,20 @@ def load_markdown(text: str, budget: Budget, *, mdx: bool) -> Extracted:
         return Extracted(page.text, title or page.title, page.headings)
     segments = (Segment(body, len(text)),) if body else ()
     return Extracted(text, title or _first_title(text, headings, body), tuple(headings), segments)
+
+
+def _with_fields(text: str, front: str) -> str:
+    """Return a page with the fields of its front matter where it shows them; those that it has not stay as they are.
+
+    >>> _with_fields("# {{ $frontmatter.title }}\\n\\n{{ page.lead }}", "---\\ntitle: 'Tarn walk'\\n---\\n")
+    '# Tarn walk\\n\\n{{ page.lead }}'
+    """
+    fields = {name.lower(): one_line(value).strip("\"'") for name, value in _FRONT_FIELD.findall(front)}
+
+    def field(match: re.Match[str]) -> str:
+        return match[0] if match["code"] else fields.get((match["field"] or match["own"]).lower(), match[0])
+
+    return _FIELD_SHOWN.sub(field, text)
 
 
 def _first_title(text: str, headings: Sequence[Heading], body: int) -> str:
