@@ -9,7 +9,9 @@ from shared_core.reading.attributes import is_property
 from shared_core.reading.bands import find_for_age, find_in_range
 from shared_core.reading.cells import Chosen
 from shared_core.reading.days import gives_hours, says_hours, says_whether_open
+from shared_core.reading.labelled import is_labelled_below
 from shared_core.reading.people import has_office, names_holder, names_person
+from shared_core.reading.permits import permits
 from shared_core.reading.places import above, innermost, source_of
 from shared_core.reading.questions import words
 from shared_core.reading.row_values import choose_compared, choose_extreme, choose_holding
@@ -21,7 +23,8 @@ def answers_by_form(question: str, sentence: str, passage: Passage) -> bool:
     """Return whether a sentence of a passage is just what a question asks for, as sure as a definition.
 
     The date of a version, the ages to which something is open, a property of a thing, the hours of a day, the days on
-    which something is open, an office with the name of its holder, or the name that heads a record with the office.
+    which something is open, an office with the name of its holder, the name that heads a record with the office,
+    whether one may bring a thing, or a label's line below the name of what it is of.
 
     >>> hours = Passage("p", "Sunday: 1 pm - 5 pm", "Town library")
     >>> answers_by_form("When is the library open on Sunday?", hours.text, hours)
@@ -37,6 +40,8 @@ def answers_by_form(question: str, sentence: str, passage: Passage) -> bool:
         or says_whether_open(question, sentence, around, passage.text)
         or says_hours(question, sentence, around, passage.text)
         or names_holder(question, sentence, around)
+        or permits(question, sentence, f"{around}\n{passage.text}")
+        or is_labelled_below(question, sentence, passage.text, around)
         or _heads_office(question, sentence, passage, around)
     )
 

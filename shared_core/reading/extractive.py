@@ -249,13 +249,14 @@ class ExtractiveReader(Remade):
         faq = find_faq(asked.text, passages)
         chosen = choose_rows(asked.text, passages)
         sought = _find_sought(asked.text, passages) | faq.keys() | {number for number, _, _ in chosen.lines}
+        prepared = {w.number: w.prepared for w in every}
+        sought |= _find_missed(asked, {w.number for w in order[: weights.together]}, prepared)
         wanted = [
             w
             for w in order[weights.together :]
             if w.number in sought or any(overlaps(w, number, s) for number, s in places)
         ]
         close = sorted([*order[: weights.together], *wanted], key=lambda w: w.number)
-        prepared = {w.number: w.prepared for w in every}
         lacks = dict(zip(prepared, lacking(asked.words, [p.stems for p in prepared.values()])))
 
         def sentences(i: int) -> list[Candidate]:
@@ -378,6 +379,20 @@ def _find_sought(question: str, passages: Sequence[Passage]) -> set[int]:
     if passages and is_named_row(passages[0]):
         found.add(0)  # rows are told apart by names, which retrieval knows better than the cheap score
     return found
+
+
+def _find_missed(asked: Asked, close: set[int], prepared: Mapping[int, Prepared]) -> set[int]:
+    """Return the first passage with the rarest word of the question that no passage read closely has, if one has it."""
+    stems, rarity = content_of(asked.words)
+    held = {number: is_among(stems, p.stems) for number, p in prepared.items()}
+    missed = np.ones(len(stems), dtype=bool)
+    for number in close:
+        missed &= ~held[number]
+    missed &= np.any([*held.values()], axis=0)
+    if not missed.any():
+        return set()
+    rarest = int(np.where(missed, rarity, -1.0).argmax())
+    return {min(number for number, of_it in held.items() if of_it[rarest])}
 
 
 def _order_of(question: str, candidates: Sequence[Candidate], chances: Sequence[float | None]) -> list[int]:

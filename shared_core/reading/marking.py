@@ -22,8 +22,15 @@ from shared_core.reading.questions import counts_nothing, defines_links, names_n
 from shared_core.reading.quotable import is_heading, is_signature
 from shared_core.reading.rows import Entry, answer_in_row
 from shared_core.reading.subjects import is_of_another
-from shared_core.reading.sums import frees_members, names_no_sum, refers_to_tariff, tells_only_change
-from shared_core.reading.told import LATER, dates_another_act, measures_only, names_only_asked, tells_what_is_asked
+from shared_core.reading.sums import costs_something, frees_members, names_no_sum, refers_to_tariff, tells_only_change
+from shared_core.reading.told import (
+    LATER,
+    dates_another_act,
+    measures_only,
+    names_no_holder,
+    names_only_asked,
+    tells_what_is_asked,
+)
 from shared_core.reading.values import (
     Value,
     absent_values,
@@ -177,11 +184,13 @@ def _is_untold(question: str, passage: Passage, candidate: Candidate, place: str
     return (
         not tells_what_is_asked(question, text, place)
         or names_only_asked(question, text)
+        or names_no_holder(question, text)
         or is_for_others(question, text)
         or is_other_change(question, passage, candidate.start, candidate.end)
         or measures_only(question, text)
         or lacks_measure(question, text)
         or names_no_sum(question, text)
+        or costs_something(question, text)
         or refers_to_tariff(question, text)
         or tells_only_change(question, text)
         or frees_members(question, text)

@@ -79,6 +79,7 @@ _COUNTS = re.compile(
 )
 _ASKS_AMOUNT = re.compile(
     r"\bhow much (?:money\b|(?:do|does|did|is|are|was|were|will|would|must|can)\b.*\b(?:cost|pay|paid|charged?|owe)\b)"
+    r"|\bwhat (?:do|does|did|will|would)\b.*\bcost(?=\W*$| (?:for|to|if|when|in|at|on|per|an?|me|us|with|without)\b)"
     r"|\bwhat(?:['’]s| is| are| was| were) the (?:[\w-]+ ){0,3}(?:price|fee)s?\b(?! (?:schedule|structure|status))"
     r"|\bhow much (?:is|are|was|were) (?:the|an?|my|our|your|this|that) (?:[\w-]+ ){0,3}"
     r"(?:price|fee|fine|penalty|charge|surcharge|levy|fare|toll|deposit|rent)s?\b"
@@ -270,8 +271,10 @@ def has_number(text: str) -> bool:
 def asks_price(question: str) -> bool:
     """Whether a question asks what something costs, or how high a fee is.
 
-    >>> [asks_price(q) for q in ("How much did they pay?", "What is the fee?", "How much sugar do I need?")]
+    >>> [asks_price(q) for q in ("How much did they pay?", "What does a pass cost?", "How much sugar do I need?")]
     [True, True, False]
+    >>> asks_price("What is the fee?"), asks_price("What did the delay cost the town?")
+    (True, False)
     """
     return _ASKS_AMOUNT.search(question) is not None
 

@@ -41,6 +41,12 @@ _ELLIPTIC = re.compile(
 """What says nothing without the sentence before it: "Learn to sing. I never did."."""
 _RUN_IN = re.compile(r"(?:(?:\d{1,3}[.)]|[-*•+])[ \t]+)?(\*\*|__)[^\s*_]+(?: [^\s*_]+){0,3}\1[.:]?")
 """A few words in bold, a heading if something stands behind them in their line."""
+_SMALL = "and|or|of|the|for|to|in|on|at|by|with|an?|&"
+_TITLED = re.compile(
+    r"(?:\(?\w{1,3}[.)][ \t]+)?(?!(?:Ask|Call|Contact|See|Ring|Phone|Tell|Visit|Try|Mail|Text) )(?=(?:\S+ ){3,7}\S+\Z)"
+    rf"[A-Z][\w'’-]*(?:,? (?:[A-Z][\w'’-]*|{_SMALL}))+\."
+)
+"""Four to eight words with capitals, a heading if another sentence stands behind their full stop in their line."""
 _NAMES_ALONE = re.compile(r"[ \t]*[\w./-]+:(?:\n[ \t]*[\w./-]+:)+")
 """Nested names of a configuration without a value."""
 _LONGEST_REASON = 400
@@ -153,6 +159,12 @@ def is_heading(candidate: Candidate, text: str, passage: Passage) -> bool:
     if _BREAKS_OFF.search(text) or _NAMES_ALONE.fullmatch(text):
         return True
     if _RUN_IN.fullmatch(text) and re.match(r"[ \t]*\S", passage.text[candidate.end :]):
+        return True
+    if (
+        _TITLED.fullmatch(text)
+        and line.strip() == text
+        and re.match(r"[ \t]+[A-Z][^\n]{20}", passage.text[candidate.end :])
+    ):
         return True
     if _LEADS_IN.fullmatch(text) and not entry_at(passage.text, candidate.start)[1]:  # "-l  List in the long format:"
         return True

@@ -27,6 +27,13 @@ _PRICE_ASKED = re.compile(
     re.IGNORECASE,
 )
 _PRICED = re.compile(r"\W*((?:[\w'’-]+ ){1,5}?)(?:costs?|is|are)\b[^.\d£$€]{0,24}[£$€] ?\d", re.IGNORECASE)
+_COST_OF = re.compile(
+    r"\W*(?:the |its |our |your )?(?:total |full |average |usual )?(?:cost|price|fee|charge)\s+(?:of|for)\s+(.{2,80}?)"
+    r"\s+(?:is|are|was|were|comes to)\b"
+    r"[^.£$€]{0,24}[£$€] ?\d",
+    re.IGNORECASE | re.DOTALL,
+)
+_BEHIND_HEAD = re.compile(r"\b(?:of|for|in|on|at|to|with|per|from|by|get|if|when)\b.*", re.IGNORECASE)
 _SUM_ASKED = re.compile(
     rf"\W*(?:how (?:much|high|big)|what)\b(?: (?:is|are|was|of|an?|the|my|our))*"
     rf" ((?:\w+ )?(?:{'|'.join(sorted(word_list('sums')))})s?)\b(?! (?:of|for) \w+ (?:costs?|price)\b)",
@@ -67,6 +74,12 @@ _PART_LABEL = re.compile(
 _LABELLED_ITEM = re.compile(r"^[ \t]*(?:[-*+•]|\d+[.)])[ \t]+(?=\S)([^:\n]{2,60}):[ \t]+\S", re.MULTILINE)
 _WAY = re.compile(r"\bfrom (?:the )?([^\W\d][\w'’-]+)(?: [\w'’-]+){0,2}? to (?:the )?([^\W\d][\w'’-]+)", re.IGNORECASE)
 _BOTH_WAYS = re.compile(r"\b(?:between|distance|difference|both|return|either)\b|\bhow far\b", re.IGNORECASE)
+_OF_KIND = re.compile(r"\b(Mt|Mount|Lake|Cape|Fort|Port|Camp|Loch|Lough|Glen)\b\.? ([A-Z][\w'’-]+)")
+_OTHER_WANTED = re.compile(r"\b(?:where|which|who|whom|whose|what(?! time))\b", re.IGNORECASE)
+_NAMED_ITEM = re.compile(
+    r"^[ \t]*(?:[-*+•]|\d+[.)])[ \t]+(?:\*\*|__)([^*_\n]{2,60}?):?(?:\*\*|__)|^(?=#)|\n[ \t]*\n(?=[^\s*+•-])",
+    re.MULTILINE,
+)
 _LIGHT = content_stems("bring bringing use using get getting take taking make making want have having")
 _OF_ANY_FEE = content_stems(
     "standard small one off flat fixed single basic normal usual monthly annual yearly daily weekly total additional"
@@ -123,6 +136,9 @@ def is_of_another(question: str, sentence: str, around: str, text: str = "") -> 
         _is_of_other_party(question, sentence)
         or _is_so_of_another(question, sentence, around)
         or _is_price_of_another(question, sentence, around)
+        or _is_cost_of_another(question, sentence, around, text)
+        or _is_of_another_name(question, sentence, around)
+        or _is_in_another_item(question, sentence, around, text)
         or _is_done_with_another(question, sentence, around, text)
         or _is_another_sum(question, sentence, around)
         or _is_fee_for_another(question, sentence, around)
@@ -170,6 +186,44 @@ def _is_price_of_another(question: str, sentence: str, around: str) -> bool:
     if not thing or thing & content_stems(f"{around} {sentence}"):
         return False
     return _names_another(content_stems(priced[1]), thing)
+
+
+def _is_cost_of_another(question: str, sentence: str, around: str, text: str) -> bool:
+    """Whether a sentence says what something else costs ("The cost of oil is £4"), and the passage names the thing."""
+    asked, costs = _PRICE_ASKED.match(question), _COST_OF.match(sentence)
+    if asked is None or costs is None:
+        return False
+    named = [stems for word in words(_BEHIND_HEAD.sub("", asked[1])) if (stems := content_stems(word))]
+    if not named or named[-1] & content_stems(f"{around} {sentence}") or not named[-1] & content_stems(text):
+        return False
+    return _names_another(content_stems(_BEHIND_HEAD.sub("", costs[1])), named[-1])
+
+
+def _is_of_another_name(question: str, sentence: str, around: str) -> bool:
+    """Whether a question names one lake, mountain or camp, and a sentence only others: "Mt. Arle" for "Mt. Tarn"."""
+    asked = {name for _, name in _OF_KIND.findall(question)}
+    if not asked or _OTHER_WANTED.search(question):
+        return False
+    kinds = {kind[:2] for kind, _ in _OF_KIND.findall(question)}
+    given = {name for kind, name in _OF_KIND.findall(sentence) if kind[:2] in kinds}
+    return bool(given) and not content_stems(" ".join(asked)) & content_stems(f"{around} {sentence}")
+
+
+def _is_in_another_item(question: str, sentence: str, around: str, text: str) -> bool:
+    """Whether a sentence stands in an item of a list that has another name than an item which the question names."""
+    at = text.find(sentence)
+    if at < 0 or text.find(sentence, at + 1) >= 0:
+        return False
+    asked, own = content_stems(question), set[str]()
+    names = set[frozenset[str]]()
+    for item in _NAMED_ITEM.finditer(text):
+        stems = content_stems(item[1] or "")
+        own = stems if item.start() <= at else own
+        names.add(frozenset(stems))
+    if not own or own <= asked:
+        return False
+    said = content_stems(f"{around} {sentence}")
+    return any(name and name <= asked and not name - own <= said for name in names)
 
 
 def _is_another_sum(question: str, sentence: str, around: str) -> bool:

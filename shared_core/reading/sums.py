@@ -35,6 +35,17 @@ _PAID = re.compile(
     r"[£$€¥]|\b(?:free|nothing|wages?|salar(?:y|ies)|pa(?:y|id)|money|half|twice|percent)\b", re.IGNORECASE
 )
 _MUCH_ASKED = re.compile(r"\W*how much (?:is|are|was|were)\b", re.IGNORECASE)
+_MUCH_OF_THING = re.compile(r"\W*how much (?:is|are|was|were) (?:an?|the|one|it|my|our|your)\b", re.IGNORECASE)
+_PAY_ASKED = re.compile(
+    r"\W*how much (?:do|does|did|will|would|is|are) .{2,60}\b(?:get paid|be paid|paid|earn|make)\b(?! (?:for|of)\b)",
+    re.IGNORECASE,
+)
+_COST_OF = re.compile(r"\b(?:cost|price|fee|charge)s? (?:of|for) |\bcosts?\b", re.IGNORECASE)
+_WAGE = re.compile(
+    r"\b(?:pa(?:y|ys|id)|wages?|salar(?:y|ies)|earns?|an hour"
+    r"|(?:per|a|each) (?:hour|week|month|year|meeting))\b",
+    re.IGNORECASE,
+)
 _CHANGE_ASKED = re.compile(
     r"\b(?:more|less|extra|increas\w*|ris(?:e|es|en|ing)|rose|up|down|off|rais\w*|grow\w*|grew|discount\w*|reduc\w*|sav\w+"
     r"|cheaper|dearer|differ\w*|cut|cuts|lower\w*|higher|drop\w*|f[ae]ll\w*|chang\w*|addition\w*|add(?:s|ed)?|supplement|surcharge"
@@ -71,6 +82,11 @@ def names_no_sum(question: str, sentence: str) -> bool:
     >>> [names_no_sum("How much did they pay?", text) for text in ("It was 1,200 in 1926.", "Since 1926 it is free.")]
     [False, False]
     """
+    if _MUCH_OF_THING.match(question) and not names_price(sentence):
+        given = quantities_of(
+            sentence
+        )  # "How much is the ferry?" is not asked for a time of day, but may be for a measure
+        return bool(given) and all(q.dimension == "clock" for q in given)
     if not _asks_sum(question) or "%" in sentence:
         return False
     if _PAID.search(sentence) if _EARNED_ASKED.search(question) else names_price(sentence):
@@ -78,6 +94,16 @@ def names_no_sum(question: str, sentence: str) -> bool:
     given = quantities_of(sentence)
     # "pounds" may be either
     return bool(given) and all(q.is_year or (q.dimension in _NO_MONEY and q.unit[:5] != "pound") for q in given)
+
+
+def costs_something(question: str, sentence: str) -> bool:
+    """Return whether a question asks what someone is paid, and a sentence says only what something costs.
+
+    >>> asked = "How much does the warden get paid?"
+    >>> [costs_something(asked, told) for told in ("The cost of a lamp is £40.", "The warden is paid £40 a week.")]
+    [True, False]
+    """
+    return bool(_PAY_ASKED.match(question) and _COST_OF.search(sentence)) and not _WAGE.search(sentence)
 
 
 def refers_to_tariff(question: str, sentence: str) -> bool:

@@ -145,7 +145,7 @@ _TIMED: tuple[tuple[str, str], ...] = (
         rf"{_MONTHS}|spring|summer|autumn|fall|winter|years?|season|quarter|month\w*",
     ),
     (r"(?:what|which) dates?\b" + _VERB, f"{_DAYS}|{_MONTHS}"),
-    (r"what time(?: of (?:the )?day| (?:is|are|does|do|should|must|can|will))\b", f"{_PARTS_OF_DAY}|time"),
+    (r"what time(?: of (?:the )?day| (?:is|are|does|do|should|must|can|will))\b", rf"{_PARTS_OF_DAY}|(?<!by the )(?<!next )(?<!this )(?<!some )(?<!-)time"),
     (r"how old\b", r"ages?|aged|years?|young\w*|old\w*|adults?|minors?"),
     (r"(?:what|which) (?:[\w'’-]+ ){0,3}(?:number|percentage|zip code|postcode)\b" + _VERB, r"(?-i:[A-Z]{2,})"),
     (r"(?:what|which) (?:bus|route|line|room|phone|flight|platform|gate|serial) number\b(?! of\b)", r"(?-i:[A-Z]{2,})"),
@@ -166,6 +166,12 @@ _COUNT_ASKED = re.compile(r"\bhow many (?:more |other )?(\w+)", re.IGNORECASE)
 _DONE_WHEN = re.compile(r"\W*when (?:was|were|is|are) .*?(\w+(?:ed|en|t))\W*$", re.IGNORECASE)
 _DATED_ACT = re.compile(r"\W*((?:(?:last|next|date of|first) )?\w+(?:ion|al|ing|ment|ance|ure)): (.+)", re.IGNORECASE)
 _WHO_DOES = re.compile(r"\W*who (?!is (?!\w+ing\b)|are (?!\w+ing\b)|was\b|were\b)", re.IGNORECASE)
+_PHONE_ASKED = re.compile(r"\b(?:phone|telephone|mobile|fax) number", re.IGNORECASE)
+_PHONE = re.compile(r"\d(?:[\s().–/+-]{0,3}\d){5}")
+_OFFICE_ASKED = re.compile(
+    r"\W*[Ww]ho(?: is| are|['’]s) (?:the|our|your|my) ((?:[a-z][\w'’-]* ?){1,4}?)(?:(?<= )(?:of|for|at|in)\b.*)?\W*"
+)
+_NAMES = re.compile(r"(?<!\A)(?<![.!?] )\b[A-Z][\w'’]+")
 _BESIDE = 3
 """Words between two names that are only listed together, at most."""
 
@@ -176,7 +182,7 @@ def tells_what_is_asked(question: str, text: str, above: str) -> bool:
     A reason needs words that give one. A sentence with a purpose names the thing, or refers to what its heading names.
     One with a difference has both names, not only side by side, or compares. A date is not only denied. A time, an age
     or a number needs a number, or words such as "until" and "weekly", there or in a heading, unless the sentence leads
-    something in. A day needs more than a number.
+    something in. A day needs more than a number, a number of a telephone six digits.
 
     Args:
         question: in English.
@@ -193,6 +199,8 @@ def tells_what_is_asked(question: str, text: str, above: str) -> bool:
         return _DATE.search(_DENIED_DATE.sub(" ", text)) is not None
     if opening := _OPENING_ASKED.search(question):
         return _tells_opening(question, opening["day"], text, above)
+    if _PHONE_ASKED.search(question):
+        return _PHONE.search(text) is not None or text.rstrip().endswith(":")
     told = [told for asked, told in _TIMES if asked.search(question)]
     if not told or text.rstrip().endswith(":"):
         return True
@@ -279,6 +287,26 @@ def names_only_asked(question: str, sentence: str) -> bool:
     named = [name for name in _CAPITAL.findall(_DATE.sub(" ", sentence)) if content_stems(name)]
     subject = next((word for word in words(sentence) if content_stems(word)), "")
     return bool(named) and named[0].casefold() == subject and asked.issuperset(named)
+
+
+def names_no_holder(question: str, sentence: str) -> bool:
+    """Return whether a question asks who holds an office, and a sentence names the office only, and nobody.
+
+    >>> asked = "Who is the treasurer of the club?"
+    >>> [names_no_holder(asked, told) for told in ("Give all bills to the treasurer.", "Ask Ida, the treasurer.")]
+    [True, False]
+    >>> names_no_holder(asked, "The secretary is also the treasurer.")
+    False
+    """
+    asked = _OFFICE_ASKED.fullmatch(question)
+    office = content_stems(asked[1]) if asked else set()
+    if asked is None or not office or not office <= content_stems(sentence):
+        return False
+    known = set(words(question))
+    if any(name.casefold() not in known for name in _NAMES.findall(sentence.lstrip(" *_•–-"))):
+        return False
+    holds = rf"\b(?:is|are|am|as|by) (?:(?!not\b)\w+ ){{0,3}}{re.escape(asked[1].split()[-1])}"
+    return not re.search(holds, sentence, re.IGNORECASE | re.DOTALL)
 
 
 def _tells_apart(one: str, other: str, text: str) -> bool:

@@ -11,6 +11,7 @@ from shared_core.citation.sentences import split_sentences
 from shared_core.reading.quotable import is_signature, join_comments, quotable
 from shared_core.retrieval import BM25Retriever
 from shared_core.types import Passage
+from tests.reading.asking import quotes
 
 
 def _joined(text: str, source: str) -> list[str]:
@@ -80,3 +81,19 @@ def test_a_sentence_without_its_verb_is_quoted_with_the_one_before() -> None:
 def test_the_name_below_a_letter_answers_nothing(text: str, question: str, signs: bool) -> None:
     last = text.splitlines()[-1]
     assert is_signature(last, Passage("p", text), len(text) - len(last), question) is signs
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("Lamps Taken Home By Keepers. Lamps may be lent to keepers who live on the pier.", False),
+        ("(b) Use of the Old Pier. The old pier may be used by members at their own risk.", False),
+        ("Ida Berg Keeps The Lamp.", True),
+        ("Lamps are taken home by keepers. They may be lent to keepers who live on the pier.", True),
+        ("See Mrs Ida Berg. She has the keys of the lamp house and lives on the pier.", True),
+        ("Ask Ida Berg. She lives on the pier above the lamp house.", True),
+    ],
+)
+def test_a_heading_before_a_sentence_in_its_line_is_never_quoted(text: str, first: bool) -> None:
+    quoted = quotes("Can I take a lamp home from the pier?", f"{text}\n\nThe pier is open.")
+    assert (text.split(". ")[0].rstrip(".") + "." in quoted) is first

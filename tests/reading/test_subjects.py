@@ -144,3 +144,44 @@ def test_a_few_words_in_bold_before_a_sentence_are_a_heading() -> None:
     minutes = "5. **Charging points.** The proposal to install six was rejected.\n\n**Never lend the key.**"
     assert "5. **Charging points.**" not in quotes("Were charging points approved?", minutes)
     assert "**Never lend the key.**" in quotes("Can I lend the key?", minutes)
+
+
+MARKETS = """- **Arle Market** (all you need) 12 Quay Street
+  - Sunday: 8 am to 8 pm
+- **Sund Market** (small) 4 Pier Road. Phone: 55 12 40. Open every day.
+
+**Hours**
+
+The markets are in the old town."""
+
+
+@pytest.mark.parametrize(
+    ("question", "sentence", "text"),
+    [
+        ("What is the phone number of Arle Market?", "Phone: 55 12 40.", MARKETS),
+        ("When does Sund Market close on Sunday?", "- Sunday: 8 am to 8 pm", MARKETS),
+        ("When does the last lift leave Mt. Tarn?", "The last lift from Mt. Arle goes at 6 pm.", ""),
+        ("How deep is Lake Suhr?", "Lake Arn is 61 metres deep.", ""),
+        ("How much did the new boat cost?", "The cost of full oilskins is about £400.", "The new boat is here."),
+        ("What does a lamp cost?", "The price of oil for a week is £4.", "Each lamp is lit at dusk."),
+    ],
+)
+def test_sentences_of_other_items_places_and_things(question: str, sentence: str, text: str) -> None:
+    assert is_of_another(question, sentence, "Rules", f"{text}\n{sentence}" if sentence not in text else text)
+
+
+@pytest.mark.parametrize(
+    ("question", "sentence", "text"),
+    [
+        ("What is the phone number of Sund Market?", "Phone: 55 12 40.", MARKETS),
+        ("When does Arle Market close on Sunday?", "- Sunday: 8 am to 8 pm", MARKETS),
+        ("Where is Arle Market?", "The markets are in the old town.", MARKETS),
+        ("Which lake does Lake Suhr flow into?", "It flows into Lake Arn.", ""),
+        ("How far is it from Mt. Tarn to Mt. Arle?", "Mt. Arle is 4 km from Mt. Tarn.", ""),
+        ("When does Lake Suhr freeze?", "All lakes freeze in January.", ""),
+        ("What does it cost to get in?", "The price of admission is £4.", "Come in by the gate."),
+        ("How much is a new lamp?", "The cost of a lamp is about £400.", "The new boat is here."),
+    ],
+)
+def test_sentences_of_the_same_item_place_or_thing(question: str, sentence: str, text: str) -> None:
+    assert not is_of_another(question, sentence, "Rules", f"{text}\n{sentence}" if sentence not in text else text)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from shared_core.reading.sums import frees_members, names_no_sum, refers_to_tariff, tells_only_change
+from shared_core.reading.sums import costs_something, frees_members, names_no_sum, refers_to_tariff, tells_only_change
 from shared_core.reading.told import (
     asks_reason,
     dates_another_act,
     gives_reason,
     measures_only,
+    names_no_holder,
     names_only_asked,
     tells_what_is_asked,
 )
@@ -270,3 +271,62 @@ def test_who_does_something_is_not_told_by_the_name_that_the_question_has(
 def test_amounts_and_dates_of_something_else_are_no_answer(question: str, sentence: str, answers: bool) -> None:
     otherwise = (measures_only, dates_another_act, names_no_sum, refers_to_tariff, tells_only_change, frees_members)
     assert answers is not any(judge(question, sentence) for judge in otherwise)
+
+
+@pytest.mark.parametrize(
+    ("question", "sentence", "told"),
+    [
+        ("What time is the fair?", "The boat will be here by the time of the next fair in May.", False),
+        ("What time is the fair?", "See you next time at the fair.", False),
+        ("What time is the fair?", "It opens at tea time.", True),
+        ("What's the phone number of the ferry?", "600 crowns one way (adult)", False),
+        ("What's the phone number of the ferry?", "Arle Pier 4099, NY-28", False),
+        ("What's the phone number of the ferry?", "Ferry office: (0428) 83-21", True),
+        ("What is the telephone number?", "Ring +44 20 7946 0018.", True),
+    ],
+)
+def test_times_of_day_and_numbers_of_telephones(question: str, sentence: str, told: bool) -> None:
+    assert tells_what_is_asked(question, sentence, "") is told
+
+
+@pytest.mark.parametrize(
+    ("question", "sentence", "nobody"),
+    [
+        ("Who is the treasurer?", "You have to report each month to the Treasurer.", True),
+        ("Who is the fire chief of Arle?", "The department waits for a fire chief.", True),
+        ("Who is the fire chief?", "Fire chief Rory Blaze is on leave.", False),
+        ("Who is the treasurer?", "I am the treasurer.", False),
+        ("Who is the treasurer?", "The secretary acts as our treasurer.", False),
+        ("Who is responsible for the lamp?", "The keeper is responsible for the lamp.", False),
+        ("Who pays the treasurer?", "The members pay the treasurer.", False),
+    ],
+)
+def test_an_office_without_a_name_does_not_say_who_holds_it(question: str, sentence: str, nobody: bool) -> None:
+    assert names_no_holder(question, sentence) is nobody
+
+
+@pytest.mark.parametrize(
+    ("question", "sentence", "none"),
+    [
+        ("How much is the ferry there and back?", "* 16:30 - Ferry to Arle", True),
+        ("How much is the ferry?", "The ferry is 9 crowns at 16:30.", False),
+        ("How much is the usual dose?", "Take 5 ml.", False),
+        ("How much is left?", "It ends at 16:30.", False),
+        ("How much is the ferry?", "It is free after 16:30.", False),
+    ],
+)
+def test_a_time_of_day_is_no_sum(question: str, sentence: str, none: bool) -> None:
+    assert names_no_sum(question, sentence) is none
+
+
+@pytest.mark.parametrize(
+    ("question", "sentence", "cost"),
+    [
+        ("How much does the chief get paid?", "The cost of full gear is about $4,000.", True),
+        ("How much do keepers earn?", "A new lamp costs £90.", True),
+        ("How much do keepers earn?", "Keepers earn £90 a week, which costs the board much.", False),
+        ("How much will a lamp cost?", "A new lamp costs £90.", False),
+    ],
+)
+def test_what_something_costs_is_not_what_someone_is_paid(question: str, sentence: str, cost: bool) -> None:
+    assert costs_something(question, sentence) is cost
