@@ -53,6 +53,8 @@ MAX_FILE_BYTES = 64 * 2**20
 _NAMELESS = TABLES | {"code", "config"}  # formats whose capitals tell no names
 _NAME = re.compile(r"[^\W\d_]{4,}")
 _OF_FILE, _OF_FOLDER = 3, 6  # mentions, at least, of a name that stands in the file's name, in a folder's
+_CODE = re.compile(r"(?<![^\W_])([^\W\d_]{2,12})[-_ ]?(\d{1,4})(?![^\W_])")  # of a course or a product: "Math-141"
+_OF_CODE = 2  # mentions of one that stands in the file's name
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,8 +264,25 @@ def _title_of(source: str, kind: str, extracted: Extracted) -> str:
     least = dict.fromkeys((word.casefold() for part in folders for word in _NAME.findall(part)), _OF_FOLDER)
     least |= dict.fromkeys((word.casefold() for word in _NAME.findall(_stem(source))), _OF_FILE)
     known = title.casefold()
-    names = (_name(word, extracted.text, times) for word, times in least.items() if word not in known)
-    return ": ".join(filter(None, (" ".join(filter(None, names)), title)))
+    codes = [code for found in _CODE.findall(_stem(source)) if (code := _code(*found, extracted.text, title))]
+    known += " ".join(codes).casefold()
+    names = [_name(word, extracted.text, times) for word, times in least.items() if word not in known]
+    return ": ".join(filter(None, (" ".join(filter(None, (*names, *codes))), title)))
+
+
+def _code(word: str, number: str, text: str, title: str) -> str:
+    """Return a word with a number as a text writes them, if it has them so often, with a capital, and not as a title.
+
+    >>> _code("math", "141", "Math 141 is in spring. All members of Math 141 meet.", "Syllabus")
+    'Math 141'
+    >>> _code("version", "2", "In version 2 it is new, and from version 2 on.", "Notes")
+    ''
+    """
+    written = re.compile(rf"(?<![^\W_])(?i:{word})[-\s]?{number}(?![^\W_]|[.,]\d)")
+    forms = Counter(" ".join(form.split()) for form in written.findall(text) if form[0].isupper())
+    if written.search(title) or forms.total() < _OF_CODE:
+        return ""
+    return forms.most_common(1)[0][0]
 
 
 def _name(word: str, text: str, times: int) -> str:

@@ -26,6 +26,7 @@ from shared_core.reading.sums import costs_something, frees_members, names_no_su
 from shared_core.reading.told import (
     LATER,
     dates_another_act,
+    forbids_only,
     measures_only,
     names_no_holder,
     names_only_asked,
@@ -185,6 +186,7 @@ def _is_untold(question: str, passage: Passage, candidate: Candidate, place: str
         not tells_what_is_asked(question, text, place)
         or names_only_asked(question, text)
         or names_no_holder(question, text)
+        or forbids_only(question, text)
         or is_for_others(question, text)
         or is_other_change(question, passage, candidate.start, candidate.end)
         or measures_only(question, text)

@@ -172,6 +172,13 @@ _OFFICE_ASKED = re.compile(
     r"\W*[Ww]ho(?: is| are|['’]s) (?:the|our|your|my) ((?:[a-z][\w'’-]* ?){1,4}?)(?:(?<= )(?:of|for|at|in)\b.*)?\W*"
 )
 _NAMES = re.compile(r"(?<!\A)(?<![.!?] )\b[A-Z][\w'’]+")
+_WHERE = re.compile(r"\W*where\b", re.IGNORECASE)
+_DENIES = re.compile(r"\bnot\b|n['’]t\b|\bnever\b|\bavoid\b", re.IGNORECASE)
+_FORBIDS = re.compile(
+    r"\W*(?:\(?\w{1,2}[.)] )?(?:please )?(?:do not|don['’]t|never)\b"
+    r"(?!.*(?:[;:]|\b(?:but|instead|except|unless|only|outside)\b))",
+    re.IGNORECASE | re.DOTALL,
+)
 _BESIDE = 3
 """Words between two names that are only listed together, at most."""
 
@@ -307,6 +314,18 @@ def names_no_holder(question: str, sentence: str) -> bool:
         return False
     holds = rf"\b(?:is|are|am|as|by) (?:(?!not\b)\w+ ){{0,3}}{re.escape(asked[1].split()[-1])}"
     return not re.search(holds, sentence, re.IGNORECASE | re.DOTALL)
+
+
+def forbids_only(question: str, sentence: str) -> bool:
+    """Return whether a question asks where something is or goes, and a sentence says only where one must not put it.
+
+    >>> told = "Do not put it on the pier."
+    >>> forbids_only("Where do I put rubbish?", told), forbids_only("Where may I not put rubbish?", told)
+    (True, False)
+    >>> forbids_only("Where do I put rubbish?", "Don't put it on the pier but into a bin.")
+    False
+    """
+    return bool(_WHERE.match(question) and _FORBIDS.match(sentence)) and not _DENIES.search(question)
 
 
 def _tells_apart(one: str, other: str, text: str) -> bool:

@@ -293,6 +293,14 @@ def test_a_title_has_the_names_that_only_the_path_gives() -> None:
     assert read(text.replace("Arle", "ARLE"), "arle.txt").title == "General By-laws"
 
 
+def test_codes_in_the_name_of_a_file_head_its_title_as_the_text_writes_them() -> None:
+    text = "Syllabus\n\nDaily. All members of Knots 141 meet, and Knots 141 has a lab. In version 2, version 2."
+    assert read(text, "knots-141.txt").title == read(text, "Knots141.txt").title == "Knots 141: Syllabus"
+    assert read(text, "knots-142.txt").title == read(text, "version-2.txt").title == "Syllabus"
+    assert read(text.replace("Knots 141 has", "it has"), "knots-141.txt").title == "Syllabus"
+    assert read(text.replace("Syllabus", "Syllabus of Knots 141"), "knots-141.txt").title == "Syllabus of Knots 141"
+
+
 def test_pages_with_their_language_and_encoding_behind_the_name_are_read() -> None:
     page = "<html><title>Caching</title><body><p>Caching is fast.</p></body></html>"
     assert [read(page, name).format for name in ("a.html.en", "a.html.en.utf8", "a.html.pt-br.utf8")] == ["html"] * 3

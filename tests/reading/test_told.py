@@ -8,6 +8,7 @@ from shared_core.reading.sums import costs_something, frees_members, names_no_su
 from shared_core.reading.told import (
     asks_reason,
     dates_another_act,
+    forbids_only,
     gives_reason,
     measures_only,
     names_no_holder,
@@ -330,3 +331,19 @@ def test_a_time_of_day_is_no_sum(question: str, sentence: str, none: bool) -> No
 )
 def test_what_something_costs_is_not_what_someone_is_paid(question: str, sentence: str, cost: bool) -> None:
     assert costs_something(question, sentence) is cost
+
+
+@pytest.mark.parametrize(
+    ("question", "sentence", "forbids"),
+    [
+        ("Where can I park?", "Please do not park on the grass.", True),
+        ("Where does the tar go?", "Never pour tar into the harbour.", True),
+        ("Where can I park?", "Do not park on the grass; use the field behind the hall.", False),
+        ("Where can I park?", "Do not park anywhere except behind the hall.", False),
+        ("Where can I park?", "Parking on the grass is not allowed.", False),
+        ("Can I park on the grass?", "Do not park on the grass.", False),
+        ("Where must we not park?", "Do not park on the grass.", False),
+    ],
+)
+def test_where_something_must_not_be_is_not_where_it_goes(question: str, sentence: str, forbids: bool) -> None:
+    assert forbids_only(question, sentence) is forbids
