@@ -306,6 +306,28 @@ def test_lists_and_styles_without_a_name_number_nothing() -> None:
     assert read(docx(body, styles=styles, numbering=numbering), "a.docx").text == "Plain."
 
 
+@pytest.mark.parametrize("space", [W, STRICT])
+def test_a_table_of_contents_is_left_out(space: str) -> None:
+    def paragraph(text: str, style: str = "") -> str:
+        styled = f'<w:pPr><w:pStyle w:val="{style}"/></w:pPr>' * bool(style)
+        return f"<w:p>{styled}<w:r><w:t>{text}</w:t></w:r></w:p>"
+
+    names = {
+        "Verzeichnis1": "toc 1",
+        "TOC2": "toc 2",
+        "TOCHeading": "TOC Heading",
+        "Tocsin": "Tocsin",
+        "H1": "heading 1",
+    }
+    styles = "".join(
+        f'<w:style w:type="paragraph" w:styleId="{of}"><w:name w:val="{name}"/></w:style>' for of, name in names.items()
+    )
+    listed = [("Contents", "TOCHeading"), ("1 Pay 5", "Verzeichnis1"), ("1.1 Days 6", "TOC2")]
+    body = [("1 Pay", "H1"), ("Keepers are paid on Fridays.", ""), ("The bell rings at six.", "Tocsin")]
+    data = docx("".join(paragraph(*one) for one in (*listed, *body)), space=space, styles=styles)
+    assert read(data, "a.docx").text.split("\n\n") == [text for text, _ in body]
+
+
 def test_notes_come_last() -> None:
     body = "<w:p><w:r><w:t>Text.</w:t></w:r><w:r><w:{0}noteReference w:id='2'/></w:r></w:p>" + paragraph("More.")
     note = "<w:{0}note w:id='2'><w:p><w:r><w:t>A note.</w:t></w:r></w:p></w:{0}note>"

@@ -34,12 +34,13 @@ from shared_core.documents.loaders.extracted import (
 from shared_core.documents.loaders.formats import COMPOUND
 from shared_core.documents.loaders.html import read_html
 from shared_core.documents.loaders.limits import MAX_UNPACKED_BYTES, Budget, read_unpacked
-from shared_core.documents.loaders.numbering import WordNumbers, new_run, write_numbers
+from shared_core.documents.loaders.numbering import WordNumbers, attribute, new_run, write_numbers
 from shared_core.errors import DocumentError
 
 if TYPE_CHECKING:
     from lxml.etree import _Element as Element
 
+_CONTENTS = re.compile(r"toc (?:\d|heading)", re.IGNORECASE)
 _END_RECORD = struct.Struct("<4s4H2LH")  # of the archive's directory (zip application note, 4.3.16)
 _MAX_DIRECTORY_BYTES = 4 * 2**20  # some 40,000 members; a document has tens
 _LEFT_OUT = re.compile(r"(word|ppt|xl)/(media|embeddings|comments|header|footer|notesSlides)")
@@ -199,6 +200,27 @@ def _spelt_out(root: Element) -> bytes:
     return bytes(etree.tostring(root))
 
 
+def _without_contents(root: Element, content: bytes, styles: Element) -> bytes:
+    """Return a Word document without its table of contents, whose paragraphs are of styles with names like "toc 1"."""
+    from lxml import etree
+
+    contents = {
+        attribute(style, "styleId")
+        for style in styles.iterfind("{*}style")
+        if any(_CONTENTS.fullmatch(attribute(name, "val")) for name in style.iterfind("{*}name"))
+    }
+    entries = [
+        paragraph
+        for paragraph in root.iter("{*}p")
+        if any(attribute(style, "val") in contents for style in paragraph.iterfind("{*}pPr/{*}pStyle"))
+    ]
+    for paragraph in entries:
+        parent = paragraph.getparent()
+        if parent is not None and paragraph.find("{*}pPr/{*}sectPr") is None:
+            parent.remove(paragraph)
+    return bytes(etree.tostring(root)) if entries else content
+
+
 def _signs(part: Element) -> tuple[str, str]:
     """Return the signs before and behind a part of a formula; digits of an exponent become raised ones."""
     from lxml import etree
@@ -273,9 +295,12 @@ class Archive:
                         raise damaged(self.kind, error) from error
                 if b":oMath" in content:
                     content = _spelt_out(self._parsed(content))
-                if name == "word/document.xml" and {"word/numbering.xml", "word/styles.xml"} <= self.names.keys():
-                    numbering = WordNumbers(self.tree("word/numbering.xml"), self.tree("word/styles.xml"))
-                    content = write_numbers(self._parsed(content), numbering)
+                if name == "word/document.xml" and "word/styles.xml" in self.names:
+                    styles = self.tree("word/styles.xml")
+                    content = _without_contents(self._parsed(content), content, styles)
+                    if "word/numbering.xml" in self.names:
+                        numbering = WordNumbers(self.tree("word/numbering.xml"), styles)
+                        content = write_numbers(self._parsed(content), numbering)
                 kept.writestr(name, self._shown(content) if name.startswith("ppt/slides/") else content)
         return copy.getvalue()
 
