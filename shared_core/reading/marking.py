@@ -74,7 +74,10 @@ def mark_candidates(
     entries = {i: Entry(passages[out[i].passage], prepared[out[i].passage], out[i]) for i in said}
     said, marks = _mark_entries(asked, entries, lines, chosen)
     answers = _cells(asked, entries, lines, chosen)
-    unsaid = [lost or names_nobody(t, asked.text) or counts_nothing(t, asked.text) for t in texts]
+    unsaid = [
+        lost or names_nobody(t, asked.text) or counts_nothing(t, asked.text) or forbids_only(asked.text, t)
+        for t in texts
+    ]
     # the entry of a setting need not name the product whose it is
     named = not any(map(str.strip, headings)) or not absent_names(asked.text, told)
     absent = [frozenset() if named or marks.get(i, 0) > 0 else frozenset({ABSENT}) for i in range(len(out))]

@@ -210,7 +210,7 @@ def _is_of_another_name(question: str, sentence: str, around: str) -> bool:
 
 
 def _is_in_another_item(question: str, sentence: str, around: str, text: str) -> bool:
-    """Whether a sentence stands in an item of a list that has another name than an item which the question names."""
+    """Whether a sentence is part of an item of a list that has another name than an item which the question names."""
     at = text.find(sentence)
     if at < 0 or text.find(sentence, at + 1) >= 0:
         return False

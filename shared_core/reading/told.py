@@ -300,7 +300,7 @@ def names_no_holder(question: str, sentence: str) -> bool:
     """Return whether a question asks who holds an office, and a sentence names the office only, and nobody.
 
     >>> asked = "Who is the treasurer of the club?"
-    >>> [names_no_holder(asked, told) for told in ("Give all bills to the treasurer.", "Ask Ida, the treasurer.")]
+    >>> [names_no_holder(asked, told) for told in ("Report to the treasurer.", "Ask Ida, the treasurer.")]
     [True, False]
     >>> names_no_holder(asked, "The secretary is also the treasurer.")
     False
