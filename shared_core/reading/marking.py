@@ -175,7 +175,8 @@ def _flag_candidates(
             found |= {VALUE}
         if of_another_year(values, text, place):
             found |= {ABSENT}
-        untold = of_another or _is_untold(question, passage, c, place)
+        # a line for the value asked about tells what there is to tell: "Over 5 kg: please ask"
+        untold = of_another or (c.defines <= 0 and _is_untold(question, passage, c, place))
         lower = bool({VALUE, OPPOSITE} & found) or only_refers(text, question, innermost(passage))
         score = c.score + lost * lower + LATER * (untold or c.passage in lacking)
         out.append(replace(c, conflicts=found | absent, untold=untold, score=score))
