@@ -61,6 +61,7 @@ from shared_core.retrieval.graphs import each
 from shared_core.support.pickling import Remade
 from shared_core.types import Passage, Span
 
+_RARE = 0.45  # rarity of words that name something: not of "much" and "number"
 _TOLD = 200  # characters of a text whose language can be told
 VERIFIED = 3
 """Candidates of each question that are verified: their answers are read again as claims."""
@@ -391,7 +392,9 @@ def _find_missed(asked: Asked, close: set[int], prepared: Mapping[int, Prepared]
     missed &= np.any([*held.values()], axis=0)
     if not missed.any():
         return set()
-    rarest = int(np.where(missed, rarity, -1.0).argmax())
+    rarest = int(np.where(missed, rarity, 0.0).argmax())
+    if rarity[rarest] < _RARE:
+        return set()
     return {min(number for number, of_it in held.items() if of_it[rarest])}
 
 
