@@ -145,7 +145,10 @@ _TIMED: tuple[tuple[str, str], ...] = (
         rf"{_MONTHS}|spring|summer|autumn|fall|winter|years?|season|quarter|month\w*",
     ),
     (r"(?:what|which) dates?\b" + _VERB, f"{_DAYS}|{_MONTHS}"),
-    (r"what time(?: of (?:the )?day| (?:is|are|does|do|should|must|can|will))\b", rf"{_PARTS_OF_DAY}|(?<!by the )(?<!next )(?<!this )(?<!some )(?<!-)time"),
+    (
+        r"what time(?: of (?:the )?day| (?:is|are|does|do|should|must|can|will))\b",
+        rf"{_PARTS_OF_DAY}|(?<!by the )(?<!next )(?<!this )(?<!some )(?<!-)time",
+    ),
     (r"how old\b", r"ages?|aged|years?|young\w*|old\w*|adults?|minors?"),
     (r"(?:what|which) (?:[\w'’-]+ ){0,3}(?:number|percentage|zip code|postcode)\b" + _VERB, r"(?-i:[A-Z]{2,})"),
     (r"(?:what|which) (?:bus|route|line|room|phone|flight|platform|gate|serial) number\b(?! of\b)", r"(?-i:[A-Z]{2,})"),
