@@ -264,7 +264,8 @@ def _title_of(source: str, kind: str, extracted: Extracted) -> str:
     least = dict.fromkeys((word.casefold() for part in folders for word in _NAME.findall(part)), _OF_FOLDER)
     least |= dict.fromkeys((word.casefold() for word in _NAME.findall(_stem(source))), _OF_FILE)
     known = title.casefold()
-    codes = [code for found in _CODE.findall(_stem(source)) if (code := _code(*found, extracted.text, title))]
+    given = [_code(word, number, extracted.text, title) for word, number in _CODE.findall(_stem(source))]
+    codes = [*filter(None, given)]
     known += " ".join(codes).casefold()
     names = [_name(word, extracted.text, times) for word, times in least.items() if word not in known]
     return ": ".join(filter(None, (" ".join(filter(None, (*names, *codes))), title)))

@@ -321,11 +321,12 @@ class _Reader:
             return [self._ends(i, turned) for i in range(start, end)]
         # Called for each letter of a document, so attributes are looked up once.
         read, page, box = self._raw.FPDFText_GetLooseCharBox, self._page, self._box
-        found = []
+        found = list[tuple[float, float]]()
         for i in range(start, end):
             read(page, i, box)
             # what has no width may stand where a space is seen: it ends where the letter before it does
-            found.append((found[-1][1],) * 2 if found and self._text[i] in _WIDTHLESS else (box.left, box.right))
+            widthless = found and self._text[i] in _WIDTHLESS
+            found.append((found[-1][1], found[-1][1]) if widthless else (box.left, box.right))
         return found
 
     def _is_stroked(self, i: int) -> bool:
