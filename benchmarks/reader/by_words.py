@@ -68,7 +68,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Seen:
-    """What the reader found: figures (candidates, 8), whether each is right, and the question's kind and language."""
+    """A question as read: figures (candidates, 8), whether each is right, the question's kind and language."""
 
     figures: NDArray[np.float64]
     right: NDArray[np.bool_]
@@ -210,8 +210,8 @@ def weights_of(seen: Sequence[Seen]) -> NDArray[np.float64]:
         one_of = 1 / sizes[FILES] if s.language == FILES else kinds[s.kind] / counts[s.language, s.kind]
         return SHARES[s.language] * one_of
 
-    weights = np.array([weight(s) for s in seen])
-    return weights * len(seen) / weights.sum()
+    weights: NDArray[np.float64] = np.array([weight(s) for s in seen])
+    return np.asarray(weights * len(seen) / weights.sum(), dtype=np.float64)
 
 
 def report(model: ByWords, seen: Sequence[Seen]) -> Iterator[str]:
