@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from shared_core.citation.facts import Comparison, compare_claim
+from shared_core.citation.facts import IMPLIED_AT_LEAST, Comparison, compare_claim
 from shared_core.errors import LanguageModelError, LimitError
 from shared_core.lm.base import Generation, Prompt, SamplingParams, Scores
 from shared_core.pipelines.decision.question_run import Abilities, QuestionRun, attempt, try_reader, within_limits
@@ -135,8 +135,14 @@ def _calibrated(supports: list[float | None], run: QuestionRun) -> list[float | 
 
 
 def _hold_to_facts(verdict: Verdict | None, facts: Comparison) -> Verdict | None:
-    if verdict is None:
+    if verdict is None and not facts.implied:
         return Verdict(facts.cap(1.0)) if facts.refuted else None  # agreement alone supports nothing
+    if verdict is None:
+        return Verdict(IMPLIED_AT_LEAST)
+    if facts.implied:
+        supported = max(verdict.supported, IMPLIED_AT_LEAST)
+        refuted = None if verdict.refuted is None else min(verdict.refuted, 1 - supported)
+        return dataclasses.replace(verdict, supported=supported, refuted=refuted)
     return dataclasses.replace(verdict, supported=facts.cap(verdict.supported))
 
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Sequence
 
 from shared_core.citation.facts.dates import MONTHS, WEEKDAYS, Date, dates_of, is_every_day, same_date, weekdays_of
+from shared_core.citation.facts.periods import MONTH, SEASONS, Period, is_of_the_south, periods_of
 from shared_core.citation.facts.tokens import as_matched, fields_of
 from shared_core.reading.features import stem
-from shared_core.reading.periods import MONTH, SEASONS, Period, is_of_the_south, periods_of
 from shared_core.reading.places import above, source_of
 from shared_core.reading.questions import content_stems, words
 from shared_core.types import Passage

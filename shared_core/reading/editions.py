@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 
 from shared_core.citation.facts.dates import MONTHS, dates_of
+from shared_core.citation.facts.periods import MONTH, SEASONS
 from shared_core.citation.facts.quantities import quantities_of
 from shared_core.citation.facts.tokens import as_matched
-from shared_core.reading.periods import MONTH, SEASONS
 from shared_core.reading.values import holds, values_of
 
 DATED = re.compile(

@@ -15,11 +15,11 @@ import numpy as np
 from shared_core.citation.facts.ages import AGE
 from shared_core.citation.facts.arithmetic import same_quantity
 from shared_core.citation.facts.dates import WEEKDAYS, Date, dates_of, is_every_day, same_date, weekdays_of
+from shared_core.citation.facts.periods import periods_of
 from shared_core.citation.facts.quantities import Quantity, quantities_of, roman
 from shared_core.citation.facts.tokens import as_matched
 from shared_core.reading.ages import group_asked, groups_named, names_age
 from shared_core.reading.features import RARITY_BUCKETS, Words, stem, words_of
-from shared_core.reading.periods import periods_of
 from shared_core.support.options import code_shape, find_codes, find_variables
 
 _WEEKDAY = re.compile(rf"\b({'|'.join(WEEKDAYS)})s?\b", re.IGNORECASE)

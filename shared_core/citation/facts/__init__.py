@@ -4,6 +4,12 @@ By words and numbers alone: no model, no training, any language written with spa
 """
 
 from shared_core.citation.facts.compare import compare_claim
-from shared_core.citation.facts.mismatches import MISSING_AT_MOST, REFUTED_AT_MOST, Comparison, Mismatch
+from shared_core.citation.facts.mismatches import (
+    IMPLIED_AT_LEAST,
+    MISSING_AT_MOST,
+    REFUTED_AT_MOST,
+    Comparison,
+    Mismatch,
+)
 
-__all__ = ["MISSING_AT_MOST", "REFUTED_AT_MOST", "Comparison", "Mismatch", "compare_claim"]
+__all__ = ["IMPLIED_AT_LEAST", "MISSING_AT_MOST", "REFUTED_AT_MOST", "Comparison", "Mismatch", "compare_claim"]

@@ -5,7 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from shared_core.citation.facts.tokens import Found, Sentence, Token, content_keys, fold, telling_keys, with_word_before
+from shared_core.citation.facts.tokens import (
+    Found,
+    Sentence,
+    Token,
+    clauses_of,
+    content_keys,
+    fold,
+    telling_keys,
+    tokens_of,
+    with_word_before,
+)
 
 _FALSE = re.compile(
     r"\b(?:(?:is|was|be|are) (?:simply |just |plainly |therefore |also )?(?:false|untrue|incorrect|wrong|not true"
@@ -137,7 +147,7 @@ def undone(claim: Sentence, nearest: Sentence, held: Sequence[Sentence]) -> Foun
 def mentions(key: str, held: Sequence[Sentence]) -> int:
     """Count how often the evidence has a word; a heading or title that it begins with only names the matter."""
     body = held[1:] if len(held) > 1 and _is_title(held[0]) else held
-    return sum(t.key == key for s in body for t in s.tokens)
+    return sum(key in (t.key, _PASTS.get(fold(t.text))) for s in body for t in s.tokens)
 
 
 def _is_title(sentence: Sentence) -> bool:
@@ -147,11 +157,21 @@ def _is_title(sentence: Sentence) -> bool:
 _TITLE = 16  # words
 
 
+_PASTS = dict(
+    pair.split("/")
+    for pair in """bought/buy sold/sell built/build made/make held/hold left/leave went/go won/win lost/lose paid/pay
+    began/begin took/take gave/give wrote/write spent/spend met/meet sent/send rose/rise fell/fall grew/grow
+    became/becom came/come found/find led/lead ran/run cut/cut set/set put/put shut/shut""".split()
+)
+"""Irregular forms and the stems of their verbs."""
+
+
 def does(claim: Sentence, verb: str) -> str:
     """Return the words by which a claim says that something was done ("named", "has named"); empty if it does not."""
     for before, token in with_word_before(claim.tokens):
         past = token.text.lower().endswith("ed") and before not in ("", "is", "are", "be", "being", "to")
-        if token.key == verb and past:
+        irregular = _PASTS.get(fold(token.text)) == verb and before not in ("", "is", "are", "be", "being", "to", "the")
+        if irregular or (token.key == verb and (past or before in ("was", "were"))):  # "was rebuilt"
             return token.text
     return ""
 
@@ -203,6 +223,29 @@ def outdated(claim: Sentence, nearest: Sentence) -> Found:
     said = telling_keys(claim.tokens)
     alike = len(said & nearest.keys) >= _INSIDE * len(said)
     return (claim.text.strip(), nearest.text.strip()) if not now and alike and set(was) & set(words) else None
+
+
+_GUESS = re.compile(
+    r"\b(?:probably|possibly|perhaps|maybe|presumably|allegedly|reportedly|supposedly|conceivably"
+    r"|(?<!more )(?<!less )(?<!as )likely|it (?:seems|seemed|appears|appeared)|(?:seem|appear)(?:s|ed)? to"
+    r"|(?:hope|want|wish|aim)(?:s|ed)? to|would like to)\b",
+    re.IGNORECASE,
+)
+_GUESSES = re.compile(
+    r"\b(?:may|might|could|would|should|can|if|unless|chance|risk|suspicion|plan\w*|inten[dt]\w*)\b",
+    re.IGNORECASE,
+)
+
+
+def unhedged(claim: Sentence, nearest: Sentence) -> Found:
+    """Find "probably" or "hopes to" before what the claim states flatly."""
+    guess = _GUESS.search(nearest.text)
+    if guess is None or any(p.search(claim.text) for p in (_GUESS, _MAYBE, _GUESSES, _NON_FACTIVE)):
+        return None
+    clause = next(c for c in clauses_of(nearest) if c[-1].end >= guess.end())
+    said, inside = content_keys(claim.tokens), content_keys(clause) - content_keys(tokens_of(guess.group()))
+    behind = {t.key for t in clause if t.start >= guess.end() and t.is_content}
+    return (guess.group(), "") if said & behind and len(said & inside) >= _INSIDE * len(said) else None
 
 
 _SURE = re.compile(

@@ -56,7 +56,7 @@ def attached_otherwise(
     if own is None or not 2 <= len(numbers) <= _MOST:
         return None
     claimed = quantities_of(claim.text)
-    parts = _parts(held.text, numbers)
+    parts = parts_of(held.text, numbers)
     if parts is None:
         return None
     said = _words(claim.text)
@@ -74,7 +74,7 @@ def attached_otherwise(
             continue
         if own == 0 and not _words(held.text[other.end : parts[i][1]]):
             # ", the team plan 50": what it leaves out stands behind the first number, what it has before it
-            before = [t.key for t in tokens_of(held.text[: numbers[own].start]) if t.is_content]
+            before = [t.key for t in tokens_of(held.text[parts[0][0] : numbers[own].start]) if t.is_content]
             first = [w for w in before if w not in whole[i]][: len(theirs)]
             if first and not said & set(first):
                 return other
@@ -83,9 +83,32 @@ def attached_otherwise(
     return None
 
 
-def _parts(text: str, numbers: Sequence[Quantity]) -> list[tuple[int, int]] | None:
-    """Cut the text between each two numbers; ``None`` if there is no conjunction or comma to cut at."""
-    cuts = [0]
+def in_other_year(claim: Sentence, held: Sentence) -> Found:
+    """Find "enlarged in 1890" where the evidence has "built in 1890 and enlarged in 1923": another part's year."""
+    years = [q for q in quantities_of(held.text) if q.is_year and not q.last]
+    said = [q for q in quantities_of(claim.text) if q.is_year]
+    if not 2 <= len(years) <= _MOST or len(said) != 1 or is_denied(claim) != is_denied(held):
+        return None
+    own = [i for i, year in enumerate(years) if year.values & said[0].values]
+    parts = parts_of(held.text, years)
+    if len(own) != 1 or parts is None:
+        return None
+    clause = content_keys(next(c for c in clauses_of(claim) if c[-1].end > said[0].start))
+    words = [content_keys(tokens_of(held.text[a:b])) for a, b in parts]
+    alone = [w - set().union(*(o for o in words if o is not w)) for w in words]
+    if not alone[own[0]] or alone[own[0]] <= clause:
+        return None
+    other = next((i for i, w in enumerate(alone) if i != own[0] and w and w <= clause), None)
+    return None if other is None else (said[0].text, years[other].text)
+
+
+def parts_of(text: str, numbers: Sequence[Quantity]) -> list[tuple[int, int]] | None:
+    """Cut the text between each two numbers; ``None`` if there is no conjunction or comma to cut at.
+
+    What stands before a colon ("Fees (in euros): adults 8, children 3") is said of all of them, and of no part.
+    """
+    colon = text.rfind(": ", 0, numbers[0].start) + 1
+    cuts = [colon if _words(text[colon : numbers[0].start]) else 0]
     for one, other in itertools.pairwise(numbers):
         found = list(_CUT.finditer(text, one.end, other.start))
         if not found or len(text[one.end : other.start].split()) > _FAR:

@@ -26,6 +26,7 @@ from shared_core.citation.facts.attached import (
     changed_otherwise,
     dated_otherwise,
     exchanged,
+    in_other_year,
     other_bound,
     other_rate,
     other_row,
@@ -36,7 +37,9 @@ from shared_core.citation.facts.attributions import without_attribution
 from shared_core.citation.facts.bound import acts_on_it, done_to_another, said_of_another
 from shared_core.citation.facts.dates import dates_in_digits, dates_of, is_every_day, same_date, weekdays_of
 from shared_core.citation.facts.ellipsis import each_included, in_full
+from shared_core.citation.facts.implied import implied, in_period, of_others, within_condition
 from shared_core.citation.facts.literals import missing_literals
+from shared_core.citation.facts.measured import measured_more
 from shared_core.citation.facts.mismatches import Comparison, Kind, Mismatch
 from shared_core.citation.facts.negations import contradicts
 from shared_core.citation.facts.numbered import numbered_otherwise
@@ -87,7 +90,14 @@ _STRONGER = (
     other_subject,
 )
 _SURER = (modality.done, modality.certain, asserted.undone)
-_LEFT_OUT = (modality.left_out, scope.without_exception, scope.short_of)
+_LEFT_OUT = (
+    modality.left_out,
+    scope.without_exception,
+    scope.short_of,
+    scope.not_of_these,
+    scope.of_a_kind,
+    asserted.unhedged,
+)
 _ROLES = (
     opposites.conversed,
     opposites.exchanged_things,
@@ -130,10 +140,12 @@ def compare_claim(claim: str, evidence: str, context: str = "", written: str = "
     context = f"{context}\n{asked}"
     scope = _Scope(held, sentences_of(context), evidence)
     stated = [scope.without_attribution(sentence) for sentence in stated]
+    follows = all(implied(sentence, scope.statements) for sentence in stated)
     found = [m for sentence in stated for m in scope.mismatches(sentence)]
     found += [Mismatch("literal", m) for m in missing_literals(written or claim, f"{evidence}\n{context}")]
     same = any(scope.names_all_near(sentence) for sentence in stated)
-    return Comparison(tuple(dict.fromkeys(found)), same and not any(m.kind == "name" for m in found))
+    same = same and not any(m.kind == "name" for m in found)
+    return Comparison(tuple(dict.fromkeys(found)), same, follows and not found)
 
 
 class _Scope:
@@ -178,6 +190,8 @@ class _Scope:
 
     def mismatches(self, claim: Sentence) -> Iterator[Mismatch]:
         """Mismatches of one sentence of the claim; what a row of something else says contradicts none."""
+        if implied(claim, self.statements):
+            return
         subject = row_subject(self._nearest(claim, self.statements))
         other = bool(subject) and not subject & claim.keys
         for mismatch in self._mismatches(claim):
@@ -213,7 +227,8 @@ class _Scope:
             denied = is_complement(claim, nearest) or scope.denies_others(claim, nearest)
             yield "negation", None if denied else contradicts(claim, self._of_same_subject(claim, nearest))
             yield "role", placed_otherwise(claim, nearest)
-        ordered, compared = (f(claim, nearest) for f in (ordering.order_turned, ordering.compared_otherwise))
+        orders = (ordering.order_turned, ordering.compared_otherwise, ordering.cause_turned)
+        ordered, compared, caused = (f(claim, nearest) for f in orders)
         agreed = ordered is False or compared is False
         for words in (
             opposites.opposed(claim, self.statements, self.keys) or opposites.opposed_beside(claim, self.held),
@@ -237,9 +252,12 @@ class _Scope:
         if alike >= _SAME:
             yield "addition", scope.only_added(claim, self.held)
             yield "addition", modality.other_reason(claim, self.keys)
+        yield "opposite", whole if measured_more(claim, self.statements) is False else None
         yield "negation", modality.presumed_effect(claim, nearest)
         if alike >= _HALF:
             yield "number", changed_otherwise(claim, nearest)
+            yield "number", in_other_year(claim, nearest)
+            yield "opposite", whole if caused else None
         yield "opposite", asserted.not_asserted(claim, self.held) or asserted.left_open(claim, self.held)
         yield (
             "role",
@@ -251,8 +269,7 @@ class _Scope:
         )
         swaps = (
             alike >= _SAME
-            and ordered is None
-            and compared is None
+            and ordered is compared is caused is None
             and not opposites.has_converse(claim, nearest)
             and len(fields_of(nearest.text)) < 2  # no row of a table
         )
@@ -316,7 +333,7 @@ class _Scope:
             elsewhere = same and worded < _ALIKE  # another sentence, of which the claim is a paraphrase, has it
             if instead and not elsewhere and not any(same_quantity(quantity, q) for q in instead):
                 kind: Kind = "unit" if quantity.values & instead[0].values else "number"
-                within = any(is_within_bound(quantity, q) for q in instead)
+                within = any(is_within_bound(quantity, q) for q in instead) or self._is_met(quantity, claim, nearest)
                 yield Mismatch(kind, _shown(claim.text, quantity), "" if within else _shown(nearest.text, instead[0]))
                 continue
             vague = quantity.values == {1.0} and not quantity.text[0].isdigit()  # "one", "first"
@@ -340,6 +357,11 @@ class _Scope:
     def _follows(self, quantity: Quantity, nearest: Sentence) -> bool:
         return is_difference(quantity, self.quantities) or is_count(quantity, nearest)
 
+    def _is_met(self, quantity: Quantity, claim: Sentence, nearest: Sentence) -> bool:
+        """Whether the number lies in a period, or meets a condition, that the evidence gives."""
+        met = in_period(claim, nearest) or within_condition(quantity, claim, nearest) is not None
+        return met or of_others(claim, nearest)
+
     def _unsaid(
         self, quantity: Quantity, claim: Sentence, nearest: Sentence, spare: Sequence[Quantity], worded: bool
     ) -> Mismatch:
@@ -351,7 +373,9 @@ class _Scope:
         other_number = next(
             (q for q in spare if comparable(quantity, q) and (worded or are_measures(quantity, q))), None
         )
-        if other_number is not None and is_within_bound(quantity, other_number):
+        if other_number is not None and (
+            is_within_bound(quantity, other_number) or self._is_met(quantity, claim, nearest)
+        ):
             other_number = None
         return Mismatch("number", shown, _shown(nearest.text, other_number) if other_number else "")
 
@@ -375,7 +399,7 @@ class _Scope:
                 continue
             if (weekday or date.month) and is_complement(claim, nearest):
                 continue
-            yield Mismatch("date", date.text, instead)
+            yield Mismatch("date", date.text, "" if in_period(claim, nearest) else instead)
 
     # --- added clauses ---------------------------------------------------------------------------------------------
 

@@ -11,6 +11,9 @@ REFUTED_AT_MOST = 0.05
 MISSING_AT_MOST = 0.35
 """Largest P(supported) of a claim with a fact that its evidence does not hold."""
 
+IMPLIED_AT_LEAST = 0.9
+"""Least P(supported) of a claim that follows from its evidence by a date, a number or an exception."""
+
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
@@ -49,6 +52,7 @@ class Comparison:
         mismatches: in order of the claim's sentences.
         same_subject: the sentence of the evidence nearest to the claim holds all of its names; if it has none, nearly
             all of its words, and hardly any others: what differs is said of the same thing, not of another of its kind.
+        implied: the claim follows by a number, date or exception: "closed on 6 May" from "closed from 4 to 11 May".
 
     >>> from shared_core.citation import compare_claim
     >>> found = compare_claim("Rufus Hathe built the bridge in 1878.", "Lavinia Hathe built the bridge in 1877.")
@@ -60,6 +64,7 @@ class Comparison:
 
     mismatches: tuple[Mismatch, ...] = ()
     same_subject: bool = False
+    implied: bool = False
 
     @property
     def refuted(self) -> bool:

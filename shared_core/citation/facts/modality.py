@@ -25,7 +25,10 @@ _ALIKE, _HALF = 0.6, 0.5  # of the words that the claim and a clause have in com
 _MAY = re.compile(r"\b(?:may|might|can|could)\b", re.IGNORECASE)
 _MUST = re.compile(r"\b(?:must|shall|(?:has|have|needs?|(?:is|are) (?:required|obliged)) to)\b", re.IGNORECASE)
 _PLANS = re.compile(
-    r"\b(?:will|(?:plan|intend|expect|hope|aim|propose|promise|schedule)(?:s|d|ed|ned|ing|ning)?(?: \w+)? to)\b",
+    r"\b(?:will|(?:plan|intend|expect|hope|aim|propose|promise|schedule)(?:s|d|ed|ned|ing|ning)?(?: \w+)? to"
+    r"|(?:expect|forecast|predict)(?:s|ed)?(?: \w+){1,3} to"
+    r"|(?:is|are) (?:(?:due|set|going|about) to|to (?!the\b|an?\b))"
+    r"|consider(?:s|ing)|(?:is|are) thinking (?:about|of))\b",
     re.IGNORECASE,
 )
 _AHEAD = re.compile(
@@ -86,7 +89,8 @@ def certain(claim: Sentence, nearest: Sentence, held: Sequence[Sentence]) -> Fou
             continue
         for before, token in with_word_before(claim.tokens):
             word = token.text.lower()
-            if token.key != verb or word.endswith(("ing", "ion", "able", "er", "ers")):
+            noun = word.endswith(("er", "ers")) and not perhaps[1].lower().endswith("er")  # "opener", but "lowers"
+            if token.key != verb or noun or word.endswith(("ing", "ion", "able")):
                 continue
             if before == "will" or (word.endswith(("s", "ed")) and before not in ("the", "a", "an", "of", "its")):
                 return f"{before} {token.text}".strip(), perhaps.group()

@@ -59,9 +59,9 @@ _ARTICLES = ("a", "an", "the")
 _NO_ORDER = frozenset(
     """and or nor with between both beside near alongside like unlike per versus equal equals meet meets met border
     borders bordering adjoin adjoins match matches resemble resembles differ differs same together either each other
-    alternately""".split()
+    alternately because""".split()
 )
-"""Words that say the same with the things around them exchanged."""
+"""Words that say the same with the things around them exchanged, or of which other rules know the order."""
 _JOINED = re.compile(r"\W*(?:(?:and|or|to)\b)?\W*")
 _ALIKE = 0.6
 _SIDE_TAKEN = re.compile(

@@ -7,7 +7,7 @@ import re
 
 from shared_core.citation.facts.negations import is_denied
 from shared_core.citation.facts.opposites import is_opposite
-from shared_core.citation.facts.tokens import Found, Sentence, Token, fold, stem, telling_keys
+from shared_core.citation.facts.tokens import Found, Sentence, Token, fold, stem, telling_keys, tokens_of
 
 _BEFORE, _AFTER = ("before", "prior"), ("after", "following")
 _THAN = re.compile(r"\bthan\b|\bas (?:\w+ly )?[a-z]+ (as)\b", re.IGNORECASE)
@@ -105,6 +105,46 @@ def compared_otherwise(claim: Sentence, nearest: Sentence) -> bool | None:
         if subject <= held_subject and (standard & held_standard or (subject and not standard)):
             return own.key != word.key
     return None
+
+
+_BECAUSE = re.compile(r"\b(?:because(?: of)?|due to|owing to|as a (?:result|consequence) of)\b", re.IGNORECASE)
+_CAUSED = re.compile(r"\b(?:(?:is|are|was|were|been) (?:\w+ly )?caused by|(?:resulted|results) from)\b", re.IGNORECASE)
+_CAUSES = re.compile(
+    r"(?<!\bwas )(?<!\bwere )(?<!\bis )(?<!\bare )\b(?:caused|causes|led to|leads to|resulted in|results in)\b",
+    re.IGNORECASE,
+)
+_STEM = 4  # letters that "failed" and "failure" have in common
+
+
+def cause_turned(claim: Sentence, nearest: Sentence) -> bool | None:
+    """Whether the claim has as the cause what the evidence has as the effect, and the other way round.
+
+    ``None`` where claim or evidence names no cause, or they do not speak of the same two things.
+    """
+    own, other = _caused(claim), _caused(nearest)
+    if own is None or other is None or is_denied(claim) != is_denied(nearest):
+        return None
+    straight = _are_alike(own[0], other[0]) or _are_alike(own[1], other[1])
+    across = _are_alike(own[0], other[1]) and _are_alike(own[1], other[0])
+    return across and not straight if straight or across else None
+
+
+def _caused(sentence: Sentence) -> tuple[set[str], set[str]] | None:
+    """Return the beginnings of the words of the cause and of those of the effect."""
+    for pattern in (_CAUSED, _BECAUSE, _CAUSES):
+        match = pattern.search(sentence.text)
+        if match is None:
+            continue
+        before, behind = _beginnings(sentence.text[: match.start()]), _beginnings(sentence.text[match.end() :])
+        if not before and (comma := sentence.text.find(", ", match.end())) > 0:  # "Because the dam broke, …"
+            before, behind = _beginnings(sentence.text[comma:]), _beginnings(sentence.text[match.end() : comma])
+        if before and behind and not before & behind:
+            return (before, behind) if pattern is _CAUSES else (behind, before)
+    return None
+
+
+def _beginnings(text: str) -> set[str]:
+    return {t.key[:_STEM] for t in tokens_of(text) if t.is_content}
 
 
 def _is_contrary(one: Token, other: Token) -> bool:

@@ -94,7 +94,7 @@ def _words_behind(sentence: Sentence) -> list[tuple[str, str]]:
 _BEYOND = frozenset(
     (one, other)
     for one, others in {
-        "after": "until till before by", "before": "from after since at", "off": "on", "without": "with",
+        "after": "until till before by", "before": "from after since at", "off": "on",
         "outside": "inside in within during", "beyond": "within in up", "until": "from after",
         "in": "outside", "on": "off",
     }.items()

@@ -81,6 +81,7 @@ _OF_UNIT = re.compile(
     rf"|\b(an?|\d+|{'|'.join(_SMALL)})(?:\s([^\W\d_]+))? and a half\b",
     re.IGNORECASE,
 )
+_HALF_OF_GAME = re.compile(r"\b(?:first|second|1st|2nd|last|latter|other) \Z", re.IGNORECASE)
 _SHORT_YEAR = re.compile(r"(?<!\d)(1\d|20)(\d\d)\s?[-–/]\s?$")
 _NUMERAL = re.compile(r"\b(?=[IVX]{2})X{0,3}(?:IX|IV|V?I{0,3})(?<=[IVX]{2})\b")
 
@@ -197,8 +198,8 @@ def _fractions(text: str) -> list[Quantity]:
         part = as_matched(match[2])
         if any(q.start <= match.start() < q.end for q in found):
             continue
-        if match[1] is None and part != "half":
-            continue  # "the third of May"
+        if match[1] is None and (part != "half" or _HALF_OF_GAME.search(text[: match.start()])):
+            continue  # "the third of May", "in the first half"
         share = _PARTS[part] / 100 * {"two": 2, "three": 3, "four": 4}.get((match[1] or "").lower(), 1)
         found.append(_of_match(match, share, hedge=_hedge(text, match.start(), match.end())))
     return found

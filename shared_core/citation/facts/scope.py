@@ -108,7 +108,8 @@ _NARROW = re.compile(
 _FURTHER = re.compile(r"(?:\s[\w-]+){1,7}?\s(?:who|whose|weighing|provided)\b([^,;.]*)", re.IGNORECASE)
 _NARROWED = re.compile(r"^\W*(?:within|among|outside|during|under|inside)\s([^,]*),", re.IGNORECASE)
 EXCEPT = re.compile(
-    r"\b(?:except(?:ing|ions?)?|exclud\w*|other than|apart from|but not|save for)\b"
+    r"\b(?:except(?:ing|ions?)?|exclud\w*|other than|apart from|but not|save for"
+    r"|(?<=everyone )but|(?<=everybody )but|(?<=everything )but|(?<=everywhere )but|(?<=nobody )but|(?<=no one )but)\b"
     r"(?: (?:for|on|in|at|to|of|cases|the))*"
     r"([^,.;]*)",
     re.IGNORECASE,
@@ -212,10 +213,24 @@ def of_exception(claim: Sentence, nearest: Sentence) -> Found:
     if excepted is None or EXCEPT.search(claim.text):
         return None
     before = tokens_of(nearest.text[: excepted.start()])
-    words = content_keys(tokens_of(excepted[1])) - content_keys(before)
-    if not words or not words <= claim.keys or is_denied(claim) != is_denied(Sentence("", before)):
+    if not names_excepted(claim, excepted) or is_denied(claim) != is_denied(Sentence("", before)):
         return None
     return claim.text.strip(), excepted.group().strip()
+
+
+def names_excepted(claim: Sentence, excepted: re.Match[str]) -> bool:
+    """Whether the claim names one of the things behind "except": all words of it that the rest does not have."""
+    plain = telling_keys_of(excepted.string[: excepted.start()])
+    for thing in re.split(r",|\b(?:and|or)\b", excepted[1]):
+        words = telling_keys_of(thing) - plain
+        if any(not w[:1].isdigit() for w in words):
+            if words <= claim.keys:
+                return True
+        elif words and (code := re.search(r"\d.*", thing.strip())):  # "rooms 4 and 11", "class 3B"
+            said = re.search(rf"(?:\A|[^\W\d_]{{3,}} ?)\b{re.escape(code[0])}\b", claim.text)
+            if said and (said[0] == code[0] or telling_keys_of(said[0][: -len(code[0])]) & plain):
+                return True
+    return False
 
 
 # --- only these, and no others ---------------------------------------------------------------------------------------
@@ -233,8 +248,8 @@ def denies_others(claim: Sentence, nearest: Sentence) -> bool:
     Or speaks of an exception of the other's ("daily except Mondays"), or of those who are none of "only members".
     """
     if (excepted := EXCEPT.search(nearest.text)) and not EXCEPT.search(claim.text):
-        words, before = content_keys(tokens_of(excepted[1])), nearest.text[: excepted.start()]
-        if words and words <= claim.keys and is_denied(claim) != is_denied(Sentence(before, tokens_of(before))):
+        before = nearest.text[: excepted.start()]
+        if names_excepted(claim, excepted) and is_denied(claim) != is_denied(Sentence(before, tokens_of(before))):
             return True
     if (none := _NONE_OF.search(claim.text)) and (only := _only(nearest)):
         members, does = ({t.key for t in part} for part in only)
@@ -278,8 +293,43 @@ def given_to_others(claim: Sentence, nearest: Sentence) -> Found:
     open_to = fold(claim.tokens[0].text) in _ANYONE
     named = these[0].is_capitalised and others[0] is claim.tokens[0] and others[0].is_capitalised
     told = content_keys(claim.tokens) & content_keys(rest)
-    if (open_to or (named and not others[0].is_function_word)) and len(told) >= _ALIKE * len(content_keys(rest)):
+    if len(told) < _ALIKE * len(content_keys(rest)):
+        return None
+    if open_to or (named and not others[0].is_function_word):
         return others[0].text, f"only {' '.join(t.text for t in these)}"
+    return None
+
+
+def not_of_these(claim: Sentence, nearest: Sentence) -> Found:
+    """Find "visitors may park here" where the evidence has "only residents may park here", which does not say so."""
+    only = _only(nearest)
+    if only is None or any(t.is_negation or fold(t.text) in _ONLY for t in claim.tokens):
+        return None
+    these, rest = ({t.key for t in part if t.is_content} for part in only)
+    verb = next((t for t in claim.tokens if t.key in rest or fold(t.text) in _AUXILIARY), None)
+    subject = content_keys(t for t in claim.tokens if verb is not None and t.start < verb.start)
+    others = subject and not subject & (these | rest) and not any(t.is_number for t in only[0])
+    return (f"only {' '.join(t.text for t in only[0])}", "") if others and these and rest <= claim.keys else None
+
+
+_AUXILIARY = frozenset("may can must will could might should is are was were has have do does did".split())
+_KIND_BEFORE = frozenset("the our its their these those his her your my".split())
+
+
+def of_a_kind(claim: Sentence, nearest: Sentence) -> Found:
+    """Find "all rooms" in the claim where the evidence speaks of "the upper rooms" only."""
+    for every, thing in itertools.pairwise(t for t in claim.tokens if fold(t.text) not in ("of", "the", "our", "its")):
+        if fold(every.text) not in ("all", "every", "each") or not thing.is_content:
+            continue
+        at = [i for i, t in enumerate(nearest.tokens) if t.key == thing.key]
+        if len(at) != 1 or any(fold(t.text) in _WHOLE for t in nearest.tokens):
+            continue
+        kind = list(itertools.takewhile(lambda t: t.is_content, reversed(nearest.tokens[: at[0]])))[::-1]
+        first = nearest.tokens.index(kind[0]) if kind else 0
+        hyphened = len(kind) > 1 and nearest.text[kind[0].end : kind[0].end + 1] == "-"
+        named = fold(nearest.tokens[first - 1].text) in _KIND_BEFORE if first else hyphened
+        if kind and named and not any(t.key in claim.keys or (t.can_name and not t.first) for t in kind):
+            return nearest.text[kind[0].start : nearest.tokens[at[0]].end], ""
     return None
 
 
