@@ -45,7 +45,8 @@ def judge_statements(
     # Spent calls or tokens do not stop judge and critic, which use none; only the deadline does.
     if evidence.windows and not isinstance(run.trace.limit, DeadlineError):
         found = yield from _judge_batch(list(fresh.values()), question, evidence, run)
-        known.update(zip(fresh, found, strict=True))
+        for key, judged in zip(fresh, found, strict=True):
+            known[key] = dataclasses.replace(judged, spans=evidence.quoted(judged.spans, key.plain))
     return [claim_of(statement, known.get(anywhere(statement), Judged()), run) for statement, _ in batch]
 
 

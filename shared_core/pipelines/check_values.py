@@ -19,13 +19,13 @@ from shared_core.pipelines.check_claims import judge_statements
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.decision.wording import is_abstention
 from shared_core.pipelines.evidence import Evidence
+from shared_core.pipelines.json_passages import label_of
 from shared_core.runtime.flow import Flow, Report
 from shared_core.types import Answer, Claim, ClaimSealed, MetadataValue, Passage
 
 FIELDS = "fields"
 """Key of the metadata that holds the verdict of each value."""
 _ORDER = ("contradicted", "unsupported", "unknown", "supported")  # worst first: a value is as good as its worst claim
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _SENTENCE = re.compile(r"\S+(?:\s+\S+){3,}[.!?…。！？]['\"”’)]*\s*\Z", re.DOTALL)
 
 
@@ -58,13 +58,7 @@ def word_values(values: object, path: tuple[str, ...] = ()) -> Iterator[WordedVa
         for i, value in enumerate(values):
             yield from word_values(value, (*path, str(i)))
     elif values is not None and str(values).strip():
-        yield _word(".".join(path), _label(path), values)
-
-
-def _label(path: Sequence[str]) -> str:
-    """Convert a path to words: "refundDays" of "plans.0.refundDays" to "plans refund days"."""
-    words = " ".join(_CAMEL.sub(" ", part) for part in path if not part.isdigit())
-    return " ".join(w if w.isupper() else w.lower() for w in re.split(r"[\s_-]+", words) if w)
+        yield _word(".".join(path), label_of(path), values)
 
 
 def _word(path: str, label: str, value: object) -> WordedValue:

@@ -15,6 +15,7 @@ from shared_core.citation.headings import is_heading
 from shared_core.citation.sentences import split_sentences
 from shared_core.lm.base import Prompt
 from shared_core.lm.chat.layout import without_halves
+from shared_core.pipelines.json_passages import WrittenPassage, write_json
 from shared_core.reading.places import section_of
 from shared_core.retrieval.bm25 import BM25Retriever
 from shared_core.retrieval.tokenizer import Tokenizer
@@ -230,6 +231,8 @@ def _said_before(span: Span, passage: Passage) -> str:
 class Evidence:
     """The passages that claims are checked against, cut into windows and indexed by words.
 
+    Windows of a passage that is JSON have statements of its records for its text.
+
     Args:
         passages: in any order; duplicates count once, passages without text not at all.
 
@@ -243,7 +246,10 @@ class Evidence:
 
     def __init__(self, passages: Iterable[Passage]) -> None:
         self.passages = check_passages(passages)
-        self.windows = [w for p in self.passages for w in _windows(p)]
+        written = ((p.id, found) for p in self.passages if (found := write_json(p)) is not None)
+        self._written: Mapping[str, WrittenPassage] = dict(written)
+        read = (self._written[p.id].passage if p.id in self._written else p for p in self.passages)
+        self.windows = [w for p in read for w in _windows(p)]
         self._numbers: dict[str, list[int]] = {}
         for number, window in enumerate(self.windows):
             self._numbers.setdefault(window.passage.id, []).append(number)
@@ -290,7 +296,13 @@ class Evidence:
     def nearest(self, text: str) -> tuple[Span, ...]:
         """Return the one sentence most like a text, of the window most like it; none without passages."""
         ((window, *_),) = self.best([text], [[]], 2) if self.windows else [[None]]
-        return tuple(self.like(text, window.quotable)[:1]) if window is not None else ()
+        return self.quoted(self.like(text, window.quotable)[:1], text) if window is not None else ()
+
+    def quoted(self, spans: Sequence[Span], claim: str) -> tuple[Span, ...]:
+        """Return what the passages themselves have for spans of the windows: other places where they are JSON."""
+        written = self._written
+        found = (written[s.passage_id].quoted(s, claim) if s.passage_id in written else [s] for s in spans)
+        return tuple(dict.fromkeys(itertools.chain.from_iterable(found)))
 
     def narrowed(self, claim: str, windows: Sequence[Window]) -> list[Window]:
         """Replace windows with rows of a table or list by windows of the rows that the claim speaks of.
