@@ -55,7 +55,7 @@ class _Field:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Statement:
-    """What is written of a record: its kind, a line, the places of its names, and its fields."""
+    """A line about a record, with its kind, the places of its names, and its fields."""
 
     kind: str
     text: str

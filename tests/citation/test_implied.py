@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from shared_core.citation import compare_claim
 from shared_core.facades.checker import SelfReflectChecker
+from shared_core.reading.base import Verdict
 
 
 @pytest.mark.parametrize(
@@ -88,6 +91,9 @@ def test_what_does_not_follow_is_not_implied(claim: str, evidence: str) -> None:
         ("The school was enlarged in 1890.", "The school was built in 1890 and enlarged in 1923."),
         ("Karl has been a member since 2011.", "Karl has been a member since 2004, Ines since 2011."),
         ("The Nova is cheaper than the Vela.", "The Vela costs €40, the Nova €55."),
+        ("The voucher is not valid for books.", "The voucher is valid for books only."),
+        ("The voucher is not valid.", "The voucher is valid for books only."),
+        ("Because of Moor, Hart left the club for Orm.", "Because of Moor, Orm left the club for Hart."),
     ],
 )
 def test_claims_that_say_more_than_the_evidence_are_found(claim: str, evidence: str) -> None:
@@ -114,6 +120,8 @@ def test_claims_that_say_more_than_the_evidence_are_found(claim: str, evidence: 
         ("The house was moved to the left.", "The house is to the left of the church. It was moved to the left."),
         ("A. Moor won in 2004.", "It seems that A. Moor, who won in 2004, is ill."),
         ("It grew by 3% last year.", "The company expects to grow. It grew by 3% last year."),
+        ("The voucher is not valid for toys.", "The voucher is valid for books only."),
+        ("You cannot smoke in the garden.", "You can smoke only on the terrace."),
         ("The mill was sold in 1920.", "The board planned to sell the mill, and it was sold in 1920."),
     ],
 )
@@ -126,3 +134,18 @@ def test_a_claim_that_follows_is_supported_and_what_may_be_so_is_not_contradicte
     held = ["Parcels heavier than 10 kg cost extra. Shipping takes up to 10 days."]
     assert checker.check("A parcel of 12 kg costs extra.", passages=held).claims[0].verdict == "supported"
     assert checker.check("Shipping takes 4 days.", passages=held).claims[0].verdict != "supported"
+
+
+@pytest.mark.parametrize(("refuted", "verdict"), [(0.6, "unsupported"), (0.8, "contradicted")])
+def test_a_judge_s_doubt_alone_contradicts_only_where_it_is_sure(refuted: float, verdict: str) -> None:
+    class Doubtful:
+        name = "doubtful"
+
+        def score(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
+            return [0.1] * len(pairs)
+
+        def judge(self, pairs: Sequence[tuple[str, str]]) -> list[Verdict | None]:
+            return [Verdict(0.1, refuted)] * len(pairs)
+
+    checked = SelfReflectChecker(judge=Doubtful()).check("The pier is long.", passages=["The pier has a café."])
+    assert checked.claims[0].verdict == verdict

@@ -279,8 +279,8 @@ def _is_left(claim: Sentence, held: Sentence) -> bool:
         left = any(0 < a < whole and abs(a + b - whole) < 1e-6 for a in said[0].values for b in has[0].values)
         bounds = {said[0].hedge, has[0].hedge} & {"above", "below"}
         return left and not bounds and _rest_is_in(claim, held, [(said[0].start, said[0].end, 0)])
-    left = [(q.start, q.end, 0) for q in said if is_rest(q, claim, held)]
-    return bool(left) and _rest_is_in(claim, held, left)
+    taken = [(q.start, q.end, 0) for q in said if is_rest(q, claim, held)]
+    return bool(taken) and _rest_is_in(claim, held, taken)
 
 
 def _of_exception(claim: Sentence, held: Sentence) -> bool:

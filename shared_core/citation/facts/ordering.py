@@ -119,17 +119,19 @@ _STEM = 4  # letters that "failed" and "failure" have in common
 def cause_turned(claim: Sentence, nearest: Sentence) -> bool | None:
     """Whether the claim has as the cause what the evidence has as the effect, and the other way round.
 
-    ``None`` where claim or evidence names no cause, or they do not speak of the same two things.
+    ``None`` where claim or evidence names no cause, or they do not speak of the same two things in the same words.
     """
     own, other = _caused(claim), _caused(nearest)
     if own is None or other is None or is_denied(claim) != is_denied(nearest):
         return None
-    straight = _are_alike(own[0], other[0]) or _are_alike(own[1], other[1])
-    across = _are_alike(own[0], other[1]) and _are_alike(own[1], other[0])
-    return across and not straight if straight or across else None
+    if own == other:
+        return False
+    (cause, effect), (held_cause, held_effect) = ((set(a), set(b)) for a, b in (own, other))
+    straight = _are_alike(cause, held_cause) or _are_alike(effect, held_effect)
+    return (not straight and _are_alike(cause, held_effect) and _are_alike(effect, held_cause)) or None
 
 
-def _caused(sentence: Sentence) -> tuple[set[str], set[str]] | None:
+def _caused(sentence: Sentence) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
     """Return the beginnings of the words of the cause and of those of the effect."""
     for pattern in (_CAUSED, _BECAUSE, _CAUSES):
         match = pattern.search(sentence.text)
@@ -138,13 +140,13 @@ def _caused(sentence: Sentence) -> tuple[set[str], set[str]] | None:
         before, behind = _beginnings(sentence.text[: match.start()]), _beginnings(sentence.text[match.end() :])
         if not before and (comma := sentence.text.find(", ", match.end())) > 0:  # "Because the dam broke, …"
             before, behind = _beginnings(sentence.text[comma:]), _beginnings(sentence.text[match.end() : comma])
-        if before and behind and not before & behind:
+        if before and behind and not set(before) & set(behind):
             return (before, behind) if pattern is _CAUSES else (behind, before)
     return None
 
 
-def _beginnings(text: str) -> set[str]:
-    return {t.key[:_STEM] for t in tokens_of(text) if t.is_content}
+def _beginnings(text: str) -> tuple[str, ...]:
+    return tuple(t.key[:_STEM] for t in tokens_of(text) if t.is_content)
 
 
 def _is_contrary(one: Token, other: Token) -> bool:

@@ -255,6 +255,8 @@ def denies_others(claim: Sentence, nearest: Sentence) -> bool:
         members, does = ({t.key for t in part} for part in only)
         denied = sum(t.is_negation for t in claim.tokens) > 1
         return stem(fold(none[1])) in members and (denied or not (content_keys(claim.tokens) - members) & does)
+    if _denies_other_place(claim, nearest):
+        return True
     if _UNREAL.search(nearest.text) and not _UNREAL.search(claim.text):
         return True
     for one, other in ((claim, nearest), (nearest, claim)):
@@ -264,6 +266,22 @@ def denies_others(claim: Sentence, nearest: Sentence) -> bool:
             return True
     words = {stem(fold(t.text)[len(p) :]) for t in claim.tokens for p in ("un", "non") if fold(t.text).startswith(p)}
     return bool(_ONLY & {fold(t.text) for t in nearest.tokens} and words & nearest.keys)
+
+
+_ONLY_THERE = re.compile(
+    r"\b(?:in|for|on|at|by|with|from|during) ([^,.;]{2,40}?) only\b"
+    r"|\bonly (?:in|for|on|at|by|with|from|during) ([^,.;]{2,40})",
+    re.IGNORECASE,
+)
+
+
+def _denies_other_place(claim: Sentence, nearest: Sentence) -> bool:
+    """Whether the claim denies of something else what the evidence has "for books only"."""
+    only = _ONLY_THERE.search(nearest.text)
+    if only is None or not is_denied(claim) or is_denied(nearest):
+        return False
+    place = telling_keys_of(only[1] or only[2])
+    return bool(place) and not place & claim.keys and bool(content_keys(claim.tokens) - nearest.keys)
 
 
 def _only(sentence: Sentence) -> tuple[tuple[Token, ...], tuple[Token, ...]] | None:
