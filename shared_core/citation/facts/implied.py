@@ -52,7 +52,6 @@ _CUT = re.compile(
 )
 _LIMITS = re.compile(r"\b(?:unless|except\w*|only|provided|apart|but)\b", re.IGNORECASE)
 _MODAL = re.compile(r"\b(?:(?-i:may)|can|could|should|might|must)\b", re.IGNORECASE)
-
 _IF = re.compile(r"\A\W*(?:if|when|whenever|once|where|for|in case)\b", re.IGNORECASE)
 _GLUE = frozenset(
     map(stem, "total together altogether sum combined overall take last long old age roughly approximately".split())
@@ -199,7 +198,14 @@ def _in_condition(claim: Sentence, held: Sentence) -> bool:
     modals = [{m.group().lower() for m in _MODAL.finditer(text)} for text in (region.text, claim.text)]
     if _LIMITS.search(held.text) or _HEDGED.search(region.text) or not modals[0] <= modals[1]:
         return False
-    return is_denied(claim) == is_denied(region) and _rest_is_in(claim, region, met)
+    return is_denied(claim) == is_denied(region) and _in_order(claim, region) and _rest_is_in(claim, region, met)
+
+
+def _in_order(claim: Sentence, held: Sentence) -> bool:
+    """Whether names stand in the sentence as in the claim: who does what to whom is not turned round."""
+    names = [t.key for t in held.tokens if t.can_name]
+    rest = iter(names)
+    return all(key in rest for key in (t.key for t in claim.tokens if t.key in names))
 
 
 def _region(held: Sentence, at: int) -> Sentence:
@@ -250,8 +256,9 @@ def _adds_up(claim: Sentence, held: Sentence, numbers: Sequence[Quantity]) -> bo
         return True
     between = [tokens_of(held.text[a.end : b.start]) for a, b in itertools.pairwise(numbers)]
     joined = all(words and fold(words[-1].text) in ("and", "plus") for words in between)
-    behind = [held.text[q.end :].lstrip().partition(" ")[0].lower() for q in numbers]
-    return joined and _TOTAL.search(claim.text) is not None and "for" not in behind
+    first, *others = (held.text[q.end :].strip(" .").partition(" ")[0].lower() for q in numbers)
+    of_one = first != "for" and all(word in ("", "in", "on", "at", "during", first) for word in others)
+    return joined and of_one and _TOTAL.search(claim.text) is not None
 
 
 def _lies_between(number: Quantity, numbers: Sequence[Quantity], text: str) -> bool:
