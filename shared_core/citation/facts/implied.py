@@ -202,7 +202,7 @@ def _in_condition(claim: Sentence, held: Sentence) -> bool:
 
 
 def _in_order(claim: Sentence, held: Sentence) -> bool:
-    """Whether names stand in the sentence as in the claim: who does what to whom is not turned round."""
+    """Whether the sentence has its names in the order of the claim: who does what to whom is not turned round."""
     names = [t.key for t in held.tokens if t.can_name]
     rest = iter(names)
     return all(key in rest for key in (t.key for t in claim.tokens if t.key in names))
