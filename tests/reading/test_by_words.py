@@ -58,7 +58,7 @@ def chance(question: str, passages: tuple[Passage, ...] = GERMAN, expected: floa
     ("question", "quote"),
     [
         ("In welchem Jahr wurde die Hängebrücke über die Lauter gebaut?", "1931"),
-        ("Wie viel Eintritt zahlen Erwachsene im Heimatmuseum?", "sechs Euro"),
+        ("Wann hat das Heimatmuseum geöffnet?", "Dienstag bis Sonntag"),
         ("Was zeigt die Sammlung des Museums?", "Werkzeuge"),
     ],
 )
@@ -72,7 +72,7 @@ def test_a_question_in_another_language_is_answered_with_a_sentence(question: st
 
 
 def test_the_answer_says_that_its_probability_is_of_another_language() -> None:
-    answer = SelfReflectEngine(Shelf(GERMAN)).answer("Wie viel Eintritt zahlen Erwachsene im Heimatmuseum?")
+    answer = SelfReflectEngine(Shelf(GERMAN)).answer("Wann hat das Heimatmuseum geöffnet?")
     assert answer.calibrated is False
     assert any("another language" in decision.reason for decision in answer.trace)
 
