@@ -312,8 +312,14 @@ class Evidence:
         put beside the window. If it has a value of another row than it names, the window tells.
         """
         words = frozenset(t.key for t in tokens_of(claim))
-        found = [narrow for w in windows for narrow in self._narrow(claim, words, w)]
+        found = [narrow for w in windows for narrow in self._about_named(words, w) or self._narrow(claim, words, w)]
         return list(dict.fromkeys(found))[: 2 * len(windows)]
+
+    def _about_named(self, words: frozenset[str], window: Window) -> list[Window]:
+        """Return windows of a JSON passage's statements on the records that a claim names; none if it names none."""
+        written = self._written.get(window.passage.id)
+        spans = written.about(words) if written is not None else []
+        return [Window(window.passage, (span,)) for span in spans[:_RECORDS]]
 
     def _narrow(self, claim: str, words: frozenset[str], window: Window) -> list[Window]:
         passage, first, last = window.passage, window.sentences[0].start, window.sentences[-1].end
@@ -338,6 +344,8 @@ class Evidence:
         return [*rows, prose] if any(not is_heading(passage.text, s.start, s.end) for s in kept) else rows
 
 
+_RECORDS = 4
+"""Statements on records that a claim names at most."""
 _ROWS = 2
 """Rows of a window at most that are judged by themselves."""
 

@@ -14,7 +14,7 @@ from itertools import groupby
 
 from shared_core.citation.facts.dates import dates_of
 from shared_core.citation.facts.quantities import UNITS, quantities_of
-from shared_core.citation.facts.tokens import fold, telling_keys_of
+from shared_core.citation.facts.tokens import fold, telling_keys_of, tokens_of
 from shared_core.pipelines.json_places import Key, Node, read_json
 from shared_core.types import Passage, Span
 
@@ -37,6 +37,7 @@ _ID = re.compile(r"(?=.*\d)|.*[^\W\d_a-z]")  # a key that names a thing, such as
 _MONEY = frozenset(("amount", "price", "total", "subtotal", "cost", "fee", "balance", "tax", "refund"))
 _CONSTANT = re.compile(r"[A-Z]+(?:_[A-Z]+)+|[a-z]+(?:_[a-z]+)+")  # IN_TRANSIT
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d)(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?")
+_KEY = re.compile(r"""\A(["'])[^"']*\1\s*:\s*""")
 _JOINED = re.compile(r"[\s,:{}\[\]]*")
 _FIELDS = 8  # of a statement at most
 _NAME = 80  # code points of a name at most
@@ -91,6 +92,32 @@ class WrittenPassage:
     source: Passage
     starts: tuple[int, ...]
     statements: tuple[_Statement, ...]
+
+    def about(self, words: frozenset[str]) -> list[Span]:
+        """Return the statements on the records that a claim names, as parts of the text; none if it names none.
+
+        Of a record that is named, those on what it holds too, unless another of their kind is named.
+
+        Args:
+            words: keys of the claim's tokens.
+        """
+        named = [[place for place in s.names if self._is_named(place, words)] for s in self.statements]
+        if not any(named):
+            return []
+        own = [bool(places) and places[0] == s.names[0] for places, s in zip(named, self.statements, strict=True)]
+        kinds = {s.kind for s, is_own in zip(self.statements, own, strict=True) if is_own}
+        ends = [*(start - 1 for start in self.starts[1:]), len(self.passage.text)]
+        return [
+            self.passage.span(start, start + len(self.passage.text[start:end].rstrip()))
+            for s, places, is_own, start, end in zip(self.statements, named, own, self.starts, ends, strict=True)
+            if is_own or not s.names or (places and s.kind not in kinds)
+        ]
+
+    def _is_named(self, place: Place, words: frozenset[str]) -> bool:
+        """Whether a claim has all words of a record's name; a mere number may count something else."""
+        name = _KEY.sub("", self.source.text[slice(*place)])
+        keys = {t.key for t in tokens_of(name)}
+        return bool(keys) and keys <= words and any(map(str.isalpha, name))
 
     def quoted(self, span: Span, claim: str = "") -> list[Span]:
         """Return what the source has for a part of the statements, as far as it bears on a claim.
@@ -326,6 +353,8 @@ def _singular(words: str) -> str:
     """Return the singular of a plural's last word: "company" for "companies"."""
     if words.endswith("ies") and len(words) > 4:
         return f"{words[:-3]}y"
+    if words.endswith("lves"):  # shelves, halves
+        return f"{words[:-3]}f"
     if words.endswith(("sses", "xes", "ches", "shes")):
         return words[:-2]
     return words[:-1] if words.endswith("s") and not words.endswith(("ss", "us", "is")) else words

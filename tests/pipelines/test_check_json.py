@@ -85,6 +85,42 @@ def test_objects_filed_under_their_ids_are_records(claim: str, right: bool) -> N
     assert (claim_on(json.dumps(STAFF), claim).verdict == "supported") is right
 
 
+STOCK = {
+    "shelves": [
+        {"code": "R-4", "state": "SEALED", "opened": "2026-02-11", "tools": [{"name": "Plane", "price_eur": 75}]},
+        {"code": "R-9", "state": "DUSTY", "opened": None, "tools": [{"name": "Rasp", "price_eur": 12}]},
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    ("claim", "quoted"),
+    [
+        ("The rasp costs 75 EUR.", "Rasp"),
+        ("The plane costs 12 EUR.", "Plane"),
+        ("Shelf R-9 was opened on 11 February 2026.", "R-9"),
+        ("The rasp of shelf R-4 costs 75 EUR.", "Rasp"),
+    ],
+)
+def test_the_value_of_another_record_supports_nothing(claim: str, quoted: str) -> None:
+    found = claim_on(json.dumps(STOCK), claim)
+    assert found.verdict != "supported"
+    assert all(quoted in citation.spans[0].text + citation.spans[-1].text for citation in found.citations)
+
+
+def test_what_a_named_record_holds_is_its_own() -> None:
+    written = write_json(Passage("call 1", json.dumps(STOCK)))
+    assert written is not None
+
+    def about(*words: str) -> list[str]:
+        return [span.text.partition(":")[0] for span in written.about(frozenset(words))]
+
+    assert about("r", "4") == ["Shelf R-4", "Plane of shelf R-4"]
+    assert about("rasp") == ["Rasp of shelf R-9"]
+    assert about("rasp", "r", "4") == ["Shelf R-4", "Rasp of shelf R-9"]
+    assert about("saw", "4") == []
+
+
 def test_the_quote_is_the_fields_that_the_claim_is_about_with_the_record_s_name() -> None:
     found = claim_on(json.dumps(TRIPS), "The train of booking K-31 departed on 7 May 2026.")
     assert [s.text for s in found.citations[0].spans] == ['"id": "K-31"', '"status": "departed", "date": "2026-05-07"']
