@@ -174,13 +174,13 @@ def test_frameworks_objects_are_measured_as_they_are(tmp_path: Any) -> None:
     lm = ScriptedLM(lambda request: "NO ANSWER")
     file = tmp_path / "c.json"
     kept = {"reader": AnswerReader()}
-    chain = SelfReflectChain(retriever=Retriever(), llm=lm, **kept)
+    plain = SelfReflectSettings(rerank="none")  # the critic would rate all passages of all questions
+    chain = SelfReflectChain(retriever=Retriever(), llm=lm, settings=plain, **kept)
     asked = measure_replies(chain, file)
     assert asked.calibration == calibration_io.load(file)["replies"]
     assert asked.usage.calls >= 96
-    query_engine = SelfReflectQueryEngine(
-        Retriever(), llm=lm, settings=SelfReflectSettings(calibration=str(file)), **kept
-    )
+    settings = SelfReflectSettings(rerank="none", calibration=str(file))
+    query_engine = SelfReflectQueryEngine(Retriever(), llm=lm, settings=settings, **kept)
     assert query_engine.engine.context.replies == asked.calibration
 
 

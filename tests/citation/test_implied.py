@@ -124,6 +124,7 @@ def test_claims_that_say_more_than_the_evidence_are_found(claim: str, evidence: 
         ("A. Moor won in 2004.", "It seems that A. Moor, who won in 2004, is ill."),
         ("It grew by 3% last year.", "The company expects to grow. It grew by 3% last year."),
         ("The voucher is not valid for toys.", "The voucher is valid for books only."),
+        ("The grant covers at most half of the costs.", "A grant may only cover up to half of the costs."),
         ("You cannot smoke in the garden.", "You can smoke only on the terrace."),
         ("The mill was sold in 1920.", "The board planned to sell the mill, and it was sold in 1920."),
     ],

@@ -75,7 +75,9 @@ _HEDGED = re.compile(
     r"|provided|depend\w*|allow\w*|permit\w*|whether|able)\b",
     re.IGNORECASE,
 )
-_PERHAPS = re.compile(r"\b(?:may|might|could)\b(?: (?:also|well|even|still|\w+ly|have|be|have been))* ([a-z]\w+)")
+_PERHAPS = re.compile(  # "may only cover" limits what is covered
+    r"\b(?:may|might|could)\b(?! only\b)(?: (?:also|well|even|still|\w+ly|have|be|have been))* ([a-z]\w+)"
+)
 _IF = re.compile(r"\b(?:if|provided that|in case)\b ([^,.;]*)", re.IGNORECASE)
 
 
