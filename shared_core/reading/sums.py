@@ -83,9 +83,8 @@ def names_no_sum(question: str, sentence: str) -> bool:
     [False, False]
     """
     if _MUCH_OF_THING.match(question) and not names_price(sentence):
-        given = quantities_of(
-            sentence
-        )  # "How much is the ferry?" is not asked for a time of day, but may be for a measure
+        # "How much is the ferry?" is not asked for a time of day, but may be for a measure
+        given = quantities_of(sentence)
         return bool(given) and all(q.dimension == "clock" for q in given)
     if not _asks_sum(question) or "%" in sentence:
         return False
