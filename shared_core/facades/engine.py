@@ -392,7 +392,7 @@ class SelfReflectEngine:
             pipeline = readable(self._pipeline(question, run), lambda why: run.note("reply", "empty", why))
             answer = yield from pipeline
             if not (answer.calibrated or answer.abstained or self.context.replies is not None):
-                _warn_uncalibrated(self.settings.pipeline)
+                _warn_uncalibrated(self.settings.pipeline, self.context.has_model("default"))
         except LimitError as error:
             yield run.stop(error)
             unfinished = DecisionRequest(question, (), meter.passages, pipeline=self.settings.pipeline)
@@ -401,8 +401,14 @@ class SelfReflectEngine:
 
 
 @cache
-def _warn_uncalibrated(pipeline: str) -> None:
-    """Warn once per process and pipeline."""
+def _warn_uncalibrated(pipeline: str, with_model: bool) -> None:
+    """Warn once per process, pipeline, and whether there is a model."""
+    if not with_model:
+        _LOG.warning(
+            "Confidences in other languages than English are fitted on a few of them only: fit them to your questions "
+            "with selfreflect calibrate."
+        )
+        return
     _LOG.warning(
         "Confidences of the pipeline %s are not calibrated for this model: they follow a rule, not your questions. "
         "Fit them with selfreflect calibrate; Answer.calibrated says which are. Without questions of your own, "

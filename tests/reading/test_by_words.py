@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from shared_core import Passage, SelfReflectEngine
 from shared_core.errors import CalibrationError
+from shared_core.facades import engine
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.reading.base import OTHER_QUESTION, OTHER_TEXT, Read, ReadResult
 from shared_core.reading.by_words import ByWords, load_by_words, parts_of
@@ -75,6 +76,13 @@ def test_the_answer_says_that_its_probability_is_of_another_language() -> None:
     answer = SelfReflectEngine(Shelf(GERMAN)).answer("Wann hat das Heimatmuseum geöffnet?")
     assert answer.calibrated is False
     assert any("another language" in decision.reason for decision in answer.trace)
+
+
+def test_the_log_says_so_and_blames_no_model(caplog: pytest.LogCaptureFixture) -> None:
+    engine._warn_uncalibrated.cache_clear()
+    SelfReflectEngine(Shelf(GERMAN)).answer("Wann hat das Heimatmuseum geöffnet?")
+    assert "other languages than English" in caplog.text
+    assert "this model" not in caplog.text
 
 
 def test_what_the_passages_do_not_say_is_less_probable() -> None:
