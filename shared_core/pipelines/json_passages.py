@@ -10,6 +10,7 @@ import dataclasses
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import groupby
 
 from shared_core.citation.facts.dates import dates_of
@@ -115,9 +116,8 @@ class WrittenPassage:
 
     def _is_named(self, place: Place, words: frozenset[str]) -> bool:
         """Whether a claim has all words of a record's name; a mere number may count something else."""
-        name = _KEY.sub("", self.source.text[slice(*place)])
-        keys = {t.key for t in tokens_of(name)}
-        return bool(keys) and keys <= words and any(map(str.isalpha, name))
+        keys = _keys_of_name(self.source.text[slice(*place)])
+        return bool(keys) and keys <= words
 
     def quoted(self, span: Span, claim: str = "") -> list[Span]:
         """Return what the source has for a part of the statements, as far as it bears on a claim.
@@ -132,6 +132,13 @@ class WrittenPassage:
         first, last = (bisect_right(self.starts, at) for at in (span.start, max(span.start, span.end - 1)))
         places = {place for s in self.statements[max(first - 1, 0) : last] for place in s.places(claim)}
         return [self.source.span(a, b) for a, b in _merged(sorted(places), self.source.text)]
+
+
+@lru_cache(maxsize=8192)
+def _keys_of_name(written: str) -> frozenset[str]:
+    """Return the keys of the words of a name as a field has it; none of a mere number."""
+    name = _KEY.sub("", written)
+    return frozenset(t.key for t in tokens_of(name)) if any(map(str.isalpha, name)) else frozenset()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
