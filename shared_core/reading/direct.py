@@ -42,7 +42,7 @@ def answers_by_form(question: str, sentence: str, passage: Passage) -> bool:
         or names_holder(question, sentence, around)
         or permits(question, sentence, f"{around}\n{passage.text}")
         or is_labelled_below(question, sentence, passage.text, around)
-        or _heads_office(question, sentence, passage, around)
+        or heads_office(question, sentence, passage)
     )
 
 
@@ -57,6 +57,7 @@ def choose_rows(question: str, passages: Sequence[Passage]) -> Chosen:
     return next((chosen for choose in ways if (chosen := choose(question, passages)) is not None), Chosen())
 
 
-def _heads_office(question: str, sentence: str, passage: Passage, around: str) -> bool:
-    headed = words(sentence) == words(innermost(passage)) and names_person(sentence, question)
-    return headed and has_office(question, passage.text, around)
+def heads_office(question: str, sentence: str, passage: Passage) -> bool:
+    """Return whether a name heads a record with the office that a question asks for the holder of."""
+    headed = names_person(sentence, question) and words(sentence) == words(innermost(passage))
+    return headed and has_office(question, passage.text, f"{above(passage)} {source_of(passage)}")

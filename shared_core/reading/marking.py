@@ -11,11 +11,10 @@ from shared_core.reading.cells import Chosen, Place, Range
 from shared_core.reading.changes import is_other_change, only_release, release_of
 from shared_core.reading.conflicts import ABSENT, OPPOSITE, VALUE, find_conflicts, is_said_by_another
 from shared_core.reading.days import excludes_day
-from shared_core.reading.direct import answers_by_form
+from shared_core.reading.direct import answers_by_form, heads_office
 from shared_core.reading.entries import lacks_names, of_entries_asked
 from shared_core.reading.measures import lacks_measure
 from shared_core.reading.names import absent_names, find_others
-from shared_core.reading.people import names_person
 from shared_core.reading.places import above, innermost
 from shared_core.reading.prepared import Asked, Prepared
 from shared_core.reading.questions import counts_nothing, defines_links, names_nobody, only_asks, only_refers, repeats
@@ -130,7 +129,7 @@ def _states(question: str, text: str, candidate: Candidate, passage: Passage) ->
         return False
     if is_signature(text, passage, candidate.start, question):
         return False
-    is_asked = gives_date(question, text) or names_person(text, question)
+    is_asked = gives_date(question, text) or heads_office(question, text, passage)
     return is_asked or not is_heading(candidate, text, passage)
 
 

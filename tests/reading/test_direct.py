@@ -98,6 +98,13 @@ def test_the_closed_day_is_read_though_its_lines_say_nothing_else() -> None:
     assert answer.text.startswith("SAT, SUN: CLOSED")
 
 
+def test_a_name_heads_what_is_asked_only_with_the_office() -> None:
+    text = "## Anna Smith\n\nRole: Treasurer\n\nAnna repairs the boats and looks after the lamps."
+    person = Passage("p", text, "Boat club", {"section": "Anna Smith"})
+    assert quotes("Who is the treasurer?", person)[0] == "## Anna Smith"
+    assert "## Anna Smith" not in quotes("Who is the coach?", person)
+
+
 def test_the_holder_of_an_office_is_sure() -> None:
     assert quotes("Who is our county councillor?", PEOPLE)[0] == "County Councillor\tKen Crofton"
     assert chance("Who is our county councillor?", PEOPLE) > 0.7
