@@ -167,7 +167,10 @@ _DATE = re.compile(rf"\d|\b(?:{_MONTHS}|{_DAYS})\b", re.IGNORECASE)
 _CAPITAL = re.compile(r"\b(?![A-Z]+\b)[^\W\d_a-z][\w'’]*")
 _COUNT_ASKED = re.compile(r"\bhow many (?:more |other )?(\w+)", re.IGNORECASE)
 _DONE_WHEN = re.compile(r"\W*when (?:was|were|is|are) .*?(\w+(?:ed|en|t))\W*$", re.IGNORECASE)
-_DATED_ACT = re.compile(r"\W*((?:(?:last|next|date of|first) )?\w+(?:ion|al|ing|ment|ance|ure)): (.+)", re.IGNORECASE)
+_DATED_ACT = re.compile(
+    r"\W*((?:(?:last|next|date of|first) )?\w+(?:ion|al|ing|ment|ance|ure))(?: (?:of|for) [^:;\n]{1,40})?: (.+)",
+    re.IGNORECASE,
+)
 _WHO_DOES = re.compile(r"\W*who (?!is (?!\w+ing\b)|are (?!\w+ing\b)|was\b|were\b)", re.IGNORECASE)
 _PHONE_ASKED = re.compile(r"\b(?:phone|telephone|mobile|fax) number", re.IGNORECASE)
 _PHONE = re.compile(r"\d(?:[\s().–/+-]{0,3}\d){5}")
@@ -272,7 +275,7 @@ def measures_only(question: str, sentence: str) -> bool:
 def dates_another_act(question: str, sentence: str) -> bool:
     """Return whether a question asks when something was done, and a labelled date is of another act.
 
-    >>> label = "Last inspection: 9 January 2024"
+    >>> label = "Last inspection of lift 2: 9 January 2024"
     >>> [dates_another_act(f"When was lift 2 {done}?", label) for done in ("installed", "last inspected")]
     [True, False]
     """
