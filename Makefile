@@ -133,9 +133,9 @@ test-vllm: $(VLLM)/.ready
 bench-vllm: $(VLLM)/.ready
 	$(VLLM)/bin/python benchmarks/lm_vllm.py
 
-# Trains small models from scratch on the CPU: minutes.
+# Trains small models on the CPU, and asks the lab's model many questions: minutes.
 test-train: $(VENV)/.test
-	$(BIN)/python -m pytest -m train
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m train -n logical --maxprocesses 16 --dist worksteal --durations=20
 
 # Tests that take minutes each.
 test-slow: $(VENV)/.test

@@ -7,7 +7,7 @@ import importlib
 import multiprocessing
 import pickle
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
@@ -43,13 +43,18 @@ def _work_there(name: str, packed: bytes) -> dict[str, Any]:
     return {kind: attempts[kind][1](made) for kind, made in pickle.loads(packed).items()}
 
 
-def test_they_work_in_another_process(facades: Facades) -> None:
+@pytest.fixture(scope="module")
+def elsewhere() -> Iterator[ProcessPoolExecutor]:
+    """Another process, which imports both frameworks once."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        yield pool
+
+
+def test_they_work_in_another_process(facades: Facades, elsewhere: ProcessPoolExecutor) -> None:
     made = facades.public()
     expected = {kind: attempt(thing) for kind, (thing, attempt) in facades.public().items()}
     packed = pickle.dumps({kind: thing for kind, (thing, _) in made.items()})
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        there = pool.submit(_work_there, facades.name, packed).result(timeout=120)
-    assert there == expected
+    assert elsewhere.submit(_work_there, facades.name, packed).result(timeout=120) == expected
 
 
 def test_what_cannot_be_pickled_says_so_and_is_not_left_out(facades: Facades) -> None:

@@ -25,6 +25,7 @@ def test_one_question_through_every_pipeline() -> None:
     assert len({answer["question"] for answer in told.values()}) == 1
 
 
+@pytest.mark.train
 def test_the_tutorial_says_what_is_true(lab_lm: TransformersLM, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lab, "World", lambda seed: world)  # both are loaded for real above
     monkeypatch.setattr(setup, "load_lab_model", lambda folder: lab_lm)

@@ -46,6 +46,7 @@ def sane(figures: Figures) -> None:
     assert any(not math.isnan(value) for value in figures.values())
 
 
+@pytest.mark.train
 def test_every_estimator_is_measured_and_what_asks_for_meanings_twice(
     lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -95,10 +96,12 @@ def test_a_question_of_its_own_for_each_prompt(lab: Lab) -> None:
     [
         (gram_by_state, {"auroc_gram_mlp_eos_3", "auroc_gram_residual_last_5"}),
         (gate, {"retrievals_skipped_known", "accuracy_lost_by_gate", "gate_threshold"}),
-        (rerank, {"rerank_hit", "rerank_hit_perplexity", "rerank_hit_critic", "rerank_hit_reader"}),
-        (verdicts, {"verdict_accuracy"}), (self_rag, set()), (attack, {"spoof_success_safe", "spoof_success_unsafe"}),
-        (reclaim, {"verbatim_share", "cas", "cas_unconstrained"}),
-        (iterative_and_wide, {"utility_iterative", "utility_wide"}), (check, set()),
+        (verdicts, {"verdict_accuracy"}), (attack, {"spoof_success_safe", "spoof_success_unsafe"}),
+        *[pytest.param(*more, marks=pytest.mark.train) for more in (
+            (rerank, {"rerank_hit", "rerank_hit_perplexity", "rerank_hit_critic", "rerank_hit_reader"}),
+            (self_rag, set()), (reclaim, {"verbatim_share", "cas", "cas_unconstrained"}),
+            (iterative_and_wide, {"utility_iterative", "utility_wide"}), (check, set()),
+        )],
     ],
 )  # fmt: skip
 def test_every_other_part_runs(lab: Lab, monkeypatch: pytest.MonkeyPatch, measure: object, expected: set[str]) -> None:
@@ -110,6 +113,7 @@ def test_every_other_part_runs(lab: Lab, monkeypatch: pytest.MonkeyPatch, measur
     sane(figures)
 
 
+@pytest.mark.train
 def test_a_model_is_trained_on_its_own_searches(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("trl")
     monkeypatch.setattr(tuning, "SFT", {**tuning.SFT, "max_steps": 2, "batch_size": 2})
@@ -121,6 +125,7 @@ def test_a_model_is_trained_on_its_own_searches(lab: Lab, monkeypatch: pytest.Mo
     sane(figures)
 
 
+@pytest.mark.train
 def test_a_pipeline_s_answers_are_counted(lab: Lab) -> None:
     questions = lab.mixture(TINY.compare, "test")
     answers = ask(lab, Fitted(lab_settings("composed"), {}), questions)

@@ -33,6 +33,7 @@ def test_it_is_a_white_box(lab_lm: TransformersLM) -> None:
     assert {"token_logprobs", "grammar", "hidden_states", "score"} <= set(names)
 
 
+@pytest.mark.train
 def test_what_it_was_trained_on_it_knows_and_it_is_surer_of_it(lab: Lab) -> None:
     known = measure_answers(lab, lab.questions(("single",), 24, "test", known=True, name="test"))
     strange = measure_answers(lab, lab.questions(("single",), 24, "test", known=False, name="test"))
@@ -42,6 +43,7 @@ def test_what_it_was_trained_on_it_knows_and_it_is_surer_of_it(lab: Lab) -> None
     assert auroc(sure, [1.0] * len(known) + [0.0] * len(strange)) >= 0.8
 
 
+@pytest.mark.train
 def test_a_passage_gives_it_answers_that_it_does_not_know(lab: Lab) -> None:
     questions = lab.questions(("single",), 24, "test", known=False, name="test")
     alone = measure_answers(lab, questions)
@@ -76,6 +78,7 @@ def test_quotes_are_verbatim_and_offsets_exact(lab: Lab) -> None:
             assert text[span.start : span.end] == span.text
 
 
+@pytest.mark.train
 @pytest.mark.parametrize("pipeline", ["seakr", "research"])
 def test_right_answers_are_written_from_documents(pipeline: PipelineName, lab: Lab) -> None:
     """Uncalibrated confidences are shy: what is written counts, shown or not."""
@@ -86,6 +89,7 @@ def test_right_answers_are_written_from_documents(pipeline: PipelineName, lab: L
     assert sum(right) >= 2
 
 
+@pytest.mark.train
 @pytest.mark.parametrize("pipeline", ["composed", "research"])
 def test_nothing_is_shown_of_nobody(pipeline: PipelineName, lab: Lab) -> None:
     engine = lab.engine(SelfReflectSettings(pipeline=pipeline, top_k=3))

@@ -12,8 +12,8 @@ from tests.lm.hostile import check_document, decoded, hostile_strings, in_paragr
 
 
 def test_hostile_strings_place_no_control_token_and_survive(encoder: Encoder) -> None:
-    documents = told_apart(encoder, hostile_strings(3000))
-    assert len(documents) >= 2000
+    documents = told_apart(encoder, hostile_strings(900))
+    assert len(documents) >= 600
     for document in documents:
         check_document(encoder, document, encoder.encode(in_paragraph(document)))
 

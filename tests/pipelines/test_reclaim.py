@@ -60,11 +60,11 @@ def test_every_reference_is_made_of_whole_sentences_at_exact_places(tiny_lm: Any
 
 @pytest.mark.parametrize("generation", ["interleaved", "unified"])
 def test_many_questions_at_once_give_the_same_answers(tiny_lm: Any, generation: str) -> None:
-    questions = [QUESTION, "When did Mira Dorn die?", "How many arches has the bridge?"]
-    options = {"generation": generation, "max_claim_tokens": 8, "max_pairs": 2}
+    questions = [QUESTION, "When did Mira Dorn die?"]
+    options = {"generation": generation, "max_claim_tokens": 24, "max_pairs": 1, "min_pairs": 1}
     single = [engine(tiny_lm, **options).answer(q) for q in questions]
     many = engine(tiny_lm, **options).answer_many(questions)
-    assert [a.text for a in many if isinstance(a, Answer)] == [a.text for a in single]
+    assert [(a.text, a.trace) for a in many if isinstance(a, Answer)] == [(a.text, a.trace) for a in single]
 
 
 def test_span_mode_quotes_stay_within_a_passage(tiny_lm: Any) -> None:

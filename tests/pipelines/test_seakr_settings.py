@@ -333,7 +333,7 @@ def test_a_real_model_with_dragin(tiny_lm: Any) -> None:
 
 
 def test_long_passages_with_a_real_model(tiny_lm: Any) -> None:
-    long = Passage("long", "The river Thale rises in the hills of Orm. " * 200)
+    long = Passage("long", "The river Thale rises in the hills of Orm. " * 100)
     options: SelfReflectSettings = made(samples=2, max_step_tokens=6, max_steps=1, multi_hop=False, threshold=-1e9)
     options = options.replace(allow_answers_without_citation=True)
     answer = SelfReflectEngine(Library([long, PASSAGES[0]]), tiny_lm, options).answer(QUESTION)

@@ -149,6 +149,7 @@ def test_batches_made_ahead_are_the_same(examples: Examples) -> None:
     made.close()
 
 
+@pytest.mark.train
 def test_a_training_by_the_clock_ends_with_a_rate_of_nothing(
     examples: Examples, small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,6 +212,7 @@ print("shared", flush=True)
 """
 
 
+@pytest.mark.train
 def test_processes_share_the_mean_of_their_gradients(tmp_path: Path) -> None:
     (tmp_path / "sharing.py").write_text(SHARING, "utf-8")
     paths = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
@@ -241,6 +243,7 @@ def interrupted(draw, after: int):  # type: ignore[no-untyped-def]
     return cut
 
 
+@pytest.mark.train
 def test_the_network_learns_and_the_rate_ends_at_nothing(examples: Examples, small: Small, tmp_path: Path) -> None:
     recipe = replace(RECIPE, steps=14, rate=3e-4, dropout=0.0)
     assert rate_at(0, recipe) == pytest.approx(recipe.rate / 2)

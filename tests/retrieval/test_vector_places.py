@@ -151,24 +151,19 @@ def test_killed_while_vectors_are_written(tmp_path: Path, docs: Path, place: str
     assert len(passage_ids(tmp_path / "i")) > 8
 
 
-@pytest.mark.parametrize("start", ["index", "chroma", "server"])
+@pytest.mark.parametrize(("one", "other"), [("index", "chroma"), ("chroma", "server"), ("server", "index")])
 def test_vectors_move_when_the_setting_changes(
-    tmp_path: Path, docs: Path, place: str, start: str, request: pytest.FixtureRequest
+    one: str, other: str, tmp_path: Path, docs: Path, request: pytest.FixtureRequest
 ) -> None:
-    first = vectors_at(start, request)
-    if first == place:
-        pytest.skip("nothing moves")
-    make(tmp_path / "i", docs, first)
-    make(tmp_path / "i", docs, place)
-    assert dense_ids(tmp_path / "i") == passage_ids(tmp_path / "i")
-    assert (tmp_path / "i" / "chroma").exists() == (place == "chroma")
-    assert execute(tmp_path / "i", "SELECT count(*) > 0 FROM vectors") == [(place == "index",)]
-    ((identity,),) = execute(tmp_path / "i", "SELECT value FROM meta WHERE key = 'identity'")
-    if start == "server" or place.startswith("chroma:"):
-        url = request.getfixturevalue("server")
-        assert (f"selfreflect-{identity}" in collections(url)) == place.startswith("chroma:")
-    make(tmp_path / "i", docs, first)  # and back, in the same process
-    assert dense_ids(tmp_path / "i") == passage_ids(tmp_path / "i")
+    for name in (one, other, one):  # and back, in the same process
+        make(tmp_path / "i", docs, vectors_at(name, request))
+        assert dense_ids(tmp_path / "i") == passage_ids(tmp_path / "i")
+        assert (tmp_path / "i" / "chroma").exists() == (name == "chroma")
+        assert execute(tmp_path / "i", "SELECT count(*) > 0 FROM vectors") == [(name == "index",)]
+        if "server" in (one, other):
+            ((identity,),) = execute(tmp_path / "i", "SELECT value FROM meta WHERE key = 'identity'")
+            kept = collections(request.getfixturevalue("server"))
+            assert (f"selfreflect-{identity}" in kept) == (name == "server")
 
 
 def collections(url: str) -> set[str]:

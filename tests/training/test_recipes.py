@@ -1,4 +1,4 @@
-"""The recipes on TRL: two steps of each end to end, and (marked ``train``) a model that learns to quote."""
+"""The recipes on TRL: a few steps of each end to end, and a model that learns to quote."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def weights(model: Any) -> dict[str, Any]:
 # --- quick
 
 
-@pytest.mark.parametrize("method", ["full", "lora"])
+@pytest.mark.parametrize("method", ["full", pytest.param("lora", marks=pytest.mark.train)])
 def test_a_recipe_runs_end_to_end_and_its_result_answers(
     method: str, rows: list[TrainingRow], checkpoint: Path, tmp_path: Path
 ) -> None:
@@ -98,6 +98,7 @@ def test_a_recipe_runs_end_to_end_and_its_result_answers(
     assert ("model.embed_tokens.weight" in changed) == (method == "full")
 
 
+@pytest.mark.train
 def test_only_completions_count_in_the_loss(rows: list[TrainingRow], tokenizer: Any, tmp_path: Path) -> None:
     row = rows[0]
     model = world.model(tokenizer, width=16)
@@ -127,6 +128,7 @@ def test_rows_that_are_too_long_are_left_out_and_counted_never_cut(rows: list[Tr
         encode_rows([], encoder, 5)
 
 
+@pytest.mark.train
 def test_rows_to_evaluate_on_that_are_too_long_are_counted_and_named(
     rows: list[TrainingRow], checkpoint: Path, tmp_path: Path
 ) -> None:
@@ -168,10 +170,10 @@ def test_the_command_trains_the_rows_of_its_role(rows: list[TrainingRow], checkp
     assert missing.exit_code == 2
 
 
-# --- a model that learns to quote: `make test-train`
+# --- a model that learns to quote: `make test-slow`
 
 
-@pytest.mark.train
+@pytest.mark.slow
 def test_a_small_model_learns_to_quote_the_right_sentence(tmp_path: Path) -> None:
 
     torch.set_num_threads(2)
@@ -196,6 +198,7 @@ def test_a_small_model_learns_to_quote_the_right_sentence(tmp_path: Path) -> Non
     assert sum(len(a.claims) == 1 for a in answers) / len(answers) > 0.8  # it has learnt where to end
 
 
+@pytest.mark.train
 def test_research_trains_on_the_best_answers(checkpoint: Path, rows: list[TrainingRow], tmp_path: Path) -> None:
     best = [replace(r, role="research", ends=True) for r in rows[:6]]
     write_rows(best, tmp_path / "sft.jsonl")

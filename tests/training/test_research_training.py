@@ -144,7 +144,7 @@ def test_a_file_of_another_kind_is_refused_by_its_line(run: Path, tmp_path: Path
 # --- DPO -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["full", "lora"])
+@pytest.mark.parametrize("method", [pytest.param("full", marks=pytest.mark.train), "lora"])
 def test_dpo_makes_the_better_answer_likelier(
     method: str, pairs: list[Preference], checkpoint: Path, tmp_path: Path
 ) -> None:
@@ -170,6 +170,7 @@ def test_dpo_makes_the_better_answer_likelier(
     assert not (adapter / "ref").exists()
 
 
+@pytest.mark.train
 def test_a_model_given_as_an_object_is_compared_with_itself_as_it_was(pairs: list[Preference], tmp_path: Path) -> None:
     tokenizer = world.tokenizer([GOOD, BAD, NONE])
     settings = PreferenceSettings(**SMALL, batch_size=4)
@@ -179,6 +180,7 @@ def test_a_model_given_as_an_object_is_compared_with_itself_as_it_was(pairs: lis
     assert result.losses[0] == pytest.approx(0.6931, abs=1e-3)  # ln 2: it is its own reference at first
 
 
+@pytest.mark.train
 def test_dpo_that_was_interrupted_goes_on(pairs: list[Preference], checkpoint: Path, tmp_path: Path) -> None:
     settings = PreferenceSettings(**{**SMALL, "max_steps": 4}, batch_size=4, save_every=1)
     whole = train_preferences(pairs, checkpoint, tmp_path / "whole", settings, progress=lambda *_: None)
@@ -299,6 +301,7 @@ def likes(word: str) -> Any:
     return lambda answers: [float(a.text.strip().startswith(word)) for a in answers]
 
 
+@pytest.mark.train
 @pytest.mark.parametrize("method", ["full", "lora"])
 def test_rloo_makes_rewarded_answers_likelier(
     method: str, prompts: list[Prompted], checkpoint: Path, tmp_path: Path
@@ -325,6 +328,7 @@ def test_rloo_makes_rewarded_answers_likelier(
     loaded(tmp_path / "m")
 
 
+@pytest.mark.train
 def test_rloo_that_was_interrupted_goes_on(prompts: list[Prompted], checkpoint: Path, tmp_path: Path) -> None:
     settings = OnlineSettings(**{**ONLINE, "max_steps": 3})
 
@@ -337,6 +341,7 @@ def test_rloo_that_was_interrupted_goes_on(prompts: list[Prompted], checkpoint: 
         train_online(prompts, checkpoint, tmp_path / "m", likes("The"), settings)
 
 
+@pytest.mark.train
 def test_rloo_with_the_utility_as_reward(prompts: list[Prompted], checkpoint: Path, tmp_path: Path) -> None:
     reward = UtilityReward(judge()[0], prompts)
     settings = OnlineSettings(**ONLINE)

@@ -176,7 +176,7 @@ def test_tokens_that_exist_keep_their_rows_in_a_padded_matrix() -> None:
     assert torch.allclose(weight[ids["[Utility:1]"]], before.mean(0), atol=1e-6)
 
 
-@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("tied", [True, pytest.param(False, marks=pytest.mark.train)])
 def test_adapters_learn_the_rows_of_new_tokens_and_leave_the_others(tied: bool, tmp_path: Path) -> None:
     pytest.importorskip("peft")
     import torch
@@ -213,7 +213,7 @@ def test_kinds_are_not_mixed(base: Path, tmp_path: Path) -> None:
         train_self_rag([TWO, critic], base, tmp_path / "out")
 
 
-@pytest.mark.parametrize("role", ["generator", "critic"])
+@pytest.mark.parametrize("role", ["generator", pytest.param("critic", marks=pytest.mark.train)])
 def test_the_command_trains_a_model_that_has_the_tokens(role: str, base: Path, tmp_path: Path) -> None:
     pytest.importorskip("trl")
     from shared_core.lm.transformers import TransformersLM

@@ -47,6 +47,7 @@ def test_the_first_token_learnt_of_a_segment_is_its_verdict(
     assert tokenizer.decode([label for label in labels if label != -100]).replace(" ", "") == learnt.replace(" ", "")
 
 
+@pytest.mark.train
 @pytest.mark.data
 @pytest.mark.skipif(not DATA.exists(), reason="the development data are not here")
 def test_no_question_that_is_measured_is_trained_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,6 +82,7 @@ def _write(folder: Path, passages: list[dict[str, Any]], questions: list[dict[st
             file.writelines(json.dumps(row) + "\n" for row in rows)
 
 
+@pytest.mark.train
 @pytest.mark.data
 @pytest.mark.skipif(not DATA.exists(), reason="the development data are not here")
 def test_further_questions_stand_beside_their_twins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

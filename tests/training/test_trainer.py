@@ -95,6 +95,7 @@ def test_what_is_no_divergence_goes_on(losses: list[float]) -> None:
         watch.see(step, loss, 1.0)
 
 
+@pytest.mark.train
 @pytest.mark.parametrize("rate", [1e6, 1.0])
 def test_a_learning_rate_that_is_far_too_high_is_reported_and_nothing_is_saved(
     rate: float, rows: list[TrainingRow], checkpoint: Path, tmp_path: Path
@@ -118,6 +119,7 @@ def test_the_change_of_a_loss_is_not_that_of_two_different_rows() -> None:
     assert first_and_last([]) == {"first": None, "last": None}
 
 
+@pytest.mark.train
 def test_the_card_and_the_command_give_means_over_several_steps(
     rows: list[TrainingRow], checkpoint: Path, tmp_path: Path
 ) -> None:
@@ -129,7 +131,7 @@ def test_the_card_and_the_command_give_means_over_several_steps(
 # --- types and memory
 
 
-@pytest.mark.parametrize("method", ["full", "lora"])
+@pytest.mark.parametrize("method", [pytest.param("full", marks=pytest.mark.train), "lora"])
 def test_the_bases_type_is_kept(method: str, rows: list[TrainingRow], checkpoint: Path, tmp_path: Path) -> None:
     settings = options(method=method, max_steps=1, gradient_checkpointing=True)
     train(rows, checkpoint, tmp_path / "m", settings)
@@ -147,6 +149,7 @@ def test_adapters_are_trained_over_the_base_as_it_is(checkpoint: Path) -> None:
     assert load_base(checkpoint, None, options(weights="base")).model.dtype == torch.bfloat16
 
 
+@pytest.mark.train
 def test_a_training_goes_on_from_an_adapter(
     rows: list[TrainingRow], checkpoint: Path, tokenizer: Any, tmp_path: Path
 ) -> None:
@@ -174,6 +177,7 @@ def test_a_training_goes_on_from_an_adapter(
         options(start_adapter=adapter)
 
 
+@pytest.mark.train
 def test_an_adapter_is_merged_onto_a_fresh_base(rows: list[TrainingRow], checkpoint: Path, tmp_path: Path) -> None:
     """As after QLoRA, whose base in memory is not what is to be saved."""
 
@@ -231,6 +235,7 @@ def test_rows_to_evaluate_on_need_checkpoints(rows: list[TrainingRow], tmp_path:
         train(rows[4:], tmp_path / "no base", tmp_path / "m", options(save_every=0), evaluate_on=rows[:4])
 
 
+@pytest.mark.train
 def test_packing_changes_nothing_but_the_shape(rows: list[TrainingRow], checkpoint: Path, tmp_path: Path) -> None:
     some = rows[:16]
     one = train(some, checkpoint, tmp_path / "a", options(max_steps=1, batch_size=len(some)))
@@ -255,6 +260,7 @@ def test_rows_of_one_source_are_on_one_side(rows: list[TrainingRow]) -> None:
         hold_out(rows[:1], 0.5)
 
 
+@pytest.mark.train
 def test_the_best_checkpoint_is_the_result(rows: list[TrainingRow], checkpoint: Path, tmp_path: Path) -> None:
     """A rate that falls apart after a good start: what is best on the rows kept apart is taken, not what is last."""
     settings = options(max_steps=8, learning_rate=0.3, schedule="constant_with_warmup", eval_share=0.2, save_every=1)

@@ -45,7 +45,7 @@ def whole(rows: list[TrainingRow], checkpoint: Path, tmp_path_factory: pytest.Te
     return train(rows, checkpoint, tmp_path_factory.mktemp("whole") / "m", EIGHT)
 
 
-@pytest.mark.parametrize("at", [1, 3, 8])
+@pytest.mark.parametrize("at", [pytest.param(1, marks=pytest.mark.train), 3, pytest.param(8, marks=pytest.mark.train)])
 def test_a_training_goes_on_where_it_was(
     at: int, whole: TrainingResult, rows: list[TrainingRow], checkpoint: Path, tmp_path: Path
 ) -> None:
@@ -78,6 +78,7 @@ def test_a_full_disk_is_told_as_such(
     assert told is RuntimeError or (isinstance(caught.value, OSError) and caught.value.errno == errno.ENOSPC)
 
 
+@pytest.mark.train
 def test_a_training_goes_on_after_a_full_disk(
     rows: list[TrainingRow], checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,6 +95,7 @@ def test_a_training_goes_on_after_a_full_disk(
     assert train(rows, checkpoint, tmp_path / "m", settings).steps == 4
 
 
+@pytest.mark.train
 def test_a_torn_checkpoint_is_passed_over(
     whole: TrainingResult, rows: list[TrainingRow], checkpoint: Path, tmp_path: Path
 ) -> None:
@@ -106,6 +108,7 @@ def test_a_torn_checkpoint_is_passed_over(
     assert result.losses == pytest.approx(whole.losses)
 
 
+@pytest.mark.train
 def test_another_training_does_not_go_on_in_its_folder(
     rows: list[TrainingRow], checkpoint: Path, tmp_path: Path
 ) -> None:
@@ -123,6 +126,7 @@ def test_another_training_does_not_go_on_in_its_folder(
         TrainingFolder(tmp_path / "taken")
 
 
+@pytest.mark.train
 def test_a_training_that_ended_while_it_was_set_up_begins_again(
     rows: list[TrainingRow], checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,6 +141,7 @@ def test_a_training_that_ended_while_it_was_set_up_begins_again(
     assert (tmp_path / "m" / CARD).exists()
 
 
+@pytest.mark.train
 def test_other_weights_at_the_same_path_are_refused_before_they_are_loaded(
     rows: list[TrainingRow], checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,6 +165,7 @@ def test_other_weights_at_the_same_path_are_refused_before_they_are_loaded(
     assert [p for p in (tmp_path / "m").iterdir() if p.name.startswith(".")] == []
 
 
+@pytest.mark.train
 def test_a_training_that_0_1_0_began_goes_on(
     rows: list[TrainingRow], checkpoint: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -172,6 +178,7 @@ def test_a_training_that_0_1_0_began_goes_on(
     assert "did not record base_weights" in caplog.text
 
 
+@pytest.mark.train
 def test_a_signal_lets_the_step_end_and_keeps_a_checkpoint(
     whole: TrainingResult, rows: list[TrainingRow], checkpoint: Path, tmp_path: Path
 ) -> None:

@@ -109,6 +109,7 @@ def checkpoint(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path
     return world.checkpoint(tmp_path_factory.mktemp("base"), tokenizer)
 
 
+@pytest.mark.train
 def test_a_training_on_trees_learns_evaluates_and_resumes(
     rows: list[TrainingRow], checkpoint: Path, tmp_path: Path
 ) -> None:
@@ -147,6 +148,7 @@ def test_a_decision_weighs_the_same_in_long_and_short_rows() -> None:
     assert max(weights.values(), key=len)[1:] == pytest.approx([1 / 3] * 26)
 
 
+@pytest.mark.train
 def test_weighing_decisions_changes_what_is_learnt_and_resumes(checkpoint: Path, tmp_path: Path) -> None:
     rows = world.rows(world.sources(12), "reference")
     settings = TrainingSettings(
