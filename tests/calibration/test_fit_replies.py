@@ -95,10 +95,7 @@ def test_where_it_now_contradicts_its_quotes_it_is_believed_no_longer() -> None:
     assert trust.correct(0.3) < 0.4
 
 
-@given(
-    st.lists(st.tuples(st.floats(0.01, 0.99), st.booleans()), min_size=1, max_size=40),
-    st.floats(0, 1),
-)
+@given(st.lists(st.tuples(st.floats(0.01, 0.99), st.booleans()), min_size=1, max_size=40), st.floats(0, 1))
 def test_a_correction_is_a_probability_and_grows_with_what_was_right(rows: list[tuple[float, bool]], p: float) -> None:
     reactions = [Reaction(0.5, "agrees", True, right, own) for own, right in rows]
     better = [Reaction(0.5, "agrees", True, True, own) for own, _ in rows]
@@ -131,8 +128,7 @@ def test_too_few_quotes_of_one_kind_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "match"),
-    [({"compete": False}, "not compared"), ({"signals": "support_only"}, "not compared")],
+    ("options", "match"), [({"compete": False}, "not compared"), ({"signals": "support_only"}, "not compared")]
 )
 def test_settings_under_which_nothing_is_compared_are_refused(options: Any, match: str) -> None:
     with pytest.raises(InputError, match=match):

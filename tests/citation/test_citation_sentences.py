@@ -223,10 +223,7 @@ def test_initials_of_a_name_at_the_head_of_a_line_begin_no_item() -> None:
         ("North hall, 1st floor, 101, two-room double, first year\nNorth hall, 1st floor, 102, warden", 2),
         ("Pier 4, berth 12, 9 m, let to Ida Berg\nPier 4, berth 13, 11 m, let to Jo Wu until the end of May", 2),
         ("In Sund, as the keeper of the lamp had said, the boats were\nIn Sund, as anywhere else they are, let", 1),
-        (
-            "They saw the harbour, the hall, the lamp and, as the tide\nallowed it, the sands, the pier, the mole.",
-            1,
-        ),
+        ("They saw the harbour, the hall, the lamp and, as the tide\nallowed it, the sands, the pier, the mole.", 1),
     ],
 )
 def test_records_of_one_group_are_lines_of_their_own(text: str, count: int) -> None:
