@@ -1,6 +1,7 @@
 # make demo   sets everything up, indexes the demo documents and asks six questions
 # make demo-lab   asks a small model of our own one question through each of the five pipelines (installs torch)
 # make test   sets everything up, runs ruff, mypy and the tests
+# make test-train   trains small models, and asks the model of the lab many questions (minutes)
 # make test-real   asks a small released language model (93 MB) through every pipeline and both plug-ins
 # make test-servers  compiles llama.cpp's server, and holds every backend here to one suite with that model
 # make test-browser  opens the page of `selfreflect serve` in headless Chromium

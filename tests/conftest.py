@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,14 @@ _TEXT = (
     "Question: When was the town founded? Answer: The town was founded in 1204, and it has two museums. "
     "Context: The museum keeps letters, maps and paintings from the sixteenth century onwards. naïve café 日本語 🙂 "
 )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_certificates() -> Iterator[None]:
+    """Read no certificates: no test speaks TLS, and each new HTTP client would read them all."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ssl.SSLContext, "load_verify_locations", lambda *args, **kwargs: None)
+        yield
 
 
 @pytest.fixture(scope="session")

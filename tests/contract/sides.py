@@ -13,6 +13,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -160,9 +161,19 @@ class Side(ABC):
     def __init__(self) -> None:
         self.model = Model(lambda prompt: Answer())
 
-    def lm(self, script: Script, *, completes: bool = False, pace: float = 0.0, **options: Any) -> LanguageModel:
-        """The scripted model as ours; ``completes``: one that knows no chat. ``self.model`` tells what it saw."""
+    def lm(
+        self, script: Script, *, completes: bool = False, pace: float = 0.0, kept: bool = False, **options: Any
+    ) -> LanguageModel:
+        """The scripted model as ours. ``self.model`` tells what it saw.
+
+        Args:
+            completes: it knows no chat.
+            kept: a server and its client may be those of earlier tests: for tests of which neither learns anything.
+        """
         self.model = Model(script, pace)
+        return self._kept(completes, options) if kept else self._make(completes, options)
+
+    def _kept(self, completes: bool, options: dict[str, Any]) -> LanguageModel:
         return self._make(completes, options)
 
     @abstractmethod
@@ -316,6 +327,14 @@ class LangChainSide(Side):
 # --- HTTP ----------------------------------------------------------------------------------------------------------
 
 
+@cache
+def _probed(completes: bool) -> tuple[LanguageModel, FakeServer]:
+    """A server for the rest of the process, and a client that has asked what it can do."""
+    made = HttpSide()
+    made._make(completes, {})
+    return made._opened[0], made._opened[1]
+
+
 class HttpSide(Side):
     """The backend for OpenAI-compatible servers; exceptions of a script with a ``status_code`` become that answer."""
 
@@ -334,6 +353,11 @@ class HttpSide(Side):
         )
         self._opened += [lm, server]
         lm.probe()
+        server.script = self._script
+        return lm
+
+    def _kept(self, completes: bool, options: dict[str, Any]) -> LanguageModel:
+        lm, server = _probed(completes)
         server.script = self._script
         return lm
 

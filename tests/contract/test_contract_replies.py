@@ -24,8 +24,10 @@ NUMBERED = numbered_prompt("When was the lamp lit?", INDEX.sentences, PASSAGES)
 GOOD = "<reference>S1</reference><claim>It was lit in 1871.</claim>"
 
 
-def result(side: Side, said: Any, prompt: Prompt = ASK, *, completes: bool = False, **params: Any) -> Any:
-    lm = side.lm(said if callable(said) else lambda _: said, completes=completes, logprobs=True)
+def result(
+    side: Side, said: Any, prompt: Prompt = ASK, *, completes: bool = False, kept: bool = True, **params: Any
+) -> Any:
+    lm = side.lm(said if callable(said) else lambda _: said, completes=completes, kept=kept, logprobs=True)
     return lm.generate([Generate(prompt, SamplingParams(**params))])[0]
 
 
@@ -36,7 +38,7 @@ def one(side: Side, said: Any, prompt: Prompt = ASK, *, completes: bool = False,
 
 
 def refused(side: Side, said: Any, **params: Any) -> LanguageModelError:
-    found = result(side, said, **params)
+    found = result(side, said, kept=False, **params)  # its client learns that this model thinks
     assert isinstance(found, LanguageModelError), found
     return found
 

@@ -24,7 +24,7 @@ OBSTACLES = {
 }  # fmt: skip
 """Why some are not decoded as trees; all others are."""
 # Below, at and above the windows of 24 tokens and the switches of 40 that the models have.
-LENGTHS = (1, 3, 15, 20, 26, 36, 40, 41, 60)
+LENGTHS = (1, 20, 26, 36, 40, 41, 60)
 PARAMS = SamplingParams(n=2, max_tokens=6, min_tokens=6, temperature=1.0, seed=3, logprobs=True)
 
 
@@ -54,7 +54,7 @@ def test_samples_have_the_logprobs_of_plain_forward_passes(name: str) -> None:
     assert OBSTACLES[name] in lm.fallback if name in OBSTACLES else lm.fallback == ""
     wanted = prompts()
     check(model, lm.generate(requests(wanted)), wanted)  # all at once, the longest beside the shortest
-    for prompt in (wanted[-1], wanted[3], wanted[7]):  # alone, behind prefixes that were kept
+    for prompt in (wanted[-1], wanted[1], wanted[5]):  # alone, behind prefixes that were kept
         check(model, lm.generate(requests([prompt])), [prompt])
 
 
