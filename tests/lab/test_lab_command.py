@@ -16,6 +16,7 @@ from tests.command import selfreflect, succeeds
 pytest.importorskip("transformers")
 
 
+@pytest.mark.train
 def test_one_question_through_every_pipeline() -> None:
     result = selfreflect("lab", "--brief", "--json")
     assert result.exit_code in (0, 3), result.output

@@ -95,9 +95,9 @@ def test_a_question_of_its_own_for_each_prompt(lab: Lab) -> None:
     ("measure", "expected"),
     [
         (gram_by_state, {"auroc_gram_mlp_eos_3", "auroc_gram_residual_last_5"}),
-        (gate, {"retrievals_skipped_known", "accuracy_lost_by_gate", "gate_threshold"}),
         (verdicts, {"verdict_accuracy"}), (attack, {"spoof_success_safe", "spoof_success_unsafe"}),
         *[pytest.param(*more, marks=pytest.mark.train) for more in (
+            (gate, {"retrievals_skipped_known", "accuracy_lost_by_gate", "gate_threshold"}),
             (rerank, {"rerank_hit", "rerank_hit_perplexity", "rerank_hit_critic", "rerank_hit_reader"}),
             (self_rag, set()), (reclaim, {"verbatim_share", "cas", "cas_unconstrained"}),
             (iterative_and_wide, {"utility_iterative", "utility_wide"}), (check, set()),

@@ -70,16 +70,20 @@ SEAKR = SeakrSettings(samples=2, max_step_tokens=24, max_steps=2)
 BIOGRAPHY = ResearchSettings(
     rounds=1, samples=2, max_tokens=48, closed_book=True, published={"prompts": "biography", "safe_prompt": True}
 )
-PIPELINES: list[tuple[PipelineName, dict[str, Any]]] = [
-    ("seakr", {"seakr": SEAKR}), ("seakr", {"seakr": SEAKR.replace(multi_hop=False, threshold=-100.0)}),
-    ("reclaim", {}), ("self_rag", {}), ("research", {"research": ResearchSettings(rounds=2, samples=2, max_tokens=48)}),
-    ("research", {"research": ResearchSettings(rounds=2, samples=2, max_tokens=48, closed_book=True)}),
+QUICK: list[tuple[PipelineName, dict[str, Any]]] = [
+    ("seakr", {"seakr": SEAKR.replace(multi_hop=False, threshold=-100.0)}), ("reclaim", {}), ("self_rag", {}),
     ("research", {"research": BIOGRAPHY}), ("composed", {}),
+]  # fmt: skip
+MORE: list[tuple[PipelineName, dict[str, Any]]] = [
+    ("seakr", {"seakr": SEAKR}), ("research", {"research": ResearchSettings(rounds=2, samples=2, max_tokens=48)}),
+    ("research", {"research": ResearchSettings(rounds=2, samples=2, max_tokens=48, closed_book=True)}),
     ("composed", {"rerank": "uncertainty", "on_abstain": "fallback", "seakr": SEAKR}),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("pipeline", "changes"), PIPELINES)
+@pytest.mark.parametrize(
+    ("pipeline", "changes"), [*QUICK, *(pytest.param(*more, marks=pytest.mark.train) for more in MORE)]
+)
 def test_every_wording_that_a_pipeline_sends_is_in_the_rows(
     pipeline: PipelineName, changes: dict[str, Any], world: World, lab_lm: TransformersLM, wordings: set[str]
 ) -> None:

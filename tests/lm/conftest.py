@@ -10,11 +10,23 @@ from typing import Any
 import platformdirs
 import pytest
 
+from shared_core.lm._server.abilities import Abilities
+from shared_core.lm._server.request import Planner
 from shared_core.lm.encoding import Encoder
 from shared_core.lm.openai import OpenAICompatibleLM
 from tests.lm.hostile import TOKENIZERS
 from tests.lm.openai_client import KEY, Connect, Serve
 from tests.openai_server import FakeServer
+
+_FOUND: dict[str, Abilities] = {}
+
+
+def informed(lm: OpenAICompatibleLM, kind: str) -> None:
+    """Let a client know what an earlier one found out about a server of that kind: asking takes 24 requests."""
+    if kind in _FOUND:
+        lm._planner = Planner(lm._endpoint, _FOUND[kind], lm._encoder, lm._control)
+    else:
+        _FOUND[kind] = lm.probe()
 
 
 @pytest.fixture
@@ -48,7 +60,10 @@ def serve(connect: Connect) -> Iterator[Serve]:
         def start(*features: Any, **options: Any) -> tuple[FakeServer, OpenAICompatibleLM]:
             server = running.enter_context(FakeServer(*features, **options))
             lm = connect(server)
-            lm.probe()
+            if options.keys() <= {"reply"}:
+                informed(lm, repr([sorted(f) for f in features]))
+            else:
+                lm.probe()
             return server, lm
 
         yield start
@@ -65,7 +80,7 @@ def server() -> Iterator[FakeServer]:
 def lm(connect: Connect, server: FakeServer) -> OpenAICompatibleLM:
     """A client of that server, which knows what it can do."""
     lm = connect(server)
-    lm.probe()
+    informed(lm, "all")
     return lm
 
 
@@ -77,6 +92,7 @@ def encoder(request: pytest.FixtureRequest, tiny_tokenizer: Any) -> Encoder:
 
 @pytest.fixture
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The user's cache folder, empty."""
+    """The user's cache folder, empty; what was found out about servers is not known either."""
+    _FOUND.clear()
     monkeypatch.setattr(platformdirs, "user_cache_path", lambda *args, **kwargs: tmp_path / "cache")
     return tmp_path / "cache"

@@ -50,12 +50,17 @@ def _sentences(text: str) -> list[str]:
     return [text[a:b] for a, b in split_sentences(text)]
 
 
-@pytest.mark.parametrize("generation", ["interleaved", "unified"])
-def test_every_reference_is_made_of_whole_sentences_at_exact_places(tiny_lm: Any, generation: str) -> None:
-    answer = engine(tiny_lm, generation=generation).answer(QUESTION)
-    check(answer)
-    assert answer.usage.forwards_saved > 0
-    assert answer.trace[-1].kind in ("answer", "abstain")
+@pytest.fixture(scope="module")
+def events(tiny_lm: Any) -> list[Any]:
+    """What an engine tells of one answer."""
+    return list(engine(tiny_lm).stream(QUESTION))
+
+
+def test_every_reference_is_made_of_whole_sentences_at_exact_places(tiny_lm: Any, events: list[Any]) -> None:
+    for answer in (events[-1].answer, engine(tiny_lm, generation="unified").answer(QUESTION)):
+        check(answer)
+        assert answer.usage.forwards_saved > 0
+        assert answer.trace[-1].kind in ("answer", "abstain")
 
 
 @pytest.mark.parametrize("generation", ["interleaved", "unified"])
@@ -75,17 +80,22 @@ def test_span_mode_quotes_stay_within_a_passage(tiny_lm: Any) -> None:
             assert texts[span.passage_id][span.start : span.end] == span.text
 
 
-def test_without_reuse_no_sentence_is_cited_twice(tiny_lm: Any) -> None:
-    answer = engine(tiny_lm, reuse=False, max_sentences=1, min_pairs=5, max_pairs=9).answer(QUESTION)
-    cited = [s.text for c in answer.claims for s in c.citations[0].primary]
-    assert len(cited) == len(set(cited))
-    check(answer)
+@pytest.mark.parametrize("reuse", [False, True])
+def test_without_reuse_no_sentence_is_cited_twice(reuse: bool) -> None:
+    """A model that would quote the same sentence again and again."""
+    first, second = "The Thale rises in Orm.", "It was bridged in 1841 by Mira Dorn."
+    model = Writes([(first, "It rises in Orm."), (second, "Mira Dorn bridged it.")], cut="no claim")
+    asked(model.lm, Library(f"{first} {second}"), reuse=reuse)
+    larks = [r.params.grammar.lark for r in model.lm.requests if isinstance(r, Generate) and r.params.grammar]
+    assert json.dumps(first) in larks[0]
+    assert (json.dumps(first) in larks[1]) is reuse
 
 
-def test_a_sentence_of_two_passages_is_marked_ambiguous(tiny_lm: Any) -> None:
-    for claim in engine(tiny_lm, max_sentences=1).answer(QUESTION).claims:
-        citation = claim.citations[0]
-        assert citation.ambiguous == (citation.quote == "The bridge has 3 arches.")
+def test_a_sentence_of_two_passages_is_marked_ambiguous() -> None:
+    pairs = [("The Thale rises in Orm.", "It rises in Orm."), ("The bridge has 3 arches.", "It has 3 arches.")]
+    answer = asked(Writes(pairs).lm, Fixed(*PASSAGES))
+    found = [(c.citations[0].quote, c.citations[0].ambiguous) for c in answer.claims]
+    assert found == [(pairs[0][0], False), (pairs[1][0], True)]
 
 
 def test_the_claim_model_sees_neither_question_nor_passages(tiny_lm: Any) -> None:
@@ -130,8 +140,8 @@ def test_two_models_share_the_work(tiny_lm: Any) -> None:
     assert both.answer(QUESTION).text == one.answer(QUESTION).text
 
 
-def test_references_and_claims_are_reported_as_they_are_sealed(tiny_lm: Any) -> None:
-    kinds = [type(e) for e in engine(tiny_lm).stream(QUESTION) if isinstance(e, (ReferenceSealed, ClaimSealed))]
+def test_references_and_claims_are_reported_as_they_are_sealed(events: list[Any]) -> None:
+    kinds = [type(e) for e in events if isinstance(e, (ReferenceSealed, ClaimSealed))]
     assert kinds[:1] == [ReferenceSealed]
     assert ClaimSealed in kinds
     for before, kind in itertools.pairwise(kinds):  # a claim without an end leaves its reference alone
