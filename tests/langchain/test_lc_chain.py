@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
-import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -285,10 +284,6 @@ async def test_policy_raise_raises_through_every_door() -> None:
     assert isinstance(error, AbstainedError)
 
 
-def test_policy_show_quotes_the_nearest() -> None:
-    assert "“The lamp was lit in 1871.” (lamps.md)" in chain(0.3, on_abstain="show").invoke(QUESTION).text
-
-
 # --- with a chat model ---------------------------------------------------------------------------------------------
 
 
@@ -318,8 +313,7 @@ def test_our_own_backends_serve_as_llm() -> None:
 # --- retrievers ----------------------------------------------------------------------------------------------------
 
 
-def test_our_own_retriever_and_any_runnable_serve_as_retriever() -> None:
-    assert chain(0.9, retriever=Shelf()).invoke(QUESTION).text == "The lamp was lit in 1871. [1]"
+def test_any_runnable_serves_as_retriever() -> None:
     runnable = RunnableLambda(lambda query: documents()[:1])
     assert chain(0.9, retriever=runnable).invoke(QUESTION).text == "The lamp was lit in 1871. [1]"
 
@@ -414,17 +408,7 @@ def test_schemas_graph_and_serialisation() -> None:
     assert made.get_output_schema() is not None
     assert "SelfReflectChain" in made.get_graph().draw_mermaid()
     assert json.loads(dumps(made))["id"][-1] == "SelfReflectChain"
-    assert copy.deepcopy(made).invoke(QUESTION) == made.invoke(QUESTION)
-    assert pickle.loads(pickle.dumps(made)).invoke(QUESTION) == made.invoke(QUESTION)
     assert json.loads(dumps(made.invoke(QUESTION)))["kwargs"]["response_metadata"]["selfreflect"]["abstained"] is False
-
-
-def test_making_a_chain_calls_nothing() -> None:
-    from tests.langchain.lc_fakes import TunableModel
-
-    model = TunableModel(gives_logprobs=True)
-    chain(0.9, llm=model)
-    assert model.seen == []
 
 
 def test_what_importing_the_package_loads() -> None:

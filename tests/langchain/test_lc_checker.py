@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import Any
 
 import pytest
@@ -151,14 +150,6 @@ async def test_each_judged_claim_is_an_event() -> None:
     events = [e async for e in chain.astream_events(f"{LIT} {WRONG}", version="v2") if e["event"] == "on_custom_event"]
     told = [e["data"]["verdict"] for e in events if e["name"] == "selfreflect_claim"]
     assert told == ["supported", "contradicted"]
-
-
-def test_it_pickles_and_works_afterwards() -> None:
-    made = checker(on_unsupported="strip", target_accuracy=0.8)
-    made.invoke(LIT)
-    again = pickle.loads(pickle.dumps(made))
-    assert str(again.invoke(f"{LIT} {WRONG}").text) == LIT
-    assert again.target_accuracy == 0.8
 
 
 @pytest.mark.parametrize("given", [{}, {"context": []}, {"answer": 5}, 5, {"answer": None}])

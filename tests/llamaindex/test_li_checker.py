@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import pickle
 from typing import Any
 
 import pytest
@@ -93,15 +92,6 @@ def test_it_runs_beside_other_evaluators() -> None:
         )
     )
     assert [r.passing for r in found["check"]] == [True, False]
-
-
-def test_it_pickles_and_works_afterwards() -> None:
-    made = checker(target_accuracy=0.8)
-    made.evaluate("q", LIT, CONTEXTS)
-    again = pickle.loads(pickle.dumps(made))
-    assert again.settings.target_accuracy == 0.8
-    assert again.evaluate("q", LIT, CONTEXTS).passing
-    assert pickle.loads(pickle.dumps(SelfReflectChecker())).settings == SelfReflectChecker().settings
 
 
 def test_wrong_arguments_are_refused() -> None:

@@ -27,7 +27,7 @@ from llamaindex_selfreflect import (
     SelfReflectResponse,
 )
 from shared_core import Answer, SelfReflectEngine, SelfReflectSettings
-from shared_core.errors import AbstainedError, ArgumentError, InputError
+from shared_core.errors import ArgumentError, InputError
 from shared_core.lm import ScriptedLM
 from tests.fakes import FirstSentenceReader, Shelf, published
 from tests.llamaindex.li_fakes import QUESTION, ChatLLM, Listener, NodeShelf, nodes
@@ -126,16 +126,6 @@ def test_it_abstains_and_says_why(question: str, probability: float, reason: str
     assert [n.node.node_id for n in response.source_nodes] == read
     assert response.citations == []
     assert response.metadata["selfreflect"]["reason"] == reason
-
-
-def test_policies_and_targets_can_be_given_short() -> None:
-    with pytest.raises(AbstainedError):
-        engine(0.3, on_abstain="raise").query(QUESTION)
-    assert engine(0.85, target_accuracy=0.9).query(QUESTION).answer.abstained  # type: ignore[union-attr]
-    settings = SelfReflectSettings(target_accuracy=0.9, max_claims=1)
-    made = engine(0.85, settings=settings, target_accuracy=0.8)
-    assert made.settings.max_claims == 1
-    assert str(made.query(QUESTION)) == ANSWER
 
 
 async def test_nodes_that_a_postprocessor_adds_are_read() -> None:

@@ -72,6 +72,7 @@ def test_bad_input_is_refused(embedder: MiniLMEmbedder) -> None:
         embedder.embed([3])  # type: ignore[list-item]
 
 
+@pytest.mark.train
 def test_vectors_are_near_those_of_sentence_transformers(embedder: MiniLMEmbedder) -> None:
     """An index made of one kind is searched with the other, so they must stand together."""
     library = pytest.importorskip("sentence_transformers")
