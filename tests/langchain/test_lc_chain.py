@@ -284,6 +284,10 @@ async def test_policy_raise_raises_through_every_door() -> None:
     assert isinstance(error, AbstainedError)
 
 
+def test_policy_show_quotes_the_nearest() -> None:
+    assert "“The lamp was lit in 1871.” (lamps.md)" in chain(0.3, on_abstain="show").invoke(QUESTION).text
+
+
 # --- with a chat model ---------------------------------------------------------------------------------------------
 
 
