@@ -6,7 +6,7 @@ import itertools
 import re
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from shared_core.documents.loaders.cell_values import is_amount
@@ -42,7 +42,8 @@ class Part(NamedTuple):
 class Cell:
     """A cell: its first column, how many it spans, and its lines.
 
-    ``bottom`` is the height in points to which it spans rows; endless if it is in one.
+    ``bottom`` is the height in points to which it spans rows; endless if it is in one. ``drawn``: a rule below it tells
+    how many columns it spans.
     """
 
     column: int
@@ -51,6 +52,7 @@ class Cell:
     text: str = ""
     bold: bool = False
     bottom: float = float("inf")
+    drawn: bool = False
 
     def spans(self, row: Sequence[Cell]) -> bool:
         """Return whether it reaches down to a row below the one in which it begins."""
@@ -59,12 +61,16 @@ class Cell:
 
 @dataclass(slots=True)
 class Table:
-    """A table on a page: its rows of filled cells from the top, and where its columns begin and end, in points."""
+    """A table on a page: its rows of filled cells from the top, and where its columns begin and end, in points.
+
+    ``heads`` is the number of rows with names, if rules tell it.
+    """
 
     rows: list[list[Cell]]
     bounds: list[Extent]
     ruled: bool
     top: float = 0.0
+    heads: int = 0
 
     @property
     def lines(self) -> set[int]:
@@ -202,4 +208,22 @@ def pieces_of(row: Sequence[Part]) -> list[Piece]:
             pieces[-1].x1 = max(pieces[-1].x1, line.x1)
         else:
             pieces.append(Piece([part], line.x0, line.x1))
+    return pieces
+
+
+def at_gaps(piece: Piece) -> list[Piece]:
+    """Return the pieces of one between the gaps that are wider than most spaces."""
+    number, line = piece.parts[0]
+    words = line.text.split(" ")
+    if len(piece.parts) > 1 or not line.gaps or line.gaps[-1][0] >= len(words):
+        return [piece]
+    begins = [0, *(at for at, _, _ in line.gaps)]
+    ends = [*(at for at, _, _ in line.gaps), len(words)]
+    lefts = [line.x0, *(right for _, _, right in line.gaps)]
+    rights = [*(left for _, left, _ in line.gaps), line.x1]
+    pieces: list[Piece] = []
+    for a, b, x0, x1 in zip(begins, ends, lefts, rights, strict=True):
+        broken = line.broken and b == len(words)
+        cut = replace(line, text=" ".join(words[a:b]), x0=x0, x1=x1, broken=broken, gaps=())
+        pieces.append(Piece([Part(number, cut)], x0, x1))
     return pieces

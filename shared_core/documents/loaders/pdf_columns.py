@@ -19,6 +19,7 @@ from shared_core.documents.loaders.pdf_cells import (
     Part,
     Piece,
     Table,
+    at_gaps,
     fill,
     has_values,
     is_table,
@@ -60,7 +61,7 @@ def find_aligned(free: Sequence[Part], rules: Sequence[float]) -> Iterator[Table
 
 def _tables(stretch: Sequence[_Row], depth: int = _TITLES) -> Iterator[Table]:
     """Yield the tables of rows that follow one another; several if they are parted by titles in the middle."""
-    ways = [stretch, [[half for piece in row for half in _at_gaps(piece)] for row in stretch]]
+    ways = [stretch, [[half for piece in row for half in at_gaps(piece)] for row in stretch]]
     ways += [[_with_numbers(row) for row in rows] for rows in ways]
     for by_values, some in ((False, ways[:2]), (False, ways[2:]), (True, ways)):
         if tables := [table for rows in some if (table := _table(rows, by_values=by_values)) is not None]:
@@ -174,7 +175,7 @@ def _table(stretch: Sequence[_Row], *, by_values: bool = False) -> Table | None:
     if len(bounds) < 2:
         return None
     cut = [[half for piece in pieces for half in _cut(piece, bounds)] for pieces in stretch]
-    rows = [_cells(pieces, bounds) for pieces in cut]
+    rows = [cells_of(pieces, bounds) for pieces in cut]
     beside = sum(len(row) < len(pieces) for row, pieces in zip(rows, cut, strict=True))
     if beside > BESIDE * len(rows):
         return None
@@ -200,7 +201,8 @@ def _has_labels_at_both_sides(rows: Sequence[Sequence[Cell]], columns: int) -> b
     return len(last) >= LEAST_ROWS and all(row[0].text == row[-1].text for row in last)
 
 
-def _cells(pieces: Sequence[Piece], bounds: Sequence[Extent]) -> list[Cell]:
+def cells_of(pieces: Sequence[Piece], bounds: Sequence[Extent]) -> list[Cell]:
+    """Return the cells of a row: its pieces by the columns above which they stand."""
     row: list[Cell] = []
     for piece in pieces:
         first, last = _span(piece, bounds)
@@ -221,7 +223,7 @@ def _cut(piece: Piece, bounds: Sequence[Extent]) -> Iterator[Piece]:
         yield piece
         return
     halves: list[Piece] = []
-    for half in _at_gaps(piece):
+    for half in at_gaps(piece):
         same = halves and _span(halves[-1], bounds)[1] == _span(half, bounds)[0]
         if same:
             halves[-1] = _rejoined(halves[-1], half)
@@ -229,24 +231,6 @@ def _cut(piece: Piece, bounds: Sequence[Extent]) -> Iterator[Piece]:
             halves.append(half)
     whole = all(len(set(_span(half, bounds))) == 1 for half in halves)
     yield from halves if whole else [piece]
-
-
-def _at_gaps(piece: Piece) -> list[Piece]:
-    """Return the pieces of one between the gaps that are wider than most spaces."""
-    number, line = piece.parts[0]
-    words = line.text.split(" ")
-    if len(piece.parts) > 1 or not line.gaps or line.gaps[-1][0] >= len(words):
-        return [piece]
-    begins = [0, *(at for at, _, _ in line.gaps)]
-    ends = [*(at for at, _, _ in line.gaps), len(words)]
-    lefts = [line.x0, *(right for _, _, right in line.gaps)]
-    rights = [*(left for _, left, _ in line.gaps), line.x1]
-    pieces: list[Piece] = []
-    for a, b, x0, x1 in zip(begins, ends, lefts, rights, strict=True):
-        broken = line.broken and b == len(words)
-        cut = replace(line, text=" ".join(words[a:b]), x0=x0, x1=x1, broken=broken, gaps=())
-        pieces.append(Piece([Part(number, cut)], x0, x1))
-    return pieces
 
 
 def _rejoined(left: Piece, right: Piece) -> Piece:

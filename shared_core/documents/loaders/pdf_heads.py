@@ -27,6 +27,7 @@ _FIELD = re.compile(r"\w ?[:：] ?[^\W\d]")  # "Sex: male"
 _DIGITS, _LETTERS = re.compile(r"\d+"), re.compile(r"[^\W\d_]+")
 _CODE = re.compile(r"(?=\S*a)(?=\S*0)\S{2,9}")  # letters and digits of one word, each run as one
 _LEAST_CODES, _MOSTLY = 4, 0.6  # cells of a column; of its cells
+_LEAST_RECURRING, _FEW_WORDS = 3, 0.25  # columns and rows of words that recur; their number, of the cells
 _COLUMN_NUMBER = re.compile(r"\(?(\d{1,2})\)?(?:\s*=.*)?")
 
 
@@ -50,7 +51,7 @@ def find_heads(table: Table) -> Heads:
     """
     rows, columns = table.rows, len(table.bounds)
     numbered = next((i for i, row in enumerate(rows[: _MOST_HEADS + 1]) if i and _are_numbers(row)), 0)
-    heads = numbered or _head_rows(rows)
+    heads = table.heads or numbered or _head_rows(rows)
     if not 0 < heads < len(rows):
         return Heads([])
     full = max(range(heads), key=lambda i: (len(rows[i]), i))
@@ -68,7 +69,7 @@ def find_heads(table: Table) -> Heads:
             spans = _spans(row, bounds, below, above=i < full)
         if i < full and any(_FIELD.search(cell.text) for cell in row):  # a form above the table
             spans = None
-        if spans is None and (i >= full or row[0].column):
+        if spans is None and (i >= full or (row[0].column and not table.heads)):
             return Heads([])
         if spans is None:  # it begins above the labels
             captions, texts = i + 1, [[] for _ in range(columns)]
@@ -84,10 +85,10 @@ def find_heads(table: Table) -> Heads:
     given = [name for name in names if name]
     alike = len(given) - len(set(given))
     several = any(len(visual_rows(cell.parts)) > 1 for cell in rows[full])  # one line may stand for more columns
-    doubtful = alike and (captions or (several and heads == 1))
-    fit = all(names[column] for column in used) and 2 * alike < len(given) > 1 and not doubtful
+    doubtful = alike and (captions or (several and heads == 1) or 2 * alike >= len(given)) and not table.heads
+    fit = all(names[column] for column in used) and len(given) > 1 and not doubtful
     fit = fit and max(map(len, given)) <= _NAME_LETTERS
-    return Heads(names, heads + bool(numbered), captions) if fit else Heads([])
+    return Heads(names, heads + (bool(numbered) and not table.heads), captions) if fit else Heads([])
 
 
 def _are_numbers(row: Sequence[Cell]) -> bool:
@@ -283,12 +284,25 @@ def _head_rows(rows: Sequence[Sequence[Cell]]) -> int:
         spans = len(rows[bold - 1]) > 1 and any(cell.columns > 1 for cell in rows[bold - 1])
         heads = bold + (spans and bold < named)  # below names above several columns are those of each
     elif named == len(rows) or named > _MOST_HEADS:
-        return 0
+        return int(_is_above_recurring(rows))
     else:
         heads = _head_lines(rows, named)
     while heads and len(rows[heads - 1]) == 1 and not rows[heads - 1][0].column:  # the label of the first rows
         heads -= 1
     return heads
+
+
+def _is_above_recurring(rows: Sequence[Sequence[Cell]]) -> bool:
+    """Return whether the first row names columns of few words that recur: "yes", "no", "partially"."""
+    names = [cell.text.casefold() for cell in rows[0]]
+    below = [[cell.text.casefold() for cell in row if cell.column] for row in rows[1:]]
+    words = Counter(itertools.chain.from_iterable(below))
+    return (
+        len(names) == len(set(names)) == max(map(len, rows)) >= _LEAST_RECURRING
+        and len(below) >= _LEAST_RECURRING
+        and len(words) <= _FEW_WORDS * words.total()
+        and not words.keys() & set(names)
+    )
 
 
 def _head_lines(rows: Sequence[Sequence[Cell]], named: int) -> int:

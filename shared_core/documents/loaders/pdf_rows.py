@@ -103,7 +103,8 @@ def _written(table: Table, number: int, above: _Names | None) -> tuple[list[Line
     body = table.rows[heads:]
     used = {cell.column for row in body for cell in row}
     unused = known is not None and any(name and column not in used for column, name in enumerate(known.names))
-    begin = 0 if unused or any(len(row) > 1 and any(cell.columns > 1 for cell in row) for row in body) else heads
+    wide = any(len(row) > 1 and any(cell.columns > 1 for cell in row) for row in body) and not table.heads
+    begin = 0 if unused or wide else heads
     spanning: dict[int, Cell] = {}
     for at, row in enumerate(table.rows):
         if captions <= at < begin:
@@ -114,8 +115,9 @@ def _written(table: Table, number: int, above: _Names | None) -> tuple[list[Line
         whole = sorted([*row, *spanning.values()], key=lambda cell: cell.column)
         spanning |= {cell.column: cell for cell in row if at >= heads}
         label = len(whole) == 1 and not row[0].column
+        used_names = known.names if known and at >= heads else []
         line = replace(
-            max(first, key=lambda line: line.y), text=_row_text(whole, known.names if known and at >= heads else []),
+            max(first, key=lambda line: line.y), text=_row_text(whole, used_names, known=table.heads > 0),
             x0=min(line.x0 for line in first), x1=max(line.x1 for line in first), broken=False,
             bold=all(line.bold for line in first), table=-number if label else number,
         )  # fmt: skip
@@ -136,8 +138,16 @@ def _is_plain(table: Table) -> bool:
     )
 
 
-def _row_text(row: Sequence[Cell], names: Sequence[str]) -> str:
-    if len(row) == 1 or any(cell.columns > 1 for cell in row) or not names:
+def _row_text(row: Sequence[Cell], names: Sequence[str], *, known: bool) -> str:
+    """Return the cells of a row with their names; ``known``: rules tell them, also those of a cell across columns."""
+    if len(row) == 1 or not names or (not known and any(cell.columns > 1 for cell in row)):
         texts = [cell.text for cell in row]
         return texts[0] if len(row) == 1 else "\t".join(texts)
-    return "; ".join(f"{names[cell.column]}: {cell.text}" if names[cell.column] else cell.text for cell in row)
+    shared = [_shared(names[cell.column : cell.column + cell.columns]) for cell in row]
+    return "; ".join(f"{name}: {cell.text}" if name else cell.text for name, cell in zip(shared, row, strict=True))
+
+
+def _shared(names: Sequence[str]) -> str:
+    """Return the words with which all of some names begin."""
+    words = itertools.takewhile(lambda some: len(set(some)) == 1, zip(*(name.split() for name in names), strict=False))
+    return " ".join(some[0] for some in words)

@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from shared_core.documents.loaders.cell_values import is_amount
 from shared_core.documents.loaders.extracted import grouped
+from shared_core.documents.loaders.pdf_booktabs import find_booktabs
 from shared_core.documents.loaders.pdf_cells import (
     BESIDE,
     LEAST_ROWS,
@@ -60,6 +61,11 @@ def find_tables(lines: Sequence[Line], rules: Rules) -> list[Table]:
             tables.append(table)
             own = table.lines
             free, aside = ([part for part in parts if part.number not in own] for parts in (free, aside))
+    for table in find_booktabs(free, rules.turned(turned)):
+        own = table.lines
+        if own <= {part.number for part in free}:
+            tables.append(table)
+            free = [part for part in free if part.number not in own]
     tables += find_aligned(free, [rule.at for rule in rules.turned(turned).horizontal])
     for table in tables:
         table.top = max(part.line.y for row in table.rows for cell in row for part in cell.parts)
