@@ -20,7 +20,9 @@ _SAME_ROW = 0.35  # of the font size: base lines closer than this are one
 _SMALL, _SHIFTED, _NEAR = 0.8, 0.6, 0.7  # of the font size: of raised digits beside a word
 _RAISED_BY = 0.1  # of the font size, at least: small letters on the base line are no exponents
 _DIGITS = re.compile(r"[+\-−–]?\d+(?:[,;]\d+)*")
-_SCRIPT = re.compile(rf"{_DIGITS.pattern}|[^\W\d_]{{1,3}}|\S{{1,4}}(?<![.,;:])")  # raised or lowered beside a word
+_SCRIPT = re.compile(
+    rf"{_DIGITS.pattern}|[^\W\d_]{{1,3}}[,.;]?|\S{{1,4}}(?<![.,;:])"
+)  # raised or lowered beside a word
 _KERNED = 0.6  # font sizes that letters may overlap, as in the logo of TeX
 _TOUCHING = 0.12  # font sizes: pieces closer than this are one word
 _CELL_GAP = 2.0  # font sizes between two cells of a row; less is a space
@@ -196,7 +198,19 @@ def without_running_heads(pages: Sequence[Sequence[Line]], pitch: float) -> list
             if usual or number_only or edge.apart:
                 repeated[edge.page, edge.top][edge.rank] = edge
     gone = {(edge.page, edge.y) for rows in repeated.values() for edge in _head(rows)}
-    return [[line for line in lines if (number, line.y) not in gone] for number, lines in enumerate(pages)]
+    stamps = _stamps(pages, filled)
+    return [
+        [line for line in lines if (number, line.y) not in gone and (line.turned, line.text) not in stamps]
+        for number, lines in enumerate(pages)
+    ]
+
+
+def _stamps(pages: Sequence[Sequence[Line]], filled: int) -> set[tuple[int, str]]:
+    """Return what runs along the margin of a third of the pages or more, with the quarter turns of its letters."""
+    aside = Counter(
+        key for lines in pages for key in {(line.turned, line.text) for line in lines if line.turned != lines[0].turned}
+    )
+    return {key for key, number in aside.items() if number >= max(3, _HEAD_SHARE * filled)}
 
 
 def _head(rows: dict[int, _Edge]) -> list[_Edge]:
@@ -219,7 +233,8 @@ def _edges(page: int, lines: Sequence[Line], pitch: float, largest: float) -> li
     for top, ordered in ((True, heights), (False, heights[::-1])):
         for rank, y in enumerate(ordered[:_EDGE_ROWS]):
             row = [line for line in lines if line.y == y]
-            large = max(line.size for line in row) > largest
+            number = not top and all(line.text.isdecimal() for line in row)  # however large it is
+            large = max(line.size for line in row) > largest and not number
             if large and (rank or not top):
                 break
             following = ordered[rank + 1] if rank + 1 < len(ordered) else y
@@ -249,8 +264,8 @@ def begins_paragraph(before: Sequence[Line], line: Line, after: Sequence[Line], 
     last = before[-1]
     if last.table or line.table:
         return last.table != line.table
-    if last.broken:
-        return False
+    if last.broken:  # if it goes on in other letters, these are of a note or a figure
+        return not line.text[:1].isalpha() and abs(last.size - line.size) > _OTHER_SIZE * max(last.size, line.size)
     down = last.y - line.y
     if "\t" in last.text and "\t" in line.text and 0 < down < _NEXT_ROW * pitch * line.size:
         return False
@@ -327,6 +342,13 @@ def _goes_on_in_other_face(before: Sequence[Line], line: Line, after: Sequence[L
 def _continues(last: Line, line: Line) -> bool:
     """Return whether text that breaks off at the end of a column or page goes on in ``line``."""
     return not _SENTENCE_END.search(last.text) and (line.text[:1].islower() or last.text[-1:] in ",;-–")
+
+
+def goes_on(last: Line, line: Line) -> bool:
+    """Return whether a sentence or a divided word goes on in ``line``, wherever that stands."""
+    if last.broken:
+        return line.text[:1].isalpha()
+    return _continues(last, line) and not _ITEM.match(line.text)
 
 
 def _is_over(before: Sequence[Line], line: Line, after: Sequence[Line]) -> bool:

@@ -238,7 +238,8 @@ class _Reader:
         _, turned = self._font(start)
         named = [a for a, b in words if any(map(str.isalnum, self._text[a:b]))] or [start]  # not marks and symbols
         size = statistics.median(self._font(a)[0] for a in (named[0], named[len(named) // 2], named[-1]))
-        x0, y = self._place(start, turned)
+        base = next((a for a, _ in words if self._font(a)[0] > _SMALL * size), start)  # not a raised letter before it
+        x0, y = self._place(start, turned)[0], self._place(base, turned)[1]
         x1 = max(self._ends(last, turned)[1], x0)
         broken = broken or self._text[last] == "\xad"
         bold, fixed = self._face(start)

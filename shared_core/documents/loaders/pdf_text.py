@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import statistics
 from collections import Counter
@@ -9,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from shared_core.documents.loaders.extracted import Extracted, Page
+from shared_core.documents.loaders.pdf_flow import Placed, in_flow
 from shared_core.documents.loaders.pdf_headings import Bookmark, Paragraph, choose_title, find_headings
 from shared_core.documents.loaders.pdf_layout import begins_paragraph, line_pitch, page_rows, without_running_heads
 from shared_core.documents.loaders.pdf_lines import Line
@@ -24,6 +26,30 @@ _HYPHENS = "-\u2010"
 # English compounds begin with these and a hyphen, so that one at the end of a line is likely to belong to them.
 _HYPHENATED = frozenset(("self", "non", "ex", "well", "ill", "half", "quasi", "cross", "all", "so"))
 _TENS = frozenset(("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"))
+# Two words of a document in one, whose whole it never has, are a compound ("source-target"), but for words like these.
+_SHORTEST_FIRST, _SHORTEST_SECOND = 4, 5
+_PREFIXES = frozenset(
+    (
+        "over",
+        "under",
+        "inter",
+        "super",
+        "back",
+        "down",
+        "fore",
+        "some",
+        "every",
+        "with",
+        "there",
+        "here",
+        "where",
+        "when",
+    )
+)
+_SECOND_HALVES = frozenset(
+    ("ground", "paper", "works", "lines", "words", "board", "house", "times", "where", "thing", "stand", "stream",
+     "light", "sheet", "sheets", "holder", "holders", "marks", "books", "bases", "points", "sided", "wards")
+)  # fmt: skip
 _LIGATURES = {0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "ffl", 0xFB05: "st", 0xFB06: "st"}
 _CLEAN = {
     **dict.fromkeys((*range(32), *range(127, 160)), " "),
@@ -55,11 +81,8 @@ def assemble(
     rows = [page_rows(lines) for lines in with_tables(cleaned, rules)]
     pitch = line_pitch(rows)
     writer = _Writer(_Dehyphenator(without_running_heads(rows, pitch)), pitch)
-    starts = [
-        Page(writer.page(number, lines), number + 1, labels[number])
-        for number, lines in enumerate(writer.words.pages)
-        if lines
-    ]
+    flow = itertools.groupby(in_flow(writer.words.pages, pitch), key=lambda at: at.page)
+    starts = [Page(writer.page(number, list(lines)), number + 1, labels[number]) for number, lines in flow]
     text, paragraphs = writer.finish()
     headings = find_headings(text, paragraphs, bookmarks)
     first = starts[1].start if len(starts) > 1 else len(text)
@@ -91,7 +114,7 @@ class _Dehyphenator:
 
     def __init__(self, pages: list[list[Line]]) -> None:
         self.pages = pages
-        self._words = Counter(word.casefold() for lines in pages for word in _whole_words(lines))
+        self._words = Counter(part for lines in pages for word in _whole_words(lines) for part in _parts(word))
 
     def hyphen(self, before: str, after: str) -> str | None:
         """Return the hyphen to write between two halves of a word ("" or "-"); ``None`` if they are not halves."""
@@ -104,7 +127,18 @@ class _Dehyphenator:
         whole, hyphenated = self._words[a + b], self._words[f"{a}-{b}"]
         if whole or hyphenated:
             return "" if whole >= hyphenated else "-"
-        return "-" if a in _HYPHENATED or a in _TENS else ""
+        if a in _HYPHENATED or a in _TENS:
+            return "-"
+        words = self._words[a] and self._words[b] and a not in _PREFIXES and b not in _SECOND_HALVES
+        return "-" if words and len(a) >= _SHORTEST_FIRST and len(b) >= _SHORTEST_SECOND else ""
+
+
+def _parts(word: str) -> Iterator[str]:
+    """Yield a word, and the words of a longer compound two by two: "left-to" and "to-right" of "left-to-right"."""
+    word = word.casefold()
+    yield word
+    if word.count("-") > 1:
+        yield from map("-".join, itertools.pairwise(word.split("-")))
 
 
 def _whole_words(lines: Sequence[Line]) -> Iterator[str]:
@@ -127,12 +161,12 @@ class _Writer:
         self._start = self._page = self._turned = 0
         self._paragraphs: list[Paragraph] = []
 
-    def page(self, number: int, lines: Sequence[Line]) -> int:
-        """Write a page and return where it begins."""
+    def page(self, number: int, lines: Sequence[Placed]) -> int:
+        """Write lines of a page that follow one another and return where they begin."""
         begin = -1
-        for i, line in enumerate(lines):
-            at = self._line(number, line, lines[i + 1 : i + 8])
-            self._turned = lines[0].turned  # now that what the page before left open is closed
+        for i, placed in enumerate(lines):
+            at = self._line(number, placed, [after.line for after in lines[i + 1 : i + 8]])
+            self._turned = self.words.pages[number][0].turned  # now that what the page before left open is closed
             begin = at if begin < 0 else begin
         return begin
 
@@ -141,9 +175,10 @@ class _Writer:
         self._close()
         return "".join(self._pieces), self._paragraphs
 
-    def _line(self, number: int, line: Line, after: Sequence[Line]) -> int:
+    def _line(self, number: int, placed: Placed, after: Sequence[Line]) -> int:
         """Write a line and return where it begins."""
-        if not self._open or begins_paragraph(self._open, line, after, self._pitch):
+        line = placed.line
+        if not self._open or (not placed.resumes and begins_paragraph(self._open, line, after, self._pitch)):
             self._close()
             self._write("\n\n" if self._pieces else "")
             self._start, self._page = self._length, number
@@ -187,6 +222,7 @@ class _Writer:
 
     def _close(self) -> None:
         if self._open:
+            self._write("-" if self._open[-1].broken else "")
             size = statistics.median(line.size for line in self._open)
             bold = all(line.bold for line in self._open)
             first = self._open[0]
