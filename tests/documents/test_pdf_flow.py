@@ -57,6 +57,17 @@ def test_a_divided_word_is_not_joined_to_a_note() -> None:
     assert "tun11" not in text
 
 
+def test_notes_in_letters_of_the_text_are_known_by_their_marks() -> None:
+    last = [*LEFT[:2], "all of their books, and found that many were well-tun-"]
+    page = [
+        *columns(last, [], ["ed lamps in them. The fog was thick."]),
+        (50.0, 690.0, 10.0, "8https://example.org/lamps"),
+    ]
+    text = read(pdf([page]), "a.pdf").text
+    assert "were well-tuned\nlamps in them." in text
+    assert text.endswith("8https://example.org/lamps")
+
+
 def test_the_next_item_of_a_list_is_no_end_of_a_sentence() -> None:
     last = [*LEFT[:2], "all of their books, for these reasons that we know;"]
     text = read(pdf([columns(last, ["1 In Vessen."], ["2) the oil was dear;", "3) the fog was thick."])]), "a.pdf").text
@@ -85,6 +96,7 @@ def test_a_large_number_at_the_foot_of_each_page_goes() -> None:
         ("It is a left-to-right reader.", ("We read left-", "to-right and more."), "left-to-right"),
         ("The source is dear, and the target near.", ("We read source-", "target words."), "source-target"),
         ("Ships were wrecked, and nine under fog performs.", ("This under-", "performs by far."), "underperforms"),
+        ("No word of these is here.", ("This is ex-", "plicit at last."), "explicit"),
         ("No word of these is here.", ("This is a light-", "house of stone."), "lighthouse"),
     ],
 )

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from shared_core.documents.loaders.pdf_layout import begins_paragraph, goes_on
+from shared_core.documents.loaders.pdf_layout import NOTE, begins_paragraph, goes_on
 from shared_core.documents.loaders.pdf_lines import Line
 
 _SMALLER = 0.95  # of the size of the text: notes, and captions in most journals
@@ -64,7 +64,7 @@ def _following(flat: Sequence[Placed], i: int, is_text: Callable[[Placed], bool]
     if j < len(flat) and _goes_on_below(flat[i], flat[j]):
         return j
     while j < min(len(flat), i + _MOST_BETWEEN) and flat[j].page <= flat[i].page + 1:
-        if _CAPTION.match(flat[j].line.text):
+        if _CAPTION.match(flat[j].line.text) or _is_note(flat[j - 1], flat[j]):
             j = _end_of_paragraph(flat, j, pitch)
         elif is_text(flat[j]) and not _goes_on_below(flat[j - 1], flat[j]):
             break
@@ -76,6 +76,13 @@ def _following(flat: Sequence[Placed], i: int, is_text: Callable[[Placed], bool]
     plain = abs(last.size - line.size) < (1 - _SMALLER) * last.size and last.bold == line.bold
     long = last.text.count(" ") >= _SHORTEST
     return j if plain and long and goes_on(last, line) else i + 1
+
+
+def _is_note(last: Placed, at: Placed) -> bool:
+    """Return whether a line begins with the mark of a note, at a distance from the text above or behind another."""
+    marked = NOTE.match(at.line.text) is not None
+    near = 0 < last.line.y - at.line.y <= _NEXT_LINE * last.line.size and NOTE.match(last.line.text) is None
+    return marked and last.page == at.page and not near
 
 
 def _goes_on_below(last: Placed, at: Placed) -> bool:

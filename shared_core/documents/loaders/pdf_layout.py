@@ -45,6 +45,8 @@ _ONLY_NUMBER = re.compile(r"(?:page|p\.|seite|slide|sheet)?[\s–—\-|./]*#(?:[
 _SENTENCE_END = re.compile(r"[.!?:。！？…]['\"”’»)\]]*$")
 _PLAIN_WORD = re.compile(r"(?!o )[^\W\d_]+(?:['’/-][^\W\d_]+)*[,.;:!?)]*(?:\s|\Z)")  # "o" is a bullet
 _WRAPPED_SPACES, _LINES_ALIKE = 3, 3  # in a line whose sentence goes on below; lines that end at the same edge
+NOTE = re.compile(r"\d{1,2}(?!(?:st|nd|rd|th)\b)[^\W\d_]{2}|[*∗†‡§¶](?=\w)")
+"""The mark of a note and its first word: "8https://…", "11QANet"."""
 _ITEM = re.compile(r"[•‣◦▪▸●○■□–—*·\uf0b7\uf0a7-]\s|\(?(?:\d{1,3}|[a-zA-Z])[.)]\s")
 
 
@@ -264,8 +266,8 @@ def begins_paragraph(before: Sequence[Line], line: Line, after: Sequence[Line], 
     last = before[-1]
     if last.table or line.table:
         return last.table != line.table
-    if last.broken:  # if it goes on in other letters, these are of a note or a figure
-        return not line.text[:1].isalpha() and abs(last.size - line.size) > _OTHER_SIZE * max(last.size, line.size)
+    if last.broken:
+        return NOTE.match(line.text) is not None
     down = last.y - line.y
     if "\t" in last.text and "\t" in line.text and 0 < down < _NEXT_ROW * pitch * line.size:
         return False

@@ -236,9 +236,11 @@ class _Reader:
         written = (_SHOWN_HYPHEN.sub("-", self._word(a, b)) for a, b in words)
         text = " ".join(word.replace(" ", "").translate(_UNSEEN) for word in written)
         _, turned = self._font(start)
-        named = [a for a, b in words if any(map(str.isalnum, self._text[a:b]))] or [start]  # not marks and symbols
-        size = statistics.median(self._font(a)[0] for a in (named[0], named[len(named) // 2], named[-1]))
-        base = next((a for a, _ in words if self._font(a)[0] > _SMALL * size), start)  # not a raised letter before it
+        named = [word for word in words if any(map(str.isalnum, self._text[slice(*word)]))] or words[:1]
+        some = named[0], named[len(named) // 2], named[-1]  # not marks and symbols; a raised mark may begin a word
+        size = statistics.median(max(self._font(a)[0], self._font((a + b) // 2)[0]) for a, b in some)
+        letters = itertools.chain.from_iterable(itertools.starmap(range, words[:2]))
+        base = next((i for i in letters if self._font(i)[0] > _SMALL * size), start)  # not a raised letter before it
         x0, y = self._place(start, turned)[0], self._place(base, turned)[1]
         x1 = max(self._ends(last, turned)[1], x0)
         broken = broken or self._text[last] == "\xad"

@@ -127,7 +127,7 @@ class _Dehyphenator:
         whole, hyphenated = self._words[a + b], self._words[f"{a}-{b}"]
         if whole or hyphenated:
             return "" if whole >= hyphenated else "-"
-        if a in _HYPHENATED or a in _TENS:
+        if (a in _HYPHENATED or a in _TENS) and (a != "ex" or self._words[b]):  # but "ex-" and "plicit"
             return "-"
         words = self._words[a] and self._words[b] and a not in _PREFIXES and b not in _SECOND_HALVES
         return "-" if words and len(a) >= _SHORTEST_FIRST and len(b) >= _SHORTEST_SECOND else ""
