@@ -70,6 +70,7 @@ _DOTTED = re.compile(r"(?:[^\W\d_]{1,2}\.-?)+[^\W\d_]{1,2}\Z")  # U.S, e.g, Ph.D
 _LABEL = re.compile(
     r"(?:\d{1,3}(?:\.\d{1,3})*|[A-Z]{0,2}\d{1,3}|[A-Za-z]|[ivxlcIVXLC]{1,6})\Z"
 )  # of a list item or a section
+_CAPTION = re.compile(r"\b(?:Table|Figure|Fig\.|TABLE|FIGURE|FIG\.|Algorithm|Listing|Box|Plate)[ \u00a0]\Z")
 _BLOCK_START = re.compile(
     r"[-*+•‣◦▪●○–—·][ \t\u00a0]|\(?(?:\d{1,3}|[A-Za-z]|[ivx]{1,5})[.)][ \t\u00a0]|#{1,6}[ \t]|\||>"
     r"|={3}|-{3}|:{3}|\*{3}|_{3}"
@@ -289,6 +290,9 @@ def _full_stop_ends(text: str, match: re.Match[str], start: int, word: str) -> b
         return True
     if _LABEL.match(token) and _opens_line(text[low : at - len(token)], low == start):
         return False  # "1. First", "A. Second"
+    caption = _CAPTION.search(text[low : at - len(token)]) if _LABEL.match(token) else None
+    if caption is not None and _opens_line(text[low : low + caption.start()], low == start):
+        return False  # "Table 8. Lamps of the coast"
     lowered = token.lower().lstrip("-.,;:*_~#")
     if lowered in _NEVER_LAST or (lowered in _TITLES and token[0].isupper()):
         return False

@@ -23,7 +23,7 @@ from shared_core.documents.loaders.extracted import TERM_LEVEL, Heading, Page, S
 from shared_core.errors import InputError
 from shared_core.types import MetadataValue, Passage
 
-CHUNKING_VERSION = 8
+CHUNKING_VERSION = 9
 """Increased whenever the same document may give other passages."""
 
 MAX_CHARS = 900

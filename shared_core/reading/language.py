@@ -41,6 +41,7 @@ _LATIN = 0.3
 """The same for Latin, of which technical English has many words: a row of a data sheet gets up to .21 ("Material:
 Aluminium; Finish: matt"), but "Cogito ergo sum" .37 and longer sentences over .6."""
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+_ABBREVIATED = 4  # letters, at most
 _LABEL = re.compile(r"(?:\A|;[ \t\n]|\n)([^:;\n]{1,40}):(?=[ \t])")
 _NAMED = re.compile(r"(?:\A[-*•]?[ \t]*|(?<=[.;,|][ \t]))([^\W\d_][\w'’/ -]{0,39}):[ \t]+")
 """The label of a name that begins a line, or stands behind another one: "Landlord: Harrow Estates Ltd. Tenant: …"."""
@@ -89,7 +90,8 @@ def has_english_labels(text: str, is_word: Callable[[str], object]) -> bool:
     """Decide whether ``text`` is a row of labelled cells whose labels are English.
 
     The values, names and numbers, are of no language, and would deceive the classifier. One word of the labels may be
-    unknown, or half of them where together they do not look like another language: "Conc (mM)", "Abbr", "Qty".
+    unknown, or half of them where together they do not look like another language: "Conc (mM)", "Abbr", "Qty". A few
+    short ones in capitals are of no language: "WSJ 23 F1", "BLEU".
 
     Args:
         is_word: whether a word in small letters is an English one: not ``None``.
@@ -99,7 +101,9 @@ def has_english_labels(text: str, is_word: Callable[[str], object]) -> bool:
     >>> has_english_labels("It ends: now", {"it": 1, "ends": 2}.get)
     False
     """
-    labels = [word.lower() for label in _LABEL.findall(text) for word in _WORD.findall(label)]
+    words = [word for label in _LABEL.findall(text) for word in _WORD.findall(label)]
+    spelt = [word for word in words if not (word.isupper() and len(word) <= _ABBREVIATED)]
+    labels = [word.lower() for word in (spelt if 2 * len(spelt) >= len(words) else words)]
     unknown = sum(is_word(word) is None for word in labels)
     if len(_LABEL.findall(text)) < 2 or 2 * unknown > len(labels):
         return False

@@ -33,6 +33,7 @@ def pieces(text: str) -> list[str]:
     "Es ist vom 15. Mai bis 30. September offen.|Er starb 2012.|Mai war es.",
     "It was 5 a.m. Monday when e. Cummings wrote it.", "He left.[1]|She stayed.[2][3]|Done.",
     "It is at www.example.com today.|Write to a.b@c.org.|Thanks.",
+    "Table 8. Oil of the lamps.| Fog is left out.|\nFig. 2. The pier.| We sat at table 4.| See Box 3.| It is old.",
     "1. First item.|\n2. Second item.|\n  a) third|\n- fourth|\n• fifth",
     "T1. Chicken €14|\nT12. Pork €15|\nIt is in room T1.| Ask there.",
     "A Heading|\n\nSome text here.|\n\n## Another|\nMore text.",

@@ -274,6 +274,8 @@ def test_a_row_is_english_if_its_labels_are_whatever_names_it_holds() -> None:
         ("Seed: Fava; Abbr: Fv; Colour: nero; Qty (kg): 3; Supplier: Semi di Toscana; Notes: semina in marzo", True),
         ("Callsign: OX3; Freq (MHz): 433; PL tone: 88; Offset: minus; Sponsor: Vera Lindqvist; Notes: none", True),
         ("Part: R12; Tol (%): 5; Package: 0805; Qty: 40; Supplier: Brandt Elektronik; Order code: 118", True),
+        ("Parser: Byron (4 layers); Training: semi-supervised; WSJ 23 F1: 92.7", True),
+        ("PLZ: 10115; ORT: Wien", False),
         ("Team: Rot; Trainer: Petra Schmidt; Tore: 5; Spiele: 3; Punkte: 9; Status: aktiv", False),
         ("Equipo: Rojo; Total: 3; Color: verde; Final: 4; Puntos: 9; Director: Ana Ruiz", False),
         ("Plan: A; Club: Lyon; Joueur: Marc Petit; Buts: 4; Date: 3 mai; Total: 9; Score: 2", False),
