@@ -21,10 +21,10 @@ from shared_core.documents.loaders.pdf_cells import (
     Table,
     at_gaps,
     distance,
-    fill,
     has_values,
     is_table,
     pieces_of,
+    united,
     visual_rows,
 )
 from shared_core.documents.loaders.pdf_columns import cells_of
@@ -36,6 +36,7 @@ _SAME_END = 3.0  # points between ends of rules of one table
 _CLOSE = 1.6  # font sizes from names to the rule below them
 _BESIDE = 3.0  # points that letters may stand out
 _MOST_NAMES = 5  # lines of names
+_MOST_RULES = 400  # of a page, each way
 _DOUBLE = 5.0  # points between the two lines of a double rule
 _NEXT_LINE, _NEXT_VALUE = 1.45, 2.2  # font sizes to a further line of a label, of values
 _CENTRED = 0.12  # of the width between upright rules that a name may be out of the middle
@@ -52,6 +53,8 @@ _Row = list[Piece]
 
 def find_booktabs(free: Sequence[Part], rules: Rules) -> Iterator[Table]:
     """Yield the tables between horizontal rules of one width among lines of none yet."""
+    if len(rules.horizontal) > _MOST_RULES or len(rules.vertical) > _MOST_RULES:  # a drawing
+        return
     for group in _alike(free, rules):
         ways = [_Band(above, below, free) for above, below in itertools.pairwise(group)]
         bands = [band for band in ways if band.parts or band.above.at - band.below.at > _DOUBLE]
@@ -106,11 +109,11 @@ class _Band:
         between = [part for part in free if below.at < part.line.y + MIDDLE * part.line.size < above.at]
         left, right = above.start - _BESIDE, above.end + _BESIDE
         self.parts = [part for part in between if left <= part.line.x0 and part.line.x1 <= right]
-        crossing = [p for p in between if p.line.x0 < right and left < p.line.x1 and p not in self.parts]
+        crossing = sum(part.line.x0 < right and left < part.line.x1 for part in between) - len(self.parts)
         self.rows: list[_Row] = [
             [half for piece in pieces_of(row) for half in at_gaps(piece)] for row in visual_rows(self.parts)
         ]
-        self.is_clean = bool(self.rows) and not crossing
+        self.is_clean = bool(self.rows) and crossing <= 0
 
     @property
     def is_body(self) -> bool:
@@ -193,13 +196,13 @@ def _columns(rows: Sequence[_Row]) -> list[Extent]:
 def _merged(bounds: Sequence[Extent], rows: Sequence[_Row]) -> list[Extent]:
     """Join columns above one another, and those that more pieces stand across than begin in the second."""
     found: list[Extent] = []
+    pieces = list(itertools.chain.from_iterable(rows))
     for x0, x1 in bounds:
-        left = found[-1] if found else None
-        pieces = [piece for row in rows for piece in row] if left else []
-        across = sum(bool(left) and piece.x0 < left[1] and x0 < piece.x1 for piece in pieces if left)
+        left, end = found[-1] if found else (x0, x0)
+        across = sum(piece.x0 < end and x0 < piece.x1 for piece in pieces) if found else 0
         own = sum(x0 <= piece.x0 < x1 for piece in pieces)
-        if left and (x0 < left[1] or across > own):
-            found[-1] = left[0], max(left[1], x1)
+        if x0 < end or across > own:
+            found[-1] = left, max(end, x1)
         else:
             found.append((x0, x1))
     return found
@@ -236,13 +239,7 @@ def _joined(rows: Sequence[list[Cell]]) -> list[list[Cell]]:
     found: list[list[Cell]] = []
     for row in rows:
         if found and _goes_on(found[-1], row):
-            cells = {cell.column: cell for cell in found[-1]}
-            for cell in row:
-                known = cells.setdefault(cell.column, cell)
-                if known is not cell:
-                    known.parts += cell.parts
-                    fill(known)
-            found[-1] = [cells[column] for column in sorted(cells)]
+            found[-1] = united(found[-1], row)
         else:
             found.append(row)
     return found
@@ -255,12 +252,12 @@ def _goes_on(before: Sequence[Cell], row: Sequence[Cell]) -> bool:
     values = [cell for cell in row if cell.column]
     label = None if row[0].column else row[0]
     left = min(part.line.x0 for part in before[0].parts)
-    further = label is None or label.text[0].islower() or label.text[0] == "("
+    further = label is None or label.text[:1].islower() or label.text[:1] == "("
     further = further or min(part.line.x0 for part in row[0].parts) > left + _INDENT * size
     if not values:
         return further and len(before) > 1 and away <= _NEXT_LINE * size
     filled = {cell.column for cell in before}
-    if label is None and all(cell.text[0].islower() and cell.column in filled for cell in values):
+    if label is None and all(cell.text[:1].islower() and cell.column in filled for cell in values):
         return away <= _NEXT_LINE * size
     below = all(_BRACKETED.fullmatch(cell.text) and cell.column in filled for cell in values)
     return below and further and away <= _NEXT_VALUE * size

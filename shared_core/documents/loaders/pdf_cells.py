@@ -100,7 +100,7 @@ def join_wrapped(rows: Sequence[list[Cell]], *, ruled: bool) -> list[list[Cell]]
     found = list(rows[: begin + 1])
     for row in rows[begin + 1 :]:
         if _belongs(found[-1], row, close, ruled=ruled):
-            found[-1] = _united(found[-1], row)
+            found[-1] = united(found[-1], row)
         else:
             found.append(row)
     return found
@@ -130,7 +130,8 @@ def distance(before: Sequence[Cell], row: Sequence[Cell]) -> float:
     return min(p.line.y for cell in before for p in cell.parts) - max(p.line.y for cell in row for p in cell.parts)
 
 
-def _united(before: Sequence[Cell], row: Sequence[Cell]) -> list[Cell]:
+def united(before: Sequence[Cell], row: Sequence[Cell]) -> list[Cell]:
+    """Return one row of two, the lines of each column's cells together."""
     cells = {cell.column: cell for cell in before}
     for cell in row:
         known = cells.setdefault(cell.column, cell)
