@@ -179,7 +179,7 @@ def _is_between(cell: Cell, bounds: Sequence[Extent]) -> bool:
 
 
 def _columns(rows: Sequence[_Row]) -> list[Extent]:
-    """Return where the columns begin and end: those of the fullest row, as wide as what stands in one only."""
+    """Return where the columns begin and end: those of the fullest row, as wide as the pieces above one only."""
     fullest = max(rows, key=len)
     bounds = [(piece.x0, piece.x1) for piece in fullest]
     for row in rows:
