@@ -29,23 +29,9 @@ _TENS = frozenset(("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "ei
 # Two words of a document in one, whose whole it never has, are a compound ("source-target"), but for words like these.
 _SHORTEST_FIRST, _SHORTEST_SECOND = 4, 5
 _PREFIXES = frozenset(
-    (
-        "over",
-        "under",
-        "inter",
-        "super",
-        "back",
-        "down",
-        "fore",
-        "some",
-        "every",
-        "with",
-        "there",
-        "here",
-        "where",
-        "when",
-    )
-)
+    ("over", "under", "inter", "super", "back", "down", "fore", "some", "every", "with", "there", "here", "where",
+     "when")
+)  # fmt: skip
 _SECOND_HALVES = frozenset(
     ("ground", "paper", "works", "lines", "words", "board", "house", "times", "where", "thing", "stand", "stream",
      "light", "sheet", "sheets", "holder", "holders", "marks", "books", "bases", "points", "sided", "wards")
