@@ -43,7 +43,7 @@ from shared_core.documents.loaders.limits import MAX_SECONDS, Budget, read_unpac
 from shared_core.documents.loaders.line_groups import with_groups
 from shared_core.errors import DocumentError, InputError
 
-LOADER_VERSION = 46
+LOADER_VERSION = 47
 """Increased whenever the same bytes may give another text; an index then reads its files again."""
 
 _OPEN: dict[str, Callable[[io.BytesIO], Any]] = {"gzip": gzip.open, "bzip2": bz2.open}

@@ -119,7 +119,8 @@ def test_a_heading_below_the_title_of_a_rule_book_stays() -> None:
 
 WIDTHS = {
     **dict.fromkeys("ijl", 0.222), **dict.fromkeys(" tf", 0.278), **dict.fromkeys("r()", 0.333),
-    **dict.fromkeys("ckszy", 0.5), **dict.fromkeys("wH", 0.722), "m": 0.833, "O": 0.778,
+    **dict.fromkeys("ckszy", 0.5), **dict.fromkeys("wCHNRU", 0.722), "m": 0.833,
+    **dict.fromkeys("GO", 0.778), **dict.fromkeys("AES", 0.667), **dict.fromkeys("FT", 0.611),
 }  # fmt: skip
 """Of Helvetica's letters, in font sizes, where it is not 0.556."""
 
@@ -144,6 +145,9 @@ def raised(*pieces: tuple[str, float, float]) -> bytes:
         ([("built in the 21", 10, 0), ("st", 7, 4), (" century", 10, 0)], "21st century"),
         ([("a rope of 10", 10, 0), ("mm", 7, 0.5), (" is kept dry", 10, 0)], "10mm"),
         ([("two molecules of H", 10, 0), ("2", 7, -2), ("O are seen", 10, 0)], "H2O"),
+        ([("the score of FERN", 10, 0), ("LARGE", 7, -1.5), (" is seen", 10, 0)], "FERN LARGE is"),
+        ([("a tax on CO", 10, 0), ("2", 7, -2), (" and NO", 10, 0), ("x", 7, -2), (" is due", 10, 0)], "CO2 and NOx is"),
+        ([("small capitals of N", 10, 0), ("ATO", 7, 0), (" and U", 10, 0), ("NESCO", 7, 0)], "NATO and UNESCO"),
     ],
 )
 def test_raised_letters_and_digits_stay_in_their_line(pieces: list[tuple[str, float, float]], text: str) -> None:

@@ -45,7 +45,8 @@ _STRETCHED = 1.8  # spaces of a justified line are seldom so many times as wide 
 _STRETCHED_TO = 2.2  # in font sizes: spaces of a badly filled line grow up to this
 _SMALL = 0.85  # of the font size: smaller digits are raised or lowered
 _SHIFTED = 0.1  # in font sizes: how far such digits are at least from the base line
-_RAISED_IN_WORD = re.compile(r"(?<=\d)[\d+\-−–]|(?<![^\W\d_])[^\W\d_]\d|(?<=\d)[^\W\d_]")
+_RAISED_IN_WORD = re.compile(r"(?<=\d)[\d+\-−–]|(?<![^\W\d_])[^\W\d_]\d|(?<=\d)[^\W\d_]|[^\W\d_][A-Z]{3}")
+_LOWERED_WORD = re.compile(r"[^\W\d_]{3,}")
 LONE_LETTER = re.compile(r"(?<![^\W\d_])[^\W\d_]\Z")
 ORDINAL = re.compile(r"(?:st|nd|rd|th|TM|SM)\b")
 _FONT_NAME_BYTES = 128
@@ -233,8 +234,7 @@ class _Reader:
 
     def _line(self, words: list[tuple[int, int]], gaps: list[float], *, broken: bool) -> Line:
         start, last = words[0][0], words[-1][1] - 1
-        written = (_SHOWN_HYPHEN.sub("-", self._word(a, b)) for a, b in words)
-        text = " ".join(word.replace(" ", "").translate(_UNSEEN) for word in written)
+        written = [_SHOWN_HYPHEN.sub("-", self._word(a, b)).translate(_UNSEEN) for a, b in words]
         _, turned = self._font(start)
         named = [word for word in words if any(map(str.isalnum, self._text[slice(*word)]))] or words[:1]
         some = named[0], named[len(named) // 2], named[-1]  # not marks and symbols; a raised mark may begin a word
@@ -251,17 +251,22 @@ class _Reader:
             for i, gap in enumerate(gaps)
             if gap > CELL_GAP * size or (gap > _VALUE_GAP * size and _NUMBERS.search(f"{shown[i]} {shown[i + 1]}"))
         ]
+        behind = [*itertools.accumulate(1 + word.count(" ") for word in written)]
         between = tuple(
-            (i + 1, self._ends(words[i][1] - 1, turned)[1], self._ends(words[i + 1][0], turned)[0]) for i in wide
+            (behind[i], self._ends(words[i][1] - 1, turned)[1], self._ends(words[i + 1][0], turned)[0]) for i in wide
         )
+        text = " ".join(written)
         return Line(text, x0, x1, y, size, bold and self._face(last)[0], fixed, turned, broken, gaps=between)
 
     def _word(self, start: int, end: int) -> str:
-        """Return a word with what is raised in it told apart: 10⁶ is not 106, n² is not n2, and 2^n is not 2n."""
+        """Return a word with what is raised in it told apart: 10⁶ is not 106, n² is not n2, and 2^n is not 2n.
+
+        A lowered word is one of its own: the large model is "BERT LARGE".
+        """
         text = self._text
         if not _RAISED_IN_WORD.search(text[start:end]):
-            return text[start:end]
-        letters = list(text[start:end])
+            return text[start:end].replace(" ", "")
+        letters = list(text[start:end].replace(" ", "\x00"))
         base = start
         for i in range(start + 1, end):
             size, turned = self._font(i)
@@ -269,6 +274,8 @@ class _Reader:
             shift = self._place(i, turned)[1] - self._place(base, turned)[1]
             if size > _SMALL * usual or abs(shift) < _SHIFTED * usual:
                 base = i
+            elif shift < 0 and i == base + 1 and text[base].isalpha() and _LOWERED_WORD.match(text, i, end):
+                letters[i - start] = f" {text[i]}"
             elif text[base].isdigit() or (shift > 0 and LONE_LETTER.search(text, start, base + 1)):
                 letters[i - start] = text[i].translate(RAISED if shift > 0 else LOWERED)
                 if shift > 0 and i == base + 1 and text[i].isalpha() and not ORDINAL.match(text, i, end):
