@@ -15,6 +15,7 @@ from shared_core.reading.direct import answers_by_form, heads_office
 from shared_core.reading.entries import lacks_names, of_entries_asked
 from shared_core.reading.measures import lacks_measure
 from shared_core.reading.names import absent_names, find_others
+from shared_core.reading.numbered import is_of_another_number
 from shared_core.reading.places import above, innermost
 from shared_core.reading.prepared import Asked, Prepared
 from shared_core.reading.questions import counts_nothing, defines_links, names_nobody, only_asks, only_refers, repeats
@@ -170,7 +171,12 @@ def _flag_candidates(
             found -= {VALUE}
         # "How heavy is the HX-60?" in the manual of the HX-40; "What did Ann say?" and an entry of Bo
         of_another = is_of_another(question, text, place, passage.text)
-        if of_another or c.passage in others or is_said_by_another(question, passage.text, c.start, c.end):
+        if (
+            of_another
+            or c.passage in others
+            or is_said_by_another(question, passage.text, c.start, c.end)
+            or is_of_another_number(question, passage, c.start, c.end)
+        ):
             found |= {VALUE}
         if of_another_year(values, text, place):
             found |= {ABSENT}

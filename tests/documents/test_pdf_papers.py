@@ -146,7 +146,10 @@ def raised(*pieces: tuple[str, float, float]) -> bytes:
         ([("a rope of 10", 10, 0), ("mm", 7, 0.5), (" is kept dry", 10, 0)], "10mm"),
         ([("two molecules of H", 10, 0), ("2", 7, -2), ("O are seen", 10, 0)], "H2O"),
         ([("the score of FERN", 10, 0), ("LARGE", 7, -1.5), (" is seen", 10, 0)], "FERN LARGE is"),
-        ([("a tax on CO", 10, 0), ("2", 7, -2), (" and NO", 10, 0), ("x", 7, -2), (" is due", 10, 0)], "CO2 and NOx is"),
+        (
+            [("a tax on CO", 10, 0), ("2", 7, -2), (" and NO", 10, 0), ("x", 7, -2), (" is due", 10, 0)],
+            "CO2 and NOx is",
+        ),
         ([("small capitals of N", 10, 0), ("ATO", 7, 0), (" and U", 10, 0), ("NESCO", 7, 0)], "NATO and UNESCO"),
     ],
 )
