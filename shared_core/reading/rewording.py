@@ -17,6 +17,7 @@ from shared_core.reading.attributes import read_attributes
 from shared_core.reading.days import ask_closed, read_days, read_holidays, read_months
 from shared_core.reading.features import STOP_WORDS, stem
 from shared_core.reading.language import word_list
+from shared_core.reading.within import read_ranges
 from shared_core.types import Passage
 
 LEAST = 5
@@ -64,6 +65,7 @@ def reword(question: str, passages: Sequence[Passage], number: Number) -> str:
     if any("default" in text.casefold() for text in texts):
         question = ask_default(question)
     question = read_holidays(read_months(read_attributes(read_groups(question, texts), texts), texts), texts)
+    question = read_ranges(question, texts)
     return _spell_out(ask_closed(read_days(_correct(question, texts, number), texts), texts), texts, number)
 
 
