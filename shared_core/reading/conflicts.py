@@ -89,15 +89,33 @@ _SIZE_GIVEN = re.compile(
 
 
 _ASKS_TIME = r"\b(?:what time|when|at what (?:hour|time))\b.*\b"
-_END_ASKED = re.compile(_ASKS_TIME + r"(?:ends?|finish(?:es)?|closes?|stops?|over)\b", re.IGNORECASE)
+_END_ASKED = re.compile(  # not when something is shut, which asks for the days
+    _ASKS_TIME + r"(?:ends?|finish(?:es)?|closes?|stops?|over|shuts|(?:do|does|did|will|to)\b.*\bshut)\b", re.IGNORECASE
+)
 _START_ASKED = re.compile(_ASKS_TIME + r"(?:starts?|begins?|opens?)\b", re.IGNORECASE)
-_OPEN_OR_CLOSE = re.compile(r"\b(?:open|close)s?\b", re.IGNORECASE)
+_OPEN_OR_CLOSE = re.compile(r"\b(?:open|close|shut)s?\b", re.IGNORECASE)
 _END_GIVEN = re.compile(
     r"\b(?:end|finish|clos|shut|stop|last|until|till|over\b|(?:by|to|through) (?:\d|noon|midnight)|out\b|leav|depart"
     r"|late)|\d\s?[ap]?m?\s?[-–—]\s?\d",
     re.IGNORECASE,
 )
 _START_GIVEN = re.compile(r"\b(?:start|beg[iau]n|open|from\b|since\b|resum|commenc)", re.IGNORECASE)
+_LEAVE_ASKED = re.compile(_ASKS_TIME + r"(?:leaves?|departs?|sets? (?:off|out))\b", re.IGNORECASE)
+_ARRIVE_ASKED = re.compile(
+    _ASKS_TIME + r"(?:arrives?|(?:be|gets?|comes?) (?:back|home)|gets? (?:in|there|here))\b", re.IGNORECASE
+)
+_LEAVE_GIVEN = re.compile(
+    r"\b(?:leav|left\b|depart|dep\b|sets? (?:off|out)\b|start|from\b|go\b|goes\b|sail|runs?\b)", re.IGNORECASE
+)
+_ARRIVE_GIVEN = re.compile(
+    r"\b(?:arriv|arr\b|back\b|home\b|return|(?:get|come|be)s? (?:in|there|here)\b)", re.IGNORECASE
+)
+_OTHER_ENDS = (
+    (_START_ASKED, _START_GIVEN, _END_GIVEN),
+    (_LEAVE_ASKED, _LEAVE_GIVEN, _ARRIVE_GIVEN),
+    (_ARRIVE_ASKED, _ARRIVE_GIVEN, _LEAVE_GIVEN),
+)
+"""Questions for one end, words of sentences that give it, and of those that give the other end."""
 
 
 def can_conflict(question: str) -> bool:
@@ -203,17 +221,22 @@ def dates_opposite(question: str, quote: str) -> bool:
 def times_other_end(question: str, quote: str) -> bool:
     """Return whether a question asks when something ends, and a quote times only its beginning; or the reverse.
 
+    So are leaving and arriving two ends.
+
     >>> [times_other_end("What time does it finish?", text) for text in ("We start at 8am.", "From 8am to 9am.")]
     [True, False]
     >>> [times_other_end("When does it open?", text) for text in ("The café closes at 5 pm.", "At 5 pm")]
     [True, False]
+    >>> [times_other_end(f"When does the bus {acts}?", "The bus is back at 5 pm.") for acts in ("leave", "get home")]
+    [True, False]
     """
-    end, start = _END_ASKED.search(question), _START_ASKED.search(question)
-    if bool(end) == bool(start):
+    end = _END_ASKED.search(question) is not None
+    others = [(own, other) for asked, own, other in _OTHER_ENDS if asked.search(question)]
+    if end + len(others) != 1 or len([q for q in quantities_of(quote) if q.dimension == "clock"]) != 1:
         return False
-    if len([q for q in quantities_of(quote) if q.dimension == "clock"]) != 1:
-        return False
-    return not _END_GIVEN.search(quote) if end else bool(_END_GIVEN.search(quote) and not _START_GIVEN.search(quote))
+    if end:
+        return not _END_GIVEN.search(quote)
+    return any(other.search(quote) and not own.search(quote) for own, other in others)
 
 
 def _turns(question: str, given: str, named: str) -> bool:

@@ -236,6 +236,18 @@ def test_a_word_with_a_prefix_is_another(question: str, quote: str, otherwise: b
         ("What time does the shop close?", "Open until 6 pm.", False),
         ("When does the fair open?", "At 9 am.", False),
         ("When does the large hall close?", "The small hall is open until 6 pm.", True),
+        ("What time does the shop shut on Fridays?", "It is open from 9 am to 6 pm on Fridays.", False),
+        ("When will the shop shut?", "It opens at 9 am.", True),
+        ("When is the pool shut?", "The pool is open in May.", True),
+        ("What time does the coach leave the farm?", "We hope to be back at school by 4 pm.", True),
+        ("When does the ferry depart?", "It arrives in Sund at 10.40.", True),
+        ("What time will we get home?", "We set off at 8.15 am.", True),
+        ("When does the train arrive?", "The train departs at 9.05.", True),
+        ("When does the last bus leave?", "The last bus back from Sund is at 5 pm.", False),
+        ("When does the last bus leave?", "The bus goes home at 5 pm.", False),
+        ("What time will we get home?", "We should be at the gate by 4 pm.", False),
+        ("When does the train arrive?", "It leaves at 9.05 and gets in at 10.", False),
+        ("When do we have to leave?", "Return the keys by 10 am, then leave.", False),
     ],
 )
 def test_the_time_of_the_other_end_is_opposite(question: str, quote: str, conflicts: bool) -> None:
