@@ -21,6 +21,7 @@ from shared_core.reading.prepared import Asked, Prepared
 from shared_core.reading.questions import counts_nothing, defines_links, names_nobody, only_asks, only_refers, repeats
 from shared_core.reading.quotable import is_heading, is_signature
 from shared_core.reading.rows import Entry, answer_in_row
+from shared_core.reading.spans import gives_no_span, times_only_price
 from shared_core.reading.subjects import is_of_another
 from shared_core.reading.sums import costs_something, frees_members, names_no_sum, refers_to_tariff, tells_only_change
 from shared_core.reading.told import (
@@ -193,6 +194,8 @@ def _is_untold(question: str, passage: Passage, candidate: Candidate, place: str
     text = passage.text[candidate.start : candidate.end]
     return (
         not tells_what_is_asked(question, text, place)
+        or gives_no_span(question, text, place)
+        or times_only_price(question, text)
         or names_only_asked(question, text)
         or names_no_holder(question, text)
         or forbids_only(question, text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from shared_core.reading.spans import gives_no_span, times_only_price
 from shared_core.reading.sums import costs_something, frees_members, names_no_sum, refers_to_tariff, tells_only_change
 from shared_core.reading.told import (
     asks_reason,
@@ -347,3 +348,48 @@ def test_what_something_costs_is_not_what_someone_is_paid(question: str, sentenc
 )
 def test_where_something_must_not_be_is_not_where_it_goes(question: str, sentence: str, forbids: bool) -> None:
     assert forbids_only(question, sentence) is forbids
+
+
+@pytest.mark.parametrize(
+    ("question", "sentence", "none"),
+    [
+        ("How long does it take to bleed the boiler?", "The boiler is bled every three months.", True),
+        (
+            "How long will the paint take to dry?",
+            "The shed is painted twice a year and shut until 4 pm on that day.",
+            True,
+        ),
+        ("How long does the torch work with one cell?", "Charge the torch every six months.", True),
+        ("How long is the boat trip?", "The boat sails every other Sunday at a fare of £9 a day.", True),
+        ("How long does it take until the glue holds?", "Use the glue within two weeks.", True),
+        ("How long does the mooring take?", "It costs 6 euros a night.", True),
+        ("How long does it take to bleed the boiler?", "Every three months, for an hour.", False),
+        ("How long will it take?", "It will take until 4 pm.", False),
+        ("How long does the tour take?", "Tours are every day from 2 to 4 pm.", False),
+        ("How long is the licence valid?", "It has to be renewed every five years.", False),
+        ("How long is the chair in office?", "The chair is elected every two years.", False),
+        ("How long does the filter last?", "Clean it every week.", False),
+        ("How long does it take to get the money back?", "The sum is paid within ten days.", False),
+        ("How long do I have to return it?", "Return it within ten days.", False),
+        ("How long is the course?", "Each week there are two hours.", False),
+        ("How often is the boiler bled?", "Every three months.", False),
+        ("How long does it take to bleed the boiler?", "It takes an hour every month.", False),
+    ],
+)
+def test_how_often_and_until_when_is_not_how_long(question: str, sentence: str, none: bool) -> None:
+    assert gives_no_span(question, sentence, "") is none
+
+
+@pytest.mark.parametrize(
+    ("question", "sentence", "only"),
+    [
+        ("When can I borrow the tent?", "The tent costs £5 a night.", True),
+        ("When is the pool heated?", "Heating the pool is 12 euros per hour.", True),
+        ("When can I borrow the tent?", "From May on, for £5 a night.", False),
+        ("When can I borrow the tent?", "If it is free, for £5 a night.", False),
+        ("When is the rent due?", "£600 a month, on the first.", False),
+        ("What does the tent cost?", "The tent costs £5 a night.", False),
+    ],
+)
+def test_the_unit_of_a_price_does_not_say_when(question: str, sentence: str, only: bool) -> None:
+    assert times_only_price(question, sentence) is only
