@@ -49,11 +49,13 @@ _VERSION = re.compile(r"\b(?:v|versions?|releases?)[ .]?(\d+(?:\.\d+)+)", re.IGN
 _MAJOR = re.compile(r"(?:\b(?:versions?|releases?)[ .]?|(?:\b|(?<=[A-Z]))[vV])(\d+)\b(?!\.\d)", re.IGNORECASE)
 _DATED_VERSION = re.compile(r"^\W*v?\d+(?:\.\d+)+\b[^\n]*\b(?:19|20)\d\d\b", re.MULTILINE)
 _SERIES = re.compile(r"(?<![\w.-])(\d+(?:\.\d+)*)\.[xX]\b")  # "20.x" is all releases of 20
-_CLASS = re.compile(  # "level AA" is not "level AAA"
+_CLASS = re.compile(  # "level AA" is not "level AAA", nor "class 5T" "class 5R"
     r"\b((?i:level|grade|class|tier|type|category|group|phase|stage|priority|severity|plan|option|schedule|appendix|annex"
     r"|exhibit|section|part|zone|band|series|size|vitamin|hepatitis|building|block|hall|wing|terminal|gate|team|form"
-    r"|division|unit|article|mode|route|ward|sector))\s+([A-Z]{1,3})\b(?![.'’-]?\w)"
+    r"|division|unit|article|mode|route|ward|sector|(?:year|flat|room|apartment|seat|bus|line|bay|plot|court)(?=s? \d))"
+    r"(?:e?s)?)\s+(?!\d+(?:[AP]M|K[MG]|[KMGT]B)\b)(\d{0,3}[A-Z]{1,3})\b(?![.'’-]?\w)"
 )
+_LETTERS_TO = re.compile(r"\b(\d{0,3})([A-Z])(?: ?[-–—] ?| to )\1?([A-Z])\b")
 _GRADE = re.compile(r"(?<![\w+-])[A-F](?:\+|[-−–](?=[\s?.,;:)]|\Z))(?!\w)")
 _ANY_GRADE = re.compile(r"(?<![\w+-])[A-F](?![\w'’./])(?! [a-z])[+−–-]?")
 _METHODS = "GET|POST|PUT|PATCH|DELETE|HEAD"
@@ -133,7 +135,10 @@ def holds(value: Value, text: str) -> bool:
     if series := _SERIES.fullmatch(value.text):
         return re.search(rf"(?:(?<![\w.])|(?<=\bv)){re.escape(series[1])}(?![\d-])", text) is not None
     if of_class := _CLASS.fullmatch(value.text):
-        return re.search(rf"\b{of_class[2]}\b", text) is not None
+        return re.search(rf"\b{of_class[2]}\b", text) is not None or any(
+            of_class[2][:-1] == number and first <= of_class[2][-1] <= last
+            for number, first, last in _LETTERS_TO.findall(text)
+        )
     if of_version := _MAJOR.fullmatch(value.text):
         return of_version[1] in _MAJOR.findall(text)
     return value.code in _folded(text)

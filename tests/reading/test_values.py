@@ -49,6 +49,9 @@ TABLE = Passage(
         ("What does level AAA require?", "At AAA, seven to one."),
         ("What do I need for a B+?", "Percent: 89-87%; Grade: B+"),
         ("How is an A- given?", "A-: 90 to 92 points"),
+        ("Who teaches Year 5T?", "Years 5R and 5T are taught by Mr Orr."),
+        ("Who lives in flat 3B?", "Flats 3A to 3D are let."),
+        ("Who may use block B?", "Blocks A-D are for members."),
         ("Which 30 hour event is it?", "A thirty-hour event raises money."),
         ("When did season 13 begin?", "The thirteenth season began late."),
         ("Who sang at Super Bowl 51?", "She sang as part of Super Bowl LI."),
@@ -86,6 +89,10 @@ def test_other_spellings_of_a_value_hold_it(question: str, text: str) -> None:
         ("Which TLS has Node 20.x?", "Node 18.x has TLS 1.2."),
         ("What does level AAA require?", "Level AA requires four to one."),
         ("What do class B shares cost?", "Shares of class A cost 5; those of class C nothing."),
+        ("What will Class 5T do?", "Class 5R spends three days on the farm."),
+        ("Who lives in flat 3B?", "Flat 3C is let to Ida Berg."),
+        ("What does seat 12A cost?", "Seats 12D and 12E cost £5."),
+        ("When does bus 5A leave?", "Bus 5B leaves at 9."),
         ("What does GET /cards list?", "`GET /accounts` lists accounts."),
         ("What does PUT /cards do?", "`POST /cards` makes one, `PUT /accounts` another."),
         ("When was rope 1.13 released?", "* Changes in release 1.3.13 (2009-09-30)"),
@@ -112,7 +119,8 @@ def test_another_ordinal_is_another_value_but_none_is_not_absent() -> None:
 
 @pytest.mark.parametrize(("question", "text"), [
     ("What is port 9090 for?", "It has 2 doors."), ("Who came in 2019?", "Nobody came."), ("Who may enter?", "In May."),
-    ("What does level AAA require?", "Levels vary."), ("What does the USA require?", "Level AA."),
+    ("What does level AAA require?", "Levels vary."), ("When does bus 5A leave?", "Bus 5 leaves at 9."),
+    ("Which bus leaves at 9?", "Bus 5A leaves at 9."), ("What does the USA require?", "Level AA."),
 ])  # fmt: skip
 def test_nothing_of_the_kind_is_not_another(question: str, text: str) -> None:
     assert not any_another(values_of(question), text, "")
