@@ -19,7 +19,7 @@ from shared_core.reading.language import word_list
 from shared_core.reading.questions import content_stems
 
 _LESS = "less|fewer|shorter|lower|colder|cooler|lighter|smaller|narrower|cheaper|slower|younger|newer"
-_MORE = "more|longer|higher|hotter|warmer|heavier|larger|bigger|wider|taller|faster|greater|older|deeper|thicker"
+_MORE = "more|[a-z]{3,}er"
 _BOUND = re.compile(
     rf"\b(?:(?P<below>(?:{_LESS}) than"
     r"|under|below|up to(?: and including)?|at most|no(?:t)? (?:more|longer|higher|later|heavier|larger) than"
@@ -30,7 +30,7 @@ _BOUND = re.compile(
 )
 _INCLUDING = re.compile(r"up to|at |no|a m|within", re.IGNORECASE)
 _BEHIND = re.compile(
-    r"\s(?:[^\W\d_]+\s)?(?:or|and)\s(?:(?P<above>more|over|above|higher|longer|warmer|heavier|larger|upwards)"
+    r"\s(?P<noun>[^\W\d_]+\s)?(?:or|and)\s(?:(?P<above>more|over|above|higher|longer|warmer|heavier|larger|upwards)"
     r"|less|fewer|below|under|lower|shorter|lighter)\b",
     re.IGNORECASE,
 )
@@ -66,14 +66,21 @@ _CARRIES = re.compile(
     r"[^.;:]{0,40}\Z",
     re.IGNORECASE,
 )
+_PERMITTED = re.compile(
+    r"\b(?:can|may) (?!(?:also |often )?(?:take|last|cost|reach|be|vary|rise|grow|live)\b)[^.;:]{0,40}\Z", re.IGNORECASE
+)
 _OF_SUCH = re.compile(
-    r"\b(?:on|for|in|at|to|from|with|by)\s+(?:all |any |every )?(?:[\w-]+\s+)?[\w-]{2,}s\s+(?:of\s+|that are\s+)?\Z",
+    r"\b(?:on|for|in|at|to|from|with|by)\s+(?:all |any |every )?(?:[\w-]+\s+)?[\w-]{2,}s\s+"
+    r"(?:of\s+|with\s+|that are\s+)?\Z",
     re.IGNORECASE,
 )
 """Before the range of things that a rule is for: "free on crossings of less than 45 minutes"."""
-_POSSIBLE = re.compile(r"\b(?:can|may|must|could|free|possible|allowed)\b", re.IGNORECASE)
+_POSSIBLE = re.compile(
+    r"\b(?:can|may|must|could|free|possible|allowed|given|granted|return\w*|refund\w*)\b", re.IGNORECASE
+)
 _CAPACITY = re.compile(r"up to|at most|a maximum of|no(?:t)? more than", re.IGNORECASE)
 _SENTENCE = re.compile(r"[^\n]+?(?:[.;!?](?=\s|\Z)|(?=\n|\Z))")
+_AGO = re.compile(r" (?:ago|old)\b")
 _AT = re.compile(r"\bat \Z", re.IGNORECASE)
 _OF = re.compile(r"\bof \Z", re.IGNORECASE)
 _MORE_THAN = re.compile(r"[a-z]+er than")  # "a trip longer than", but "a trip of more than"
@@ -119,6 +126,8 @@ def read_ranges(question: str, texts: Sequence[str]) -> str:
     if len(amounts) != 1 or amounts[0].hedge or age_asked(question) is not None:
         return question
     (asked,) = amounts
+    if _AGO.match(question, asked.end):
+        return question
     kind, value = _kind_of(asked, question), _value_of(asked, question)
     if not kind or _BOUND.search(question[: asked.start]):
         return question
@@ -141,7 +150,8 @@ def read_ranges(question: str, texts: Sequence[str]) -> str:
     before, text = question[: asked.start], next(iter(best))
     before = before if text[:1] in "-−0123456789" else _AT.sub("", before)
     before = _OF.sub("", before) if _MORE_THAN.match(text) else before
-    return f"{before}{text}{question[asked.end :]}"
+    noun = _NOUN.match(question, asked.end) if kind in content_stems(text) else None  # "7 nights or longer" has it
+    return f"{before}{text}{question[noun.end() if noun else asked.end :]}"
 
 
 def _stems_beside(kind: str, value: float, text: str) -> Iterator[frozenset[str]]:
@@ -218,7 +228,10 @@ def _bands_of(said: str, found: Sequence[Quantity]) -> Iterator[tuple[Quantity |
                 yield one, two, begun.start() if begun else one.start, two.end, Band(low, high, kind)
             continue
         bound, behind = _BOUND.search(said[: one.start]), _BEHIND.match(said, one.end)
-        kind, value = _kind_of(one, said, behind.end() if behind else one.end), _value_of(one, said)
+        kind, value = (
+            _kind_of(one, said, behind.end() if behind and not behind["noun"] else one.end),
+            _value_of(one, said),
+        )
         if not kind or (bound is None) == (behind is None):
             continue
         match = bound or behind
@@ -253,4 +266,5 @@ def _may_be_chosen(said: str, start: int, *, two: bool) -> bool:
     before = said[:start]
     if two:
         return _CHOSEN.search(before) is not None
-    return _CAPACITY.match(said, start) is not None and _CARRIES.search(before) is not None
+    may = _CARRIES.search(before) or _PERMITTED.search(before)
+    return _CAPACITY.match(said, start) is not None and may is not None

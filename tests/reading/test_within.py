@@ -21,6 +21,11 @@ from shared_core.types import Passage
         ("Can I set fans to -5 °C?", "Fans can be set from -8 to -2 °C.", "Can I set fans to from -8 to -2 °C?"),
         ("What if I am 20 minutes late?", "If you are more than 15 minutes late, ring.",
          "What if I am more than 15 minutes late?"),
+        ("Is a stay of 9 nights cheaper?", "Stays of 7 nights or longer are cheaper.",
+         "Is a stay of 7 nights or longer cheaper?"),
+        ("Can a firm with 9 staff join?", "We are open to firms with fewer than 50 staff.",
+         "Can a firm with fewer than 50 staff join?"),
+        ("May I pause for 2 months?", "You may pause for up to 3 months.", "May I pause for up to 3 months?"),
         ("Do 14 people get a guide?", "Groups of 12 or more people get a guide.", "Do 12 or more people get a guide?"),
         ("Can I cancel 9 days before?", "You can cancel up to 7 days before.", "Can I cancel up to 7 days before?"),
         ("Does the lift carry 200 kg?", "The lift carries up to 250 kg.", "Does the lift carry up to 250 kg?"),
@@ -51,6 +56,8 @@ def test_an_amount_is_read_as_its_range(question: str, text: str, read: str) -> 
         ("Is a kite of 3 kg weighed?", "Kites over 2 kg are weighed. Kites under 4 kg are weighed."),  # in two of them
         ("Can hot water be set to 70 °C?", "Heating is set from 30 to 80 °C. Hot water is set from 35 to 60 °C."),
         ("Who led the club in 1990?", "Clubs with more than 1000 members vote."),
+        ("Did the mill open 20 years ago?", "Mills older than 15 years are listed."),
+        ("Can it rain for 5 days?", "The rain can last for up to 9 days."),
         ("Is a 9 year old allowed?", "Visits of more than 5 years are allowed."),
     ],
 )
