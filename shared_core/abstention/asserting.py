@@ -10,16 +10,17 @@ import re
 from collections.abc import Sequence
 
 from shared_core.citation.english import AUXILIARIES
+from shared_core.support.regex import lazy_regex
 
 __all__ = ["asserts", "is_prose", "is_source", "stated_in_question"]
 
-_ASKS_OR_ADVISES = re.compile(
+_ASKS_OR_ADVISES = lazy_regex(
     r"\W*(?:how|what|when|where|which|who|whom|whose|why|if|whether|in case|once|unless|things|ways|tips|anything|"
     r"everything|something|all (?:that|you))\b",
     re.IGNORECASE,
 )
 """Begins a heading that names its topic by a clause: "What is included", "If it is full"."""
-_PREDICATE = re.compile(
+_PREDICATE = lazy_regex(
     r"(?<!\bthe )\b(?:is|are|was|were|isn['’]t|aren['’]t|wasn['’]t|weren['’]t|has|have|had|hasn['’]t|haven['’]t|does|"
     r"do(?:es)?n['’]t|did|didn['’]t|cannot|can(?:['’]t)?|will|won['’]t|must(?:n['’]t)?|should(?:n['’]t)?|would|could|"
     r"shall|opens|closes|begins|lasts|includes|provides|requires|contains|applies|receives|belongs|becomes|remains|"
@@ -27,22 +28,22 @@ _PREDICATE = re.compile(
     r"|\b(?:costs|starts|ends|offers|covers|runs|needs|holds|serves|uses)\s+(?:an?|the|no|all|every|up|from|at|[$€£¥]?\d)\b",
     re.IGNORECASE,
 )
-_IN_CLAUSE = re.compile(
+_IN_CLAUSE = lazy_regex(
     r"\b(?:that|which|who|whom|whose|what|where|when|how|why|as|if|than)\b|\b(?:you|we|they|i|he|she|it)\s+\Z",
     re.IGNORECASE,
 )
 """Before a verb: it is that of a clause within a name ("items that are included", "the data we have")."""
-_VERB_FIRST = re.compile(
+_VERB_FIRST = lazy_regex(
     r"\W*(?:is|are|was|were|has|have|had|does|do|did|can|will|must|should|would|could|shall|gives|takes|pays|gets)\b",
     re.IGNORECASE,
 )
-_SUBJECT = re.compile(r"\W*(?:you|we|they|i|he|she|it|there|this|these|everyone|nobody|no one) ", re.IGNORECASE)
-_FIGURE = re.compile(
+_SUBJECT = lazy_regex(r"\W*(?:you|we|they|i|he|she|it|there|this|these|everyone|nobody|no one) ", re.IGNORECASE)
+_FIGURE = lazy_regex(
     r"[$€£¥]\s?\d|\d\s?(?:[$€£¥%]|euros?\b|dollars?\b|pounds?\b|per ?cent\b|[ap]\.?m\b)|\b\d{1,2}:[0-5]\d\b",
     re.IGNORECASE,
 )
 """A price, share or time of day: no title has one by chance."""
-_ABSOLUTE = re.compile(
+_ABSOLUTE = lazy_regex(
     r"\b(?:everyone|everybody|anyone|anybody|nobody|no one|always|never|guaranteed|free of charge)\b|"
     r"\A\W*free\b.*\b(?:for|on|to|every|all|until|from|with)\b",
     re.IGNORECASE,
@@ -83,14 +84,14 @@ _KNOWN = (
     r"(?:isn['’]t|wasn['’]t|is|was) it (?:not )?(?:(?:so|very|really|just) )?(?:great|nice|good|wonderful|lovely|"
     r"amazing|fantastic|interesting|surprising|funny|remarkable|convenient|handy|a pity|a shame|obvious|clear))"
 )
-_KNOWN_THAT = re.compile(rf"{_KNOWN} that,?\s+", re.IGNORECASE)
-_KNOWN_CLAUSE = re.compile(rf"\W*{_KNOWN},? (?=(?:the|an?|all|every|no|entry|there|it|they|we|you) )", re.IGNORECASE)
-_TAG = re.compile(
+_KNOWN_THAT = lazy_regex(rf"{_KNOWN} that,?\s+", re.IGNORECASE)
+_KNOWN_CLAUSE = lazy_regex(rf"\W*{_KNOWN},? (?=(?:the|an?|all|every|no|entry|there|it|they|we|you) )", re.IGNORECASE)
+_TAG = lazy_regex(
     r",\s*(?:right|correct|no|ok(?:ay)?|(?:is|are|was|were|do|does|did|ca|can|wo|will|has|have|should|could|would)"
     r"(?:n['’]t)?(?: not)? (?:it|they|he|she|you|we|there|that))\s*\Z",
     re.IGNORECASE,
 )
-_OPENS_QUESTION = re.compile(
+_OPENS_QUESTION = lazy_regex(
     r"\W*(?:(?:and|but|so|or|also|then|well|now|ok(?:ay)?|great|sure|thanks?|please|sorry),? )*"
     rf"(?:{AUXILIARIES}|am|might|shall|\w+n['’]t|who|whom|whose|what|when|where|which|why|how|if|in|for|on|at|to|from|"
     r"with|by|until|since|any|anything|more|another|need|want|you|i|we|let)\b",
@@ -119,7 +120,7 @@ def stated_in_question(question: str) -> str:
 # --- sources and code ----------------------------------------------------------------------------------------------
 
 
-_OF_SOURCE = re.compile(
+_OF_SOURCE = lazy_regex(
     r"https?://|\bwww\.|\bdoi\b|\bisbn\b|\bet al\b|\bibid\b|\(\d{4}|\b\d{4}\)|\b(?:pp?|vol|no|eds?|chap|sec)\.\s?\d|§|"
     r"\b(?:page|pages|chapter|section|volume|issue|accessed|retrieved|edition|journal|press|publisher)\b|"
     r"[\w-]\.(?:md|txt|pdf|docx?|html?|json|csv|xlsx?|pptx?|org|com|net|edu|gov)\b|[“\"*_].+[”\"*_]|\]\(",
@@ -137,8 +138,8 @@ def is_source(item: str) -> bool:
     return _OF_SOURCE.search(item) is not None or not asserts(item)
 
 
-_CODE = re.compile(r"[{}()\[\];<>=$`\\|&^~]|::|->|\w\.\w|\w_\w|(?:\A|\s)(?:--?\w|[#/%]{1,2}\s?\w)")
-_SENTENCE = re.compile(r"\s*[-*•\"“']?\s*[A-Z\d].*[.!](?:[\"”'])?\s*\Z", re.DOTALL)
+_CODE = lazy_regex(r"[{}()\[\];<>=$`\\|&^~]|::|->|\w\.\w|\w_\w|(?:\A|\s)(?:--?\w|[#/%]{1,2}\s?\w)")
+_SENTENCE = lazy_regex(r"\s*[-*•\"“']?\s*[A-Z\d].*[.!](?:[\"”'])?\s*\Z", re.DOTALL)
 
 
 def is_prose(lines: Sequence[str]) -> bool:

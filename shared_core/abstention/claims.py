@@ -18,6 +18,7 @@ from typing import TypeVar
 from shared_core.abstention.utility import exact, read_level, read_probability
 from shared_core.citation.sentences import split_sentences
 from shared_core.errors import InputError
+from shared_core.support.regex import lazy_regex
 
 T = TypeVar("T")
 
@@ -121,8 +122,8 @@ class ClaimCache:
         return len(self._claims)
 
 
-_SCALE = re.compile(r"(?<=\d)\s*(?:/|\bout\s+of\b)\s*100\b(?![.,]?\d)", re.IGNORECASE)
-_NUMBER = re.compile(r"[-−+]?\d+(?:[.,/:]\d+)*")
+_SCALE = lazy_regex(r"(?<=\d)\s*(?:/|\bout\s+of\b)\s*100\b(?![.,]?\d)", re.IGNORECASE)
+_NUMBER = lazy_regex(r"[-−+]?\d+(?:[.,/:]\d+)*")
 
 
 def parse_probability(text: str) -> float | None:

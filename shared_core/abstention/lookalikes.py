@@ -9,14 +9,16 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from shared_core.support.regex import lazy_regex
+
 __all__ = ["mixed_words", "written_plainly"]
 
 # Not "½", "™", "º" and "…", whose plain forms would run into the word before them.
-_COMPATIBLE = re.compile("[\u2460-\u24ff\u2776-\u2793\u3380-\u33df\ufb00-\ufb06\uff01-\uff5e\U0001d400-\U0001d7ff]+")
+_COMPATIBLE = lazy_regex("[\u2460-\u24ff\u2776-\u2793\u3380-\u33df\ufb00-\ufb06\uff01-\uff5e\U0001d400-\U0001d7ff]+")
 # A power, an index or a footnote belongs to what stands before it; alone it is a number.
-_RAISED = re.compile(r"(?<!\S)[⁰¹²³⁴-⁹₀-₉]+(?=\s|[.,;:!?%°€£$]|\Z)")
-_NUMERALS = re.compile("[\u2160-\u2188]+")
-_WORD = re.compile(r"[^\W\d_]{2,}")
+_RAISED = lazy_regex(r"(?<!\S)[⁰¹²³⁴-⁹₀-₉]+(?=\s|[.,;:!?%°€£$]|\Z)")
+_NUMERALS = lazy_regex("[\u2160-\u2188]+")
+_WORD = lazy_regex(r"[^\W\d_]{2,}")
 _ALIKE = frozenset("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧο")
 """Greek letters that are Latin ones to the eye; not those of "µm", "IκB", "TNFα"."""
 

@@ -7,32 +7,33 @@ from collections.abc import Sequence
 
 from shared_core.citation.english import AUXILIARIES, BE, DO
 from shared_core.citation.facts.tokens import Sentence, Token, content_keys, stem, tokens_of
+from shared_core.support.regex import lazy_regex
 
 __all__ = ["opening_of", "turns_opening"]
 
-_OPENING = re.compile(r"\W*(yes|yeah|yep|no|nope)\s*(?:[,.;:!]|\s[–—-]\s)\s*", re.IGNORECASE)
-_ASKS = re.compile(rf"\W*(?:(?:and|but|so|also|hi|hello|please),? )*(?:{AUXILIARIES}|am)\b(?!n['’]t)", re.IGNORECASE)
+_OPENING = lazy_regex(r"\W*(yes|yeah|yep|no|nope)\s*(?:[,.;:!]|\s[–—-]\s)\s*", re.IGNORECASE)
+_ASKS = lazy_regex(rf"\W*(?:(?:and|but|so|also|hi|hello|please),? )*(?:{AUXILIARIES}|am)\b(?!n['’]t)", re.IGNORECASE)
 # "Yes" to one of these may be meant either way, or what denies it affirms: "Is it forbidden?" – "Yes, it is not."
-_EITHER_WAY = re.compile(
+_EITHER_WAY = lazy_regex(
     r"n['’]t\b|\b(?:not|no|never|nobody|nothing|none|neither|nor|without|unless|mind|or|only|still|any ?more|forbidden|"
     r"prohibited|banned|illegal|impossible|exempt|exempted|excluded|unable|unlimited|lack|lacks|miss|missing|refuse|"
     r"fail|stop|avoid|closed|cancelled|against|instead|free)\b",
     re.IGNORECASE,
 )
-_CLAUSE_ENDS = re.compile(
+_CLAUSE_ENDS = lazy_regex(
     r"[,;:()–—]|\b(?:but|although|though|unless|except|if|when|because|since|as|and|so|until|who|which|that|where)\b",
     re.I,
 )
-_QUALIFIED = re.compile(
+_QUALIFIED = lazy_regex(
     r"\b(?:only|just|always|necessarily|all|every|everyone|everything|both|any ?more|have to|has to|need|longer|yet|"
     r"few|hardly|rarely|seldom|without|free|forbidden|prohibited|banned|instead|optional|voluntary)\b",
     re.IGNORECASE,
 )
 _PERMITS = frozenset(map(stem, ("allowed", "permitted", "possible", "able", "allow", "permit")))
-_MAY = re.compile(r"\b(?:can|could|may|allowed|permitted|possible|able)\b", re.IGNORECASE)
-_MAY_NOT = re.compile(r"\b(?:can['’]t|cannot|can not|couldn['’]t|may not|must not|mustn['’]t)\b", re.IGNORECASE)
-_CUT_SHORT = re.compile(r"(?:\bnot|n['’]t|\bcannot)\W*\Z", re.IGNORECASE)  # "they are not"
-_CUT_SHORT_YES = re.compile(rf"\b(?:{BE}|{DO}|can|could|may|will|would|has|have)\W*\Z", re.IGNORECASE)
+_MAY = lazy_regex(r"\b(?:can|could|may|allowed|permitted|possible|able)\b", re.IGNORECASE)
+_MAY_NOT = lazy_regex(r"\b(?:can['’]t|cannot|can not|couldn['’]t|may not|must not|mustn['’]t)\b", re.IGNORECASE)
+_CUT_SHORT = lazy_regex(r"(?:\bnot|n['’]t|\bcannot)\W*\Z", re.IGNORECASE)  # "they are not"
+_CUT_SHORT_YES = lazy_regex(rf"\b(?:{BE}|{DO}|can|could|may|will|would|has|have)\W*\Z", re.IGNORECASE)
 _ABOUT = 0.5  # of the question's words: the sentence speaks of what is asked
 
 

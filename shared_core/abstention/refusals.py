@@ -6,6 +6,7 @@ import re
 
 from shared_core.citation.english import AUXILIARIES
 from shared_core.citation.facts.attributions import without_attribution
+from shared_core.support.regex import lazy_regex
 
 __all__ = ["is_refusal", "only_refuses"]
 
@@ -49,7 +50,7 @@ _UNSAID = (
 )
 
 # Only at the beginning ("The mayor said: I don't know" is a claim), and with either apostrophe.
-_REFUSAL = re.compile(
+_REFUSAL = lazy_regex(
     r"^\W*(?:no answer\b|i(?:['’]m| am) (?:sorry|afraid|unable|not (?:sure|aware|familiar|able|in a position))|sorry\b|"
     r"(?:i|we) (?:do not|don['’]t|cannot|can['’]t|could not|couldn['’]t|am unable|must decline|have no)\b|"
     r"(?:i|we) (?:sincerely )?apologi[sz]e\b|my apologies\b|"
@@ -60,9 +61,9 @@ _REFUSAL = re.compile(
     rf"{_SAYS_NOTHING}|{_NOTHING_FOUND}|{_UNSAID})",
     re.IGNORECASE,
 )
-_ANSWERS_YET = re.compile(r"\b(?:but|however|though|although|except|think|believe|guess|probably|perhaps)\b", re.I)
+_ANSWERS_YET = lazy_regex(r"\b(?:but|however|though|although|except|think|believe|guess|probably|perhaps)\b", re.I)
 """“I am not sure, but …” goes on to make a claim, which is judged like any other."""
-_APOLOGY = re.compile(
+_APOLOGY = lazy_regex(
     r"^\W*(?:i(?:['’]m| am) (?:very |so )?(?:sorry|afraid)|sorry|(?:i|we) (?:sincerely )?apologi[sz]e|my apologies)"
     r"[^,.;]*[,;.]?\s+(?:but|however,?)\s+",
     re.IGNORECASE,
@@ -84,7 +85,7 @@ def is_refusal(text: str) -> bool:
 # --- nothing but a refusal -----------------------------------------------------------------------------------------
 
 
-_REGRETS = re.compile(
+_REGRETS = lazy_regex(
     r"^\W*(?:(?:well|as an? (?:large )?(?:ai\b(?: language)?(?: model)?|language model)|"
     r"unfortunately|regrettably|however|i(?:['’]m| am) (?:very |so )?(?:sorry|afraid)|sorry|"
     r"(?:i|we) (?:sincerely )?apologi[sz]e|my apologies)\b(?: (?:for|about) [^,.;]{1,60})?"
@@ -99,7 +100,7 @@ _CANNOT = (
 )
 _THAT = r"(?!\s+that\s+(?:the|an?|it|he|she|they|there|we|you|this)\b)"  # "I don't know that it was lit" is a doubt
 # "We cannot provide refunds" and "We have no pool" are claims.
-_DECLINES = re.compile(
+_DECLINES = lazy_regex(
     r"\W*(?:no answer\W*\Z|"
     rf"(?:i|we) ?{_CANNOT} (?:currently |really |actually )?(?:know|find|answer|determine|see any|locate any)\b{_THAT}|"
     rf"i ?{_CANNOT} (?:say|tell(?: you)?|confirm|help|assist|verify)\b{_THAT}|"
@@ -113,7 +114,7 @@ _DOCUMENT = (
     r"(?:the|this|that|your)\s+(?:[\w'’&-]+\s+){0,3}(?:leaflet|handbook|manual|guide|guidelines?|brochure|polic(?:y|ies)|"
     r"contract|agreement|minutes|terms|instructions|documentation|docs|faqs?|web ?site|page|article|recipe|transcript)"
 )
-_UNMENTIONED = re.compile(
+_UNMENTIONED = lazy_regex(
     # Of these verbs only: "The policy does not cover theft" is a claim.
     rf"\W*(?:{_DOCUMENT} (?:{_NOT} (?:(?:explicitly|specifically|directly|actually) )?(?:mention|say|specify|state)\b"
     rf"(?! that\b)|(?:says?|mentions?|states?) nothing (?:about|on|of|regarding)\b)|"
@@ -122,19 +123,19 @@ _UNMENTIONED = re.compile(
     re.IGNORECASE,
 )
 """What only a check takes for a refusal: whether a document is silent is not for its passages to say."""
-_PARTS = re.compile(
+_PARTS = lazy_regex(
     r"[,;:–—(]\s*(?:(?:and|but|so|therefore|thus|hence|because|since|as|which means(?: that)?)\b,?\s*)?|"
     r"\s+(?:but|so|because|since|therefore|and (?=(?:the|it|they|he|she|we|you|there|this|that|i)\b))\b,?\s*",
     re.IGNORECASE,
 )
-_OFFERS = re.compile(
+_OFFERS = lazy_regex(
     r"(?:please|feel free|let me know|if you|could you|i (?:can|could|would|['’]d) (?:help|assist|be happy|be glad))\b"
     r"[^@\d]*\Z",
     re.IGNORECASE,
 )
-_NOR_DOES_IT = re.compile(rf"(?:it|they|this|that) {_NOT} {_SAYS}\b", re.IGNORECASE)
-_FINITE = re.compile(rf"\b(?:{AUXILIARIES}|shall)\b|\w['’]s\b|\d", re.I)
-_LISTED = re.compile(r"(?:or|nor|and|such as|including|like|even|neither)\b", re.IGNORECASE)
+_NOR_DOES_IT = lazy_regex(rf"(?:it|they|this|that) {_NOT} {_SAYS}\b", re.IGNORECASE)
+_FINITE = lazy_regex(rf"\b(?:{AUXILIARIES}|shall)\b|\w['’]s\b|\d", re.I)
+_LISTED = lazy_regex(r"(?:or|nor|and|such as|including|like|even|neither)\b", re.IGNORECASE)
 _WORDS_LISTED = 8
 _WORDS_LEFT = 3  # "… of the pool and the hall"
 

@@ -18,6 +18,7 @@ from shared_core.abstention.lookalikes import written_plainly
 from shared_core.abstention.polarity import opening_of
 from shared_core.abstention.refusals import only_refuses
 from shared_core.errors import InputError
+from shared_core.support.regex import lazy_regex
 
 __all__ = ["Statement", "Statements", "cut_statements"]
 
@@ -27,23 +28,23 @@ MARK = (
 )
 """Pattern of what models put behind a statement: marks of citations."""
 _ITEM = r"(?:[-*+•‣◦▪●○–—·\u2460-\u24ff\u2776-\u2793]|\(?(?:\d{1,3}|[A-Za-z]|[ivx]{1,5})[.)])[ \t\u00a0]++"
-_LINE_START = re.compile(rf"(?>(?:[ \t\u00a0]|>|#{{1,6}}[ \t]|{_ITEM}|\[[ xX]\][ \t]|\|)*)")
-_MARKS_BEFORE = re.compile(rf"(?>(?:\s*{MARK})*)\s*+")
-_MARKS_AFTER = re.compile(rf"\s*{MARK}")
+_LINE_START = lazy_regex(rf"(?>(?:[ \t\u00a0]|>|#{{1,6}}[ \t]|{_ITEM}|\[[ xX]\][ \t]|\|)*)")
+_MARKS_BEFORE = lazy_regex(rf"(?>(?:\s*{MARK})*)\s*+")
+_MARKS_AFTER = lazy_regex(rf"\s*{MARK}")
 _LONGEST_MARK = 600
-_LISTED = re.compile(rf"[ \t\u00a0>]*+{_ITEM}")
-_FENCE = re.compile(r"[ \t>]{0,12}(`{3,}|~{3,})")
+_LISTED = lazy_regex(rf"[ \t\u00a0>]*+{_ITEM}")
+_FENCE = lazy_regex(r"[ \t>]{0,12}(`{3,}|~{3,})")
 _PROSE = ("", "text", "txt", "md", "markdown", "plain", "plaintext")
 _BREAKS = "\r\n\v\f\x1c\x1d\x1e\x85\u2028\u2029"
-_DEFINITION = re.compile(r"[ \t]{0,3}\[[^\]\n]{1,60}\]:[ \t]")
-_SOURCES = re.compile(
+_DEFINITION = lazy_regex(r"[ \t]{0,3}\[[^\]\n]{1,60}\]:[ \t]")
+_SOURCES = lazy_regex(
     r"[ \t#*_]*+(?:sources?|references?|citations?|bibliography|works cited|further reading)"
     r"[ \t]*+:?[ \t*_]*+:?[ \t]*+\Z",
     re.IGNORECASE,
 )
-_SOURCE = re.compile(rf"[ \t]*(?:{_ITEM}|{MARK}|https?://)")
-_RULE = re.compile(r"(?=[^\n]*---)[ \t|:=*_-]++\Z")
-_HEADING = re.compile(
+_SOURCE = lazy_regex(rf"[ \t]*(?:{_ITEM}|{MARK}|https?://)")
+_RULE = lazy_regex(r"(?=[^\n]*---)[ \t|:=*_-]++\Z")
+_HEADING = lazy_regex(
     r"[ \t]{0,3}#{1,6}[ \t]|[ \t]*\*\*[^*\n]+\*\*:?[ \t]*\Z|[^\n]*\n[ \t]{0,3}(?:={3,}|-{3,})[ \t]*\Z"
 )
 _HEADING_WORDS = 8
@@ -57,17 +58,17 @@ _FRAGMENT_WORDS = 4
 """What has fewer words cannot be judged without what it answers."""
 
 _PLAIN: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(rf"\s*{MARK}"), ""),
-    (re.compile(r"!?\[([^\]\n]{1,300})\]\([^)\s]{0,500}(?:\s[\"'][^\"'\n]{0,200}[\"'])?\)"), r"\1"),
-    (re.compile(r"\s*\|\s*"), ", "),
-    (re.compile(r"(?<!\w)(?:\*{1,3}|_{1,3}|~~)(?=\S)|(?<=\S)(?:\*{1,3}|_{1,3}|~~)(?!\w)|`+"), ""),
-    (re.compile(r"</?[a-zA-Z][^<>\n]{0,100}>"), ""),
-    (re.compile(r"\n[ \t]*>+[ \t]?"), " "),
-    (re.compile(r"\s+"), " "),
+    (lazy_regex(rf"\s*{MARK}"), ""),
+    (lazy_regex(r"!?\[([^\]\n]{1,300})\]\([^)\s]{0,500}(?:\s[\"'][^\"'\n]{0,200}[\"'])?\)"), r"\1"),
+    (lazy_regex(r"\s*\|\s*"), ", "),
+    (lazy_regex(r"(?<!\w)(?:\*{1,3}|_{1,3}|~~)(?=\S)|(?<=\S)(?:\*{1,3}|_{1,3}|~~)(?!\w)|`+"), ""),
+    (lazy_regex(r"</?[a-zA-Z][^<>\n]{0,100}>"), ""),
+    (lazy_regex(r"\n[ \t]*>+[ \t]?"), " "),
+    (lazy_regex(r"\s+"), " "),
 )
 _MORE = r"(?:\s+(?:if|should|when|whenever)\s+(?:you|there)\b[^.!;:\d]{0,100})?"
 """An offer to say more, which goes on behind courtesies."""
-_ASIDE = re.compile(
+_ASIDE = lazy_regex(
     r"(?:sure|certainly|of course|yes|no|hello|hi|thanks?|thank you|i'm sorry|sorry|no problem|no worries|my pleasure|"
     r"(?:you're|you are) (?:very |most )?welcome|goodbye|bye|take care|see you(?: soon| later)?|good (?:luck|bye)|"
     r"i (?:do not|don't) know(?: the answer)?|(?:i )?hope (?:this|that|it) helps|"
@@ -79,7 +80,7 @@ _ASIDE = re.compile(
     rf"(?: (?:again|any ?time|more questions|further questions))?{_MORE})[.!,]*\Z",
     re.IGNORECASE,
 )
-LEANING = re.compile(
+LEANING = lazy_regex(
     r"(?:(?:and|but|so|then|also|however|therefore|thus)\b,?\s+)?"
     r"(?:he|she|it|they|his|her|hers|its|their|theirs|this|these|those|that|such|both|the former|the latter)\b",
     re.IGNORECASE,

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from shared_core.citation.index import find_all, occurrences
 from shared_core.citation.sentences import split_sentences, trim
 from shared_core.errors import InputError
+from shared_core.support.regex import lazy_regex
 from shared_core.types import Citation, MatchKind, Passage, Span, check_passages
 
 __all__ = ["align_quote"]
@@ -34,7 +35,7 @@ _SEED = 6  # characters: at 15% edits some piece of this length survives
 _WINDOWS = 8
 _CELLS = 1_500_000  # of the edit matrices together
 _GROW = 16
-_ELLIPSIS = re.compile(r"\s*(?:\[\s*(?:\.{3}|…)\s*\]|\(\s*(?:\.{3}|…)\s*\)|\.{3,}|…)\s*")
+_ELLIPSIS = lazy_regex(r"\s*(?:\[\s*(?:\.{3}|…)\s*\]|\(\s*(?:\.{3}|…)\s*\)|\.{3,}|…)\s*")
 _WRAPPERS = "\"'“”‘’«»„`「」『』"
 _KINDS: tuple[MatchKind, ...] = ("verbatim", "normalised", "fuzzy")
 

@@ -13,13 +13,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from shared_core.errors import GrammarError, InputError
+from shared_core.support.regex import lazy_regex
 
 __all__ = ["AnswerFormat", "Run", "answer_grammar", "chunk_text", "cut_text", "sentence_rules", "span_rules"]
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = lazy_regex("[\ud800-\udfff]")
 # What no quote may hold: unpaired surrogates, and SentencePiece's own sign for a space (U+2581), which its tokenizers
 # read as a space: the tokens forced for it would spell something else.
-_UNWRITABLE = re.compile("[\ud800-\udfff\u2581]")
+_UNWRITABLE = lazy_regex("[\ud800-\udfff\u2581]")
 _BITS = 64  # of llguidance's rule parameter
 # A character of a script written without spaces counts as a word; so does a run of other word characters and marks.
 _UNSPACED_SCRIPTS = (
@@ -31,7 +32,7 @@ _MARKS = (
     "\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u1ab0-\u1aff\u1dc0-\u1dff\u200c\u200d\u20d0-\u20ff\u3099\u309a\ufe00-\ufe0f"
     "\ufe20-\ufe2f\U0001f3fb-\U0001f3ff"
 )
-_WORD = re.compile(
+_WORD = lazy_regex(
     rf"[{_UNSPACED_SCRIPTS}][{_MARKS}]*+|(?>(?:[^\W{_UNSPACED_SCRIPTS}]|[{_MARKS}])+)(?>(?:['’][^\W{_UNSPACED_SCRIPTS}]++)*)"
     rf"|\s++|[\s\S][{_MARKS}]*+"
 )

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-import re
+from shared_core.support.regex import lazy_regex
 
 __all__ = ["is_heading", "is_titled", "mark_end"]
 
-_MARK = re.compile(
+_MARK = lazy_regex(
     r"[ \t]*(?:#{1,6}[ \t]+)?"
     r"(?:§{1,2}\s?\d{1,4}[a-z]?\b[.:)]?|(?:\d{1,2}\.)+\d{1,2}\.?(?=\s+[A-Z])|\(?(?:\d{1,3}|[IVX]{1,5})[.)])(?=\s)"
 )
-_MARKDOWN_NUMBER = re.compile(r"[ \t]*#{1,6}[ \t]+(?:\d{1,3}(?:\.\d{1,3})*|[IVX]{1,5})\b[.:)]?(?=\s)")
-_WORD = re.compile(r"[^\W\d_][\w'’-]*")
-_STATES = re.compile(r"[.!;,…]\Z|\S:[*_]* \S|:\s*\d|\t|\|| {3}|[€£$%]|\d\s?(?:[a-z]{1,3}|°C)\b")
-_BULLET = re.compile(r"[ \t]*[-*•–+][ \t]")
+_MARKDOWN_NUMBER = lazy_regex(r"[ \t]*#{1,6}[ \t]+(?:\d{1,3}(?:\.\d{1,3})*|[IVX]{1,5})\b[.:)]?(?=\s)")
+_WORD = lazy_regex(r"[^\W\d_][\w'’-]*")
+_STATES = lazy_regex(r"[.!;,…]\Z|\S:[*_]* \S|:\s*\d|\t|\|| {3}|[€£$%]|\d\s?(?:[a-z]{1,3}|°C)\b")
+_BULLET = lazy_regex(r"[ \t]*[-*•–+][ \t]")
 _MOST_WORDS = 8
 _PLAIN_WORDS = 5  # of a heading that only blank lines tell
 _LABEL_WORDS = 2  # of one that a full stop may end
 _LABEL_LETTERS = 3  # more capitals than an abbreviation has
 _NEAR = 80
-_TITLE = re.compile(r"#{1,6}[ \t][^\n]*")
-_SENTENCE = re.compile(r"#[ \t]+(?:\S+[ \t]+){4,}\S*[a-z\d]\.")  # in a comment of source code
-_RULE = re.compile(r"[ \t]*(?:=+|-+|~+)[ \t]*")
-_BEFORE = re.compile(r"(?:\A|\n[ \t]*\r?\n)[ \t]*\Z")
-_GAP = re.compile(r"[ \t]*\r?\n[ \t]*\r?\n")
-_COMMENT = re.compile(r"[ \t]*\r?\n# ")
-_COMMENT_ABOVE = re.compile(r"(?:\A|\n)# [^\n]*\r?\n\Z")
-_LINE = re.compile(r"\S[^\n]*")
+_TITLE = lazy_regex(r"#{1,6}[ \t][^\n]*")
+_SENTENCE = lazy_regex(r"#[ \t]+(?:\S+[ \t]+){4,}\S*[a-z\d]\.")  # in a comment of source code
+_RULE = lazy_regex(r"[ \t]*(?:=+|-+|~+)[ \t]*")
+_BEFORE = lazy_regex(r"(?:\A|\n[ \t]*\r?\n)[ \t]*\Z")
+_GAP = lazy_regex(r"[ \t]*\r?\n[ \t]*\r?\n")
+_COMMENT = lazy_regex(r"[ \t]*\r?\n# ")
+_COMMENT_ABOVE = lazy_regex(r"(?:\A|\n)# [^\n]*\r?\n\Z")
+_LINE = lazy_regex(r"\S[^\n]*")
 
 
 def mark_end(text: str) -> int:

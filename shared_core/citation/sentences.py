@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import Protocol
 
 from shared_core.support.files import read_lists
+from shared_core.support.regex import lazy_regex
 
 __all__ = ["SentenceSplitter", "ends_sentence", "split_sentences"]
 
@@ -60,34 +61,34 @@ _OPENERS = (
     r"\"'“‘«‹„‚「『〝(\[{（［｛【《〈〔〖¿¡*_~`#§•‣–—\-\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff\u00a0 "
 )
 
-_BREAK = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*+")
-_HARD_BREAK = re.compile(r"[\f\u2029]")
-_LINE_END = re.compile(r"\r\n?|[\n\v\x1c-\x1e\x85\u2028]")
-_NEXT = re.compile(rf"[{_OPENERS}]{{0,12}}+(\w{{0,20}})")
-_WORD_BEFORE = re.compile(r"[^\s\"'“”‘’«»(\[{（「『<>/|–—]*\Z")
-_DAY = re.compile(r"0?[1-9]|[12]\d|3[01]")
-_DOTTED = re.compile(r"(?:[^\W\d_]{1,2}\.-?)+[^\W\d_]{1,2}\Z")  # U.S, e.g, Ph.D, a.m, J.-P
-_LABEL = re.compile(
+_BREAK = lazy_regex(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*+")
+_HARD_BREAK = lazy_regex(r"[\f\u2029]")
+_LINE_END = lazy_regex(r"\r\n?|[\n\v\x1c-\x1e\x85\u2028]")
+_NEXT = lazy_regex(rf"[{_OPENERS}]{{0,12}}+(\w{{0,20}})")
+_WORD_BEFORE = lazy_regex(r"[^\s\"'“”‘’«»(\[{（「『<>/|–—]*\Z")
+_DAY = lazy_regex(r"0?[1-9]|[12]\d|3[01]")
+_DOTTED = lazy_regex(r"(?:[^\W\d_]{1,2}\.-?)+[^\W\d_]{1,2}\Z")  # U.S, e.g, Ph.D, a.m, J.-P
+_LABEL = lazy_regex(
     r"(?:\d{1,3}(?:\.\d{1,3})*|[A-Z]{0,2}\d{1,3}|[A-Za-z]|[ivxlcIVXLC]{1,6})\Z"
 )  # of a list item or a section
-_CAPTION = re.compile(r"\b(?:Table|Figure|Fig\.|TABLE|FIGURE|FIG\.|Algorithm|Listing|Box|Plate)[ \u00a0]\Z")
-_BLOCK_START = re.compile(
+_CAPTION = lazy_regex(r"\b(?:Table|Figure|Fig\.|TABLE|FIGURE|FIG\.|Algorithm|Listing|Box|Plate)[ \u00a0]\Z")
+_BLOCK_START = lazy_regex(
     r"[-*+•‣◦▪●○–—·][ \t\u00a0]|\(?(?:\d{1,3}|[A-Za-z]|[ivx]{1,5})[.)][ \t\u00a0]|#{1,6}[ \t]|\||>"
     r"|={3}|-{3}|:{3}|\*{3}|_{3}"
 )
-_PARENTHESISED = re.compile(r"\((?:\d{1,3}|[A-Za-z]|[ivx]{1,5})\)[ \t]")
-_INITIALS = re.compile(r"[A-Z]\.[ \t]?(?:[A-Z]\.[ \t]?)+[A-Z][\w'’-]")  # of a person: no letters of a list
-_NAME = re.compile(r"[^\W_][\w-]*(?: [\w-]+)?\s*")  # the last line of a block, behind a full stop
-_RUN = re.compile(r"\S{0,60}")
-_TERM = re.compile(r"[^\t\n]{1,60}\t")  # of a definition behind a tab, or the first cell of a row
-_FIELD_OF_RST = re.compile(r":[^\W\d_][^:\n]{0,79}:(?=\s)")  # ":Author: …", ":param speed: …"
-_UNIT = re.compile(r"\d[\s\u202f][a-z]\Z")  # "3.40 m": a measure, no initial
-_FIELD = re.compile(r"[^\W\d_][^:;\n]{0,39}: ")
-_RECORD = re.compile(r"([^\W_][^,\s]*(?: [^,\s]+){0,3}, )[^,\s]+(?: [^,\s]+){0,3}, [^\n]*[^\s,]")
+_PARENTHESISED = lazy_regex(r"\((?:\d{1,3}|[A-Za-z]|[ivx]{1,5})\)[ \t]")
+_INITIALS = lazy_regex(r"[A-Z]\.[ \t]?(?:[A-Z]\.[ \t]?)+[A-Z][\w'’-]")  # of a person: no letters of a list
+_NAME = lazy_regex(r"[^\W_][\w-]*(?: [\w-]+)?\s*")  # the last line of a block, behind a full stop
+_RUN = lazy_regex(r"\S{0,60}")
+_TERM = lazy_regex(r"[^\t\n]{1,60}\t")  # of a definition behind a tab, or the first cell of a row
+_FIELD_OF_RST = lazy_regex(r":[^\W\d_][^:\n]{0,79}:(?=\s)")  # ":Author: …", ":param speed: …"
+_UNIT = lazy_regex(r"\d[\s\u202f][a-z]\Z")  # "3.40 m": a measure, no initial
+_FIELD = lazy_regex(r"[^\W\d_][^:;\n]{0,39}: ")
+_RECORD = lazy_regex(r"([^\W_][^,\s]*(?: [^,\s]+){0,3}, )[^,\s]+(?: [^,\s]+){0,3}, [^\n]*[^\s,]")
 """A line of short values with commas between them, the first of which names a group: "Hall B, 2nd floor, 204"."""
-_TAB = re.compile(r"\t+")
-_FURTHER_FIELD = re.compile(r"; ([^:;\n]{1,80}+): ")
-_STAMP = re.compile(  # with which an entry of a log or a message of a chat begins: when, how serious, or by whom
+_TAB = lazy_regex(r"\t+")
+_FURTHER_FIELD = lazy_regex(r"; ([^:;\n]{1,80}+): ")
+_STAMP = lazy_regex(  # with which an entry of a log or a message of a chat begins: when, how serious, or by whom
     r"""[\[(]{0,2}(?:
       (?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,?[ ])?
       (?:(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*[ ]{1,2}\d{1,2},?[ ](?:\d{4},?[ ])?
@@ -101,17 +102,17 @@ _STAMP = re.compile(  # with which an entry of a log or a message of a chat begi
     |\{"(?=[^\n]*\}[ \t\r,]*$)""",
     re.VERBOSE | re.MULTILINE,
 )
-_KEY = re.compile(  # of YAML, JSON, INI or a mail's head
+_KEY = lazy_regex(  # of YAML, JSON, INI or a mail's head
     r"""(?:- +)?(?:"[^"\n]{1,80}":|[\w./\\'{}-]+:(?=\s|\Z)|[\w."'-]+[ \t]*=(?!=))"""
 )
-_SECTION = re.compile(r"\[{1,2}[^\W\d_][\w .:/\"-]*\]{1,2}\s*\Z")  # of settings
+_SECTION = lazy_regex(r"\[{1,2}[^\W\d_][\w .:/\"-]*\]{1,2}\s*\Z")  # of settings
 _LONG, _SHORTEST = 400, 60
 _USUAL, _NARROW, _COLUMN_LINES, _FULL = 60, 30, 8, 0.75  # characters of a line; of a column's; its lines; of them
 _LONGEST_VALUE, _LONGEST_INNER = 80, 240  # characters of a cell with its name; of one before others; longer is prose
 _LONGEST_ROW, _LEAST_CELLS = 900, 3  # characters, as long as a passage may be; named cells behind the first
-_SEMICOLON = re.compile(r";(?=\s)|；")
-_UNDERLINE = re.compile(r"(?:={3,}|-{3,}|~{3,})\s*\Z")
-_INLINE_HEADING = re.compile(r"(?<=\s)#{2,6}[ \t]")
+_SEMICOLON = lazy_regex(r";(?=\s)|；")
+_UNDERLINE = lazy_regex(r"(?:={3,}|-{3,}|~{3,})\s*\Z")
+_INLINE_HEADING = lazy_regex(r"(?<=\s)#{2,6}[ \t]")
 
 
 def split_sentences(text: str) -> list[tuple[int, int]]:

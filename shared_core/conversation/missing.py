@@ -13,6 +13,7 @@ from shared_core.pipelines.evidence import cited_spans
 from shared_core.reading.conflicts import gives_other_dimension
 from shared_core.reading.features import stem
 from shared_core.reading.told import gives_reason
+from shared_core.support.regex import lazy_regex
 from shared_core.types import Answer, Claim, Passage
 
 _READ = 600  # characters before a quote
@@ -34,14 +35,14 @@ _MEASURES = {
 _ALIKE = {"tall": "high", "deep": "high", "wide": "high", "thick": "high", "low": "high", "big": "large",
           "small": "large", "quickly": "fast", "frequently": "often", "cold": "hot", "warm": "hot", "soon": "long",
           "short": "long"}  # fmt: skip
-_HOW = re.compile(rf"\bhow (?:very )?({'|'.join((*_MEASURES, *_ALIKE))})\b", re.I)
-_WHY = re.compile(r"(?:^|\b(?:and|but|so|or)\s+)(?:why|for what reason|what (?:was|is) the reason|how come)\b", re.I)
-_WHERE = re.compile(r"^\W*(?:(?:and|but|so|or)\s+)?where\b", re.I)
-_PAST = re.compile(r"\bwhen (?:did|was|were)\b", re.I)
-_ONLY_TIME = re.compile(
+_HOW = lazy_regex(rf"\bhow (?:very )?({'|'.join((*_MEASURES, *_ALIKE))})\b", re.I)
+_WHY = lazy_regex(r"(?:^|\b(?:and|but|so|or)\s+)(?:why|for what reason|what (?:was|is) the reason|how come)\b", re.I)
+_WHERE = lazy_regex(r"^\W*(?:(?:and|but|so|or)\s+)?where\b", re.I)
+_PAST = lazy_regex(r"\bwhen (?:did|was|were)\b", re.I)
+_ONLY_TIME = lazy_regex(
     rf"(?:\W|\b(?:on|in|at|and|the|of|to|from|until|every|{'|'.join(WEEKDAYS)}|{_MONTHS})s?\b|\d)+", re.I
 )
-_PLACED = re.compile(
+_PLACED = lazy_regex(
     r"\b(?:in|at|on|onto|near|from|to|into|off|over|outside|inside|beside|between|along|behind|above|below|beneath|under|"
     r"opposite|around|across|through|throughout|within|beyond|towards?|of|north|south|east|west|here|there|home|abroad|"
     r"upstairs|downstairs|online|behind|next|ahead|by (?:the|an?)|via|\w*where\w*)\b"
@@ -51,31 +52,31 @@ _PLACED = re.compile(
     re.I,
 )
 """Words before a place, but not before a time; paths, files' names and headings name places as well."""
-_HABIT = re.compile(r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)days\b|\b(?:daily|weekly|every)\b", re.I)
-_PRICE = re.compile(r"\bhow much\b.*\b(?:costs?|pay|price|charged?|fees?)\b|\bwhat\b.*\b(?:price|cost|fee)\b", re.I)
-_MONEY = re.compile(
+_HABIT = lazy_regex(r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)days\b|\b(?:daily|weekly|every)\b", re.I)
+_PRICE = lazy_regex(r"\bhow much\b.*\b(?:costs?|pay|price|charged?|fees?)\b|\bwhat\b.*\b(?:price|cost|fee)\b", re.I)
+_MONEY = lazy_regex(
     r"[£$€¥₹]|\b(?:eur|usd|gbp|chf|kr|euros?|pounds?|dollars?|cents?|pence|francs?|crowns?|free|gratis|charge[ds]?|"
     r"prices?|priced|costs?|costing|fees?|fares?|paid|included|nothing|per ?cent|half)\b|%"
     rf"|(?<![\w:.,-])(?!(?:1[5-9]|20)\d\d\b)\d[\d.,]*(?![\d:]|-\d)(?!\s*(?:{_LENGTH}|{_TIME}|{_AREA}|[ap]\.?m|places?)\b)",
     re.I,
 )
 """A sum of money, or a plain number that is no measure, time or year."""
-_HOW_MUCH = re.compile(r"\bhow much (?:is|are|was|were|will|do|does|did|would|can|for|to)\b(?!.*\bweigh)", re.I)
-_WHO = re.compile(r"^\W*(?:(?:and|but|so|or)\s+)?(?:by |for |from |to |with )?(?:who|whom|whose)\b", re.I)
-_WHEN = re.compile(r"^\W*(?:(?:and|but|so|or)\s+)?(?:(?:since|until|by) )?(?:when|(?:at |from )?what time)\b", re.I)
-_TIMED = re.compile(
+_HOW_MUCH = lazy_regex(r"\bhow much (?:is|are|was|were|will|do|does|did|would|can|for|to)\b(?!.*\bweigh)", re.I)
+_WHO = lazy_regex(r"^\W*(?:(?:and|but|so|or)\s+)?(?:by |for |from |to |with )?(?:who|whom|whose)\b", re.I)
+_WHEN = lazy_regex(r"^\W*(?:(?:and|but|so|or)\s+)?(?:(?:since|until|by) )?(?:when|(?:at |from )?what time)\b", re.I)
+_TIMED = lazy_regex(
     r"\d|\b(?:open(?:s|ed)?|clos(?:es?|ed)|always|never|ever|daily|weekly|monthly|yearly|every|before|after|during|until|"
     r"since|when|while|once|noon|midnight|morning|evening|night|today|weekends?|weekdays?|\w+days?|spring|summer|autumn|"
     rf"winter|{_MONTHS})\b",
     re.I,
 )
-_NUMBER = re.compile(
+_NUMBER = lazy_regex(
     r"\d|\b(?:no|none|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen|\w+ty|hundreds?|thousands?|"
     r"dozens?|several|both|half|as many as)\b",
     re.I,
 )
-_COUNTED = re.compile(r"\bhow many (?:of the |more |other |such )?([a-z][\w-]*)(?:\s+([a-z][\w-]*))?", re.I)
-_PRONOUN = re.compile(r"\W*(?:it|its|he|his|she|her|they|their|this|these|there)\b", re.I)
+_COUNTED = lazy_regex(r"\bhow many (?:of the |more |other |such )?([a-z][\w-]*)(?:\s+([a-z][\w-]*))?", re.I)
+_PRONOUN = lazy_regex(r"\W*(?:it|its|he|his|she|her|they|their|this|these|there)\b", re.I)
 _VAGUE = WORDS["vague"]
 _PLAIN = WORDS["plain"]
 _LINES = [line.split() for name in ("forms", "alike") for line in LISTS[name].splitlines()]

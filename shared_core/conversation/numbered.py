@@ -7,21 +7,22 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from shared_core.support.files import read_lists
+from shared_core.support.regex import lazy_regex
 
-WORD = re.compile(r"[^\W_]+(?:[-'’_.&][^\W_]+)*|&")
+WORD = lazy_regex(r"[^\W_]+(?:[-'’_.&][^\W_]+)*|&")
 LISTS = read_lists("shared_core.conversation", "words.txt")
 WORDS = {name: frozenset(words.split()) for name, words in LISTS.items()}
 """Lists of words by name, in lower case."""
 
 _FORM = r"\d[\d.-]*(?:[a-z]|-?(?:rc|beta|alpha|b)\d*)?"
-_NUMBER = re.compile(rf"(?:{_FORM})\Z", re.I)
-YEAR = re.compile(r"(?:1[5-9]|20)\d\d\Z")
-_BEHIND = re.compile(
+_NUMBER = lazy_regex(rf"(?:{_FORM})\Z", re.I)
+YEAR = lazy_regex(r"(?:1[5-9]|20)\d\d\Z")
+_BEHIND = lazy_regex(
     rf"[ \t]+(?:(?:number|num\.?|no\.?|nr\.?)\s+)?#?(?P<number>(?:{_FORM}|[a-z]|[ivx]{{2,4}}|[A-Z]))"
     r"(?![^\W_]|[-_.&/][^\W_]|['’](?!s\b)[^\W_]|[,:]\d|\s?[%°€$£+])"
 )
 SAYS_NUMBER = frozenset("number num no nr".split())
-_STREETS = re.compile(
+_STREETS = lazy_regex(
     r"(?:\w*(?:street|strasse|straße)|road|avenue|lane|square|place|drive|way|terrace|row|quay|st)\Z", re.I
 )
 _NUMBERED = WORDS["numbered"]
@@ -29,8 +30,8 @@ _NEVER = WORDS["not numbered"] | WORDS["plain"] | WORDS["stop"] | WORDS["not nou
 _NO_NAMES = WORDS["not numbered"] | WORDS["plain"] | WORDS["units"]
 _UNITS = WORDS["units"]
 _BEFORE = WORDS["before numbered"]
-_PLURAL = re.compile(r"(?:[^sui]s|people|children|men|women)\Z")
-_SENTENCE = re.compile(r"(?<=[.?!])\s+|\n")
+_PLURAL = lazy_regex(r"(?:[^sui]s|people|children|men|women)\Z")
+_SENTENCE = lazy_regex(r"(?<=[.?!])\s+|\n")
 _LISTED = frozenset("and or & to".split())
 
 

@@ -18,8 +18,9 @@ from shared_core.conversation.numbered import (
     number_end,
     numbers_in,
 )
+from shared_core.support.regex import lazy_regex
 
-MARKERS = re.compile(r"\s*\[(?:[^\[\]\n]{1,200}:)?\d+\]|\s*\(unsupported\)")
+MARKERS = lazy_regex(r"\s*\[(?:[^\[\]\n]{1,200}:)?\d+\]|\s*\(unsupported\)")
 
 _JOINS = frozenset("of the & de von van".split())
 _BEFORE_PLACES = frozenset("in at on near from to between across under over inside outside around".split())
@@ -28,7 +29,7 @@ _OPENERS = WORDS["openers"]
 _DATES = frozenset((*MONTH_NAMES, *WEEKDAYS))
 
 
-_IN_SMALL = re.compile(rf"\bthe\s+((?:[a-z-]+\s+){{1,2}}(?:{'|'.join(sorted(_THINGS))}))\b")
+_IN_SMALL = lazy_regex(rf"\bthe\s+((?:[a-z-]+\s+){{1,2}}(?:{'|'.join(sorted(_THINGS))}))\b")
 _APART = frozenset("of in on at to for from by with about and or is are was were did does do the a an".split())
 
 
@@ -139,7 +140,7 @@ def thing_in_small(text: str) -> Phrase | None:
 
 _OF_WHICH = frozenset("the a an our my your which".split())
 _DOING = frozenset(f"{DO}|{HAVE}|{MODALS}|shall|might".split("|"))
-_PARTICIPLE = re.compile(r"(?:ed|ing)\Z")
+_PARTICIPLE = lazy_regex(r"(?:ed|ing)\Z")
 _LONGEST = 3  # words of a thing, before and behind its "of"
 
 
@@ -186,7 +187,7 @@ def _thing_end(text: str, tokens: list[re.Match[str]], i: int) -> int:
     return end
 
 
-_CLAUSE = re.compile(r"(?<=\d)\([a-z\d]{1,3}\)")
+_CLAUSE = lazy_regex(r"(?<=\d)\([a-z\d]{1,3}\)")
 _NO_NOUNS = WORDS["not nouns"] | _DATES
 
 
@@ -256,8 +257,8 @@ def names_in_reply(reply: str) -> list[Phrase]:
     return [p for p in named if not any(start <= p.start < end for start, end in heads)]
 
 
-_LABEL = re.compile(r"[*_]*\s?:")
-_TABLE_HEAD = re.compile(r"^(?P<head>[^\n]*\|[^\n]*)\n[ |:-]*-[ |:-]*$", re.M)
+_LABEL = lazy_regex(r"[*_]*\s?:")
+_TABLE_HEAD = lazy_regex(r"^(?P<head>[^\n]*\|[^\n]*)\n[ |:-]*-[ |:-]*$", re.M)
 
 
 def new_in(phrases: Iterable[Phrase], known: Iterable[Phrase]) -> list[Phrase]:

@@ -11,6 +11,7 @@ from shared_core.citation.english import AUXILIARIES
 from shared_core.conversation.numbered import WORDS
 from shared_core.conversation.phrases import phrases_of, words_of
 from shared_core.reading.questions import asks_nothing
+from shared_core.support.regex import lazy_regex
 
 Kind = Literal["full", "open", "reference", "ellipsis", "about_answer", "nothing"]
 """``full``: can be understood alone; ``open``: names nothing, so that it may belong to the topic; ``reference``: has a
@@ -57,7 +58,7 @@ _MANNER = (
 _POLITE = (
     r"(?:(?:please|and|but|so|ok(?:ay)?|hm+|well|no|yes|sorry|thanks|thank you|can you|could you|would you)[,.!]? )*"
 )
-_ABOUT_ANSWER = re.compile(
+_ABOUT_ANSWER = lazy_regex(
     rf"{_POLITE}(?:"
     + "|".join(
         [
@@ -88,10 +89,10 @@ _ABOUT_ANSWER = re.compile(
     re.IGNORECASE,
 )
 
-_PRONOUN = re.compile(
+_PRONOUN = lazy_regex(
     r"\b(?:he|she|it|they|him|her|his|hers|its|their|theirs|them|himself|herself|itself)(?:'s|’s)?\b", re.I
 )
-_EMPTY_IT = re.compile(
+_EMPTY_IT = lazy_regex(
     r"\b(?:is|was|isn't|wasn't|would|will|be|how)\W+it\W+(?:be\W+)?(?:\w+ly\W+)?(?:true|possible|safe|allowed|legal|"
     r"necessary|normal|common|worth|better|best|a good|okay|ok|important|easy|hard|difficult|raining|likely|required|"
     r"free|too late|time|a problem|mandatory|permitted|forbidden)\b"
@@ -104,7 +105,7 @@ _EMPTY_IT = re.compile(
     r"|\bit (?:is|was) (?:\w+ )?(?:that|who|when|where|said|known|possible|true|believed)\b",
     re.I,
 )
-_THAT = re.compile(
+_THAT = lazy_regex(
     r"(?:^|[,;]\s*|\b(?:and|but|or|so|is|was|are|were|do|does|did|of|about|after|before|by|on|in|at|for|with|to|from|like|"
     r"than|since|until|during|near|from|why|how|when|where|what|who|which|mean|means|did|has|had|can|could|would|will|"
     r"should|\w+ed)\s+)(?P<word>that|this|those|these)\b(?P<after>\s+\w+)?",
@@ -113,11 +114,11 @@ _THAT = re.compile(
 _OUR_OWN = frozenset("document documents manual guide text page site website file handbook book article app".split())
 _NOW = frozenset("year month week morning evening afternoon day time century".split())
 _SUBJECTS = frozenset("i you we the a an there he she it they my your".split())
-_THERE = re.compile(r"\bthere\b", re.I)
+_THERE = lazy_regex(r"\bthere\b", re.I)
 _BEING = frozenset(
     "is are was were isn't aren't wasn't weren't be been any will would has have had exist exists".split()
 )
-_OTHERS = re.compile(
+_OTHERS = lazy_regex(
     "|".join(
         [
             r"\b(?:the\s+)?(?:first|second|third|fourth|fifth|last|next|previous|other|former|latter|same|smaller|larger|"
@@ -132,14 +133,14 @@ _OTHERS = re.compile(
     ),
     re.I,
 )
-_LEAD = re.compile(r"^(?:ok(?:ay)?|yes|no|hm+|well|thanks|thank you|sorry|please|oh|ah|great|right)[,.!]\s+", re.I)
-_AND = re.compile(r"^(?:and|but|or|so|also|then|plus|&)\b[,:]?\s*", re.I)
-_WHAT_ABOUT = re.compile(
+_LEAD = lazy_regex(r"^(?:ok(?:ay)?|yes|no|hm+|well|thanks|thank you|sorry|please|oh|ah|great|right)[,.!]\s+", re.I)
+_AND = lazy_regex(r"^(?:and|but|or|so|also|then|plus|&)\b[,:]?\s*", re.I)
+_WHAT_ABOUT = lazy_regex(
     r"^(?:(?:and|but|so|ok|okay|no)[,]?\s+)?(?:(?:what|how)\s+about"
     r"|i (?:meant|mean)(?! (?:wh|how|it|that|is|are|do|does)))\b\s*",
     re.I,
 )
-_BARE = re.compile(
+_BARE = lazy_regex(
     r"^(?:(?:and|but|or|so)\s+)?(?:who|(?:by |for |from |to |with )?whom|why|(?:by |from |since |until )?when|"
     r"where|how|what|which|from where|"
     r"why not|how (?:many|much|long|old|big|high|tall|far|deep|wide|thick|heavy|fast|large|hot|cold|often|so|come|late|"
@@ -148,31 +149,31 @@ _BARE = re.compile(
     r"(?:\s+(?:exactly|then|though|precisely|not))?\s*[?.!]*$",
     re.I,
 )
-_VERB = re.compile(
+_VERB = lazy_regex(
     rf"\b(?:{AUXILIARIES}|am|be|been|shall|might|who|what|when|where|why|how|which|whose|whom|tell|give|show|list|name|"
     r"explain|describe|find|add|define|compare|i|isn't|aren't|didn't|doesn't|don't|wasn't|weren't|can't|won't|what's|"
     r"who's|where's|how's|when's|there's|it's)\b",
     re.I,
 )
-_PREPOSITION = re.compile(
+_PREPOSITION = lazy_regex(
     r"^(?:in|on|at|for|with|without|by|from|to|of|about|after|before|since|until|during|under|over|per|as|between)\b",
     re.I,
 )
-_MORE = re.compile(
+_MORE = lazy_regex(
     r"^(?:please )?(?:(?:(?:tell|show|give) me )?(?:any |a bit |a little )?more(?: details?| info)?|details)"
     r"(?: please)?[\s.?!]*$",
     re.I,
 )
-_COMPARED = re.compile(
+_COMPARED = lazy_regex(
     r"^(?:and |but |so )?(?:which|who|what) (?:is|was|are|were|has|had) (?:more \w+|less \w+|bigger|larger|smaller|"
     r"older|younger|newer|longer|shorter|higher|taller|lower|deeper|faster|slower|heavier|lighter|cheaper|better|worse|"
     r"earlier|later|wider|stronger)\??$",
     re.I,
 )
-_SENTENCE_END = re.compile(r"(?<=[.?!])\s+")
+_SENTENCE_END = lazy_regex(r"(?<=[.?!])\s+")
 _LONG, _SHORT = 30, 15  # words
 _EMPTY = WORDS["vague"] | WORDS["plain"]
-_CLAUSE = re.compile(r",\s|\b(?:and|but|or|because|if|that|then|so|while|when|until|unless|once|whether)\b", re.I)
+_CLAUSE = lazy_regex(r",\s|\b(?:and|but|or|because|if|that|then|so|while|when|until|unless|once|whether)\b", re.I)
 
 
 def recognise(question: str) -> FollowUp:

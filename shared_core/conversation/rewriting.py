@@ -9,13 +9,14 @@ from collections.abc import Iterable
 from shared_core.citation.sentences import split_sentences
 from shared_core.conversation.phrases import words_of
 from shared_core.lm.chat.thoughts import without_thoughts
+from shared_core.support.regex import lazy_regex
 
-_FENCE = re.compile(r"^\s*```\w*\s*$", re.M)
-_TAGGED = re.compile(r"<((?:\w+[_-])?(?:question|query|rewritten|rewriting))>\s*(.*?)\s*</\1>", re.I | re.S)
-_TAG = re.compile(r"</?[a-z][\w-]*>", re.I)
-_KEY = re.compile(r"question|query|rewrit|standalone|condensed", re.I)
-_OURS = re.compile(r"rewrit|standalone|condensed|reformulated|final|full|contextuali[sz]ed|new|output", re.I)
-_LABEL = re.compile(
+_FENCE = lazy_regex(r"^\s*```\w*\s*$", re.M)
+_TAGGED = lazy_regex(r"<((?:\w+[_-])?(?:question|query|rewritten|rewriting))>\s*(.*?)\s*</\1>", re.I | re.S)
+_TAG = lazy_regex(r"</?[a-z][\w-]*>", re.I)
+_KEY = lazy_regex(r"question|query|rewrit|standalone|condensed", re.I)
+_OURS = lazy_regex(r"rewrit|standalone|condensed|reformulated|final|full|contextuali[sz]ed|new|output", re.I)
+_LABEL = lazy_regex(
     r"(?:\b(?:the|a|my|your)\s+)?(?:\b(?:rewritten|standalone|stand-alone|condensed|reformulated|rephrased|full|"
     r"final|last|new|self-contained|complete)\s+){0,2}\b(?:question|query|version|rewriting|rewritten|standalone)"
     r"(?:\s+(?:is|would be))?"
@@ -23,8 +24,8 @@ _LABEL = re.compile(
     re.I,
 )
 _MARKS = "\"'“”„‘’‚«»‹›`*_# \t"
-_BULLET = re.compile(r"^\s*(?:[-•>]|\d[.)])\s+")
-_TALK = re.compile(
+_BULLET = lazy_regex(r"^\s*(?:[-•>]|\d[.)])\s+")
+_TALK = lazy_regex(
     r"(?:sure|certainly|of course|absolutely|okay|ok|yes|great|got it|understood|no problem|happy to help|thanks|"
     r"thank you|let me|here (?:is|are|it is|you go|you are)|here['’]s|i (?:have )?(?:rewrote|rewritten|replaced)|"
     r"i['’](?:ve|ll|d)\b|i hope|hope|feel free|please let|note(?: that)?|this (?:question|version|rewrit)|"
@@ -32,9 +33,9 @@ _TALK = re.compile(
     r"is there anything|do you (?:want|need)|can i help|does (?:this|that) help|anything else)\b",
     re.I,
 )
-_ANSWER = re.compile(r"\banswer\s*[*_]*:[*_]*\s*\w", re.I)
-_HEADING = re.compile(r"(?:the\s+)?(?:\w+\s+){0,2}(?:question|query|rewriting)\Z", re.I)
-_ASIDE = re.compile(r"^\s*[(\[].*[)\]]\s*$")
+_ANSWER = lazy_regex(r"\banswer\s*[*_]*:[*_]*\s*\w", re.I)
+_HEADING = lazy_regex(r"(?:the\s+)?(?:\w+\s+){0,2}(?:question|query|rewriting)\Z", re.I)
+_ASIDE = lazy_regex(r"^\s*[(\[].*[)\]]\s*$")
 
 
 def read_rewriting(reply: str) -> str:

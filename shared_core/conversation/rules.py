@@ -22,6 +22,7 @@ from shared_core.conversation.recognise import FollowUp, names_only, recognise
 from shared_core.conversation.swap import other_date, other_number, other_value, stands_in
 from shared_core.conversation.topics import ASKS_WHO, LOOK_BACK, Exchange, candidates
 from shared_core.conversation.turns import Turn
+from shared_core.support.regex import lazy_regex
 
 __all__ = ["EXCHANGES", "Exchange", "Rewriting", "exchanges_of", "rewrite"]
 
@@ -29,41 +30,41 @@ EXCHANGES = 8
 """Exchanges before a follow-up that are read."""
 _READ = 2_000  # characters of a message
 
-_LEAD = re.compile(
+_LEAD = lazy_regex(
     r"^\W*(?:(?:ok(?:ay)?|yes|no|hm+|well|thanks|thank you|sorry|please|oh|ah|great|right|i see)[,.!]\s+)*"
     r"(?:(?:and|but|or|so|also|then|plus)\b[,:]?\s+)*",
     re.I,
 )
-_WRAPPED = re.compile(
+_WRAPPED = lazy_regex(
     r"^(?:(?:do|did) you (?:happen to )?know|(?:can|could|would|will) you (?:please )?(?:tell|explain to|show) me|"
     r"are you able to tell me|(?:please )?tell me|i (?:mean|meant|wonder(?:ed)?|(?:want|need|would like) to know)|"
     r"i'd like to know)[,:]?\s+"
     r"(?=(?:who|what|which|when|where|why|how|whether|if|is|are|can|could|do|does|did|will)\b)",
     re.I,
 )
-_QUESTION_WORD = re.compile(
+_QUESTION_WORD = lazy_regex(
     r"^(?:(?:by|in|on|at|to|for|from|with|since|until|under)\s+)?(?:who|whom|whose|what|which|when|where|why|how)\b"
     r"(?:\s+(?:many|much|long|old|big|high|tall|far|deep|often|wide|heavy|fast|large)\b(?!\s+(?:is|was|are|were)\b\s*$))?\s*",
     re.I,
 )
-_ASKS_WITH = re.compile(
+_ASKS_WITH = lazy_regex(
     r"(?:(?:by|in|on|at|to|for|from|with|since|until)\s+)?(?:(?P<who>who|whom|whose)\b|(?P<why>how\s+(?:come|so))\b|"
     r"how\s+(?P<how>many|much|long|old|big|high|tall|far|deep|often|wide|heavy|fast|large|thick)\b|"
     r"(?P<clause>when|where|why|how)\b(?!\s+about\b))",
     re.I,
 )
-_IS_ASKED = re.compile(
+_IS_ASKED = lazy_regex(
     rf"['’](?:s|d|re)\b|\s+(?:{AUXILIARIES}|might|\w+n['’]t)\b"
     r"|(?:\s+(?:exactly|precisely|though|then|else|not|from|to))?\W*\Z",
     re.I,
 )
 """Behind a question word that does not begin a clause: "When was …", "Why not?"."""
-_ASKS_YES_NO = re.compile(rf"(?:{AUXILIARIES}|might)\b", re.I)
-_WHO_DID = re.compile(r"^who\s+(\w+ed|built|made|held|led|won|found|lost|sold|bought|taught)\s+(.+?)[\s?.!]*$", re.I)
-_HAPPENED = re.compile(
+_ASKS_YES_NO = lazy_regex(rf"(?:{AUXILIARIES}|might)\b", re.I)
+_WHO_DID = lazy_regex(r"^who\s+(\w+ed|built|made|held|led|won|found|lost|sold|bought|taught)\s+(.+?)[\s?.!]*$", re.I)
+_HAPPENED = lazy_regex(
     r"(when|where|why|how)\s+(?:(?:was|were)\s+(?:that|this)|did\s+(?:that|this|it)\s+happen)\W*$", re.I
 )
-_WAS_DONE = re.compile(r"(?:where|when|why|how)\s+(?:was|were|did)\b", re.I)
+_WAS_DONE = lazy_regex(r"(?:where|when|why|how)\s+(?:was|were|did)\b", re.I)
 _POSSESSIVE = frozenset("his its their hers theirs".split())
 _KIND_OF = {
     **dict.fromkeys(("he", "him", "his", "himself"), "person"),
@@ -72,27 +73,27 @@ _KIND_OF = {
 }
 _NOT_NOUNS = WORDS["not nouns"]
 _ORDINALS = {"first": 0, "former": 0, "second": 1, "latter": -1, "third": 2, "fourth": 3, "fifth": 4, "last": -1}
-_KIND = re.compile(
+_KIND = lazy_regex(
     r"^(?:(?:and|but|or|so|what about|how about)\s+)+((?:an?|the)\s+(?!second|third)\w+)\s+ones?\W*$", re.I
 )
 """A thing of another kind: "and a small one?"."""
-_NOUN = re.compile(r"\b(?:the|an?)\s+([a-z][\w-]*)")
-_ARTICLE = re.compile(r"\b(?:the|an?|our|my|your)\s+$", re.I)
-_DOES = re.compile(rf"\b(?:{AUXILIARIES})\s+$", re.I)
-_ORDINAL = re.compile(rf"\b(?:{'|'.join(_ORDINALS)})\b", re.I)
-_SUBJECT = re.compile(
+_NOUN = lazy_regex(r"\b(?:the|an?)\s+([a-z][\w-]*)")
+_ARTICLE = lazy_regex(r"\b(?:the|an?|our|my|your)\s+$", re.I)
+_DOES = lazy_regex(rf"\b(?:{AUXILIARIES})\s+$", re.I)
+_ORDINAL = lazy_regex(rf"\b(?:{'|'.join(_ORDINALS)})\b", re.I)
+_SUBJECT = lazy_regex(
     rf"^(.*?\b(?:{BE}|{DO}|{HAVE})\s+)(?!(?:in|on|at|of|to|for|from|by|with|about)\b)"
     r"((?:the |an? )?[a-z][\w-]*)(?=[\s?.]|$)",
     re.I,
 )
-_GOES = re.compile(r"\b(?:get|go|travel|drive|walk|fly|come|sail|send|move|brought|bring)\s+$", re.I)
-_PASSIVE = re.compile(r"\b(?:is|are|was|were|been|be)\s+$", re.I)
-_TIME = re.compile(r"\b(?:then|time|year)$")
-_DEFINITE = re.compile(r"\bthe\s+([a-z][\w-]+)\b")
-_DEFINITE_PHRASE = re.compile(r"\b(?:the|an?)\s+((?:[a-z][\w-]*\s+){0,2}[a-z][\w-]*)")
+_GOES = lazy_regex(r"\b(?:get|go|travel|drive|walk|fly|come|sail|send|move|brought|bring)\s+$", re.I)
+_PASSIVE = lazy_regex(r"\b(?:is|are|was|were|been|be)\s+$", re.I)
+_TIME = lazy_regex(r"\b(?:then|time|year)$")
+_DEFINITE = lazy_regex(r"\bthe\s+([a-z][\w-]+)\b")
+_DEFINITE_PHRASE = lazy_regex(r"\b(?:the|an?)\s+((?:[a-z][\w-]*\s+){0,2}[a-z][\w-]*)")
 _STOP = WORDS["stop"]
 _GROUPS = WORDS["groups"]
-_MARKS = re.compile(r" ?\[\d+\]")
+_MARKS = lazy_regex(r" ?\[\d+\]")
 _STATED = 40  # words of a reply whose reason may be asked
 
 
@@ -334,7 +335,7 @@ def _instead(said: str, last: str) -> list[Rewriting]:
     return _in_place_of_name(said, last, stem, new, wanted)
 
 
-_BEGINS_WITH_PREPOSITION = re.compile(
+_BEGINS_WITH_PREPOSITION = lazy_regex(
     r"(?:in|on|at|for|with|without|by|from|to|of|after|before|since|until|during|under|over|per)\b", re.I
 )
 

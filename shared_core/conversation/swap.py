@@ -7,26 +7,27 @@ import re
 from shared_core.citation.facts.dates import MONTH_NAMES, WEEKDAYS
 from shared_core.conversation.numbered import WORDS, YEAR, is_number
 from shared_core.conversation.phrases import Phrase, phrases_of, words_of
+from shared_core.support.regex import lazy_regex
 
 Swapped = tuple[str, list[frozenset[str]]]
 """A question, and the words of what was put into it."""
 
 _PREPOSITION = r"(?:(?:in|on|at|for|with|of|from|to|about|by|under|inside)\s+)?"
-_BARE = re.compile(
+_BARE = lazy_regex(
     rf"{_PREPOSITION}(?:the\s+)?(?:(?:{'|'.join(sorted(WORDS['numbers of']))})\.?\s+)?#?(?P<number>\d\S*|[A-Z])"
     rf"(?:\s+(?:{'|'.join(sorted(WORDS['numbers of']))}|ones?))?\Z",
     re.I,
 )
-_NAMED = re.compile(rf"{_PREPOSITION}(?:the\s+)?", re.I)
-_NUMBER = re.compile(r"\b\d[\d,.]*\b")
+_NAMED = lazy_regex(rf"{_PREPOSITION}(?:the\s+)?", re.I)
+_NUMBER = lazy_regex(r"\b\d[\d,.]*\b")
 _DAY = rf"(?:{'|'.join(WEEKDAYS)})s?"
 _MONTH = rf"(?:{'|'.join(MONTH_NAMES)})"
-_DATE = re.compile(
+_DATE = lazy_regex(
     rf"(?:(?P<day>{_DAY})|(?P<month>{_MONTH}))(?:\s+(?:mornings?|afternoons?|evenings?|nights?|\d+))?\Z", re.I
 )
-_OLD_DAY, _OLD_MONTH = re.compile(rf"\b{_DAY}\b", re.I), re.compile(rf"\b{_MONTH}\b")
-_SINGULAR = re.compile(r"(?:who|when)\s+(?:is|was)\s+", re.I)
-_PLURAL = re.compile(r"[a-z][a-z-]*[^sui\W]s\b")
+_OLD_DAY, _OLD_MONTH = lazy_regex(rf"\b{_DAY}\b", re.I), lazy_regex(rf"\b{_MONTH}\b")
+_SINGULAR = lazy_regex(r"(?:who|when)\s+(?:is|was)\s+", re.I)
+_PLURAL = lazy_regex(r"[a-z][a-z-]*[^sui\W]s\b")
 
 
 def other_number(said: str, last: str) -> Swapped | None:
@@ -114,8 +115,8 @@ def other_value(said: str, last: str) -> str:
     return stem[: found.start(old)] + noun[1] + stem[found.end(old) :]
 
 
-_THE_NOUN = re.compile(r"(?:the|its|his|her|their)\s+([a-z][a-z-]*(?:\s[a-z-]+)?)\Z")
-_VALUE_OF = re.compile(
+_THE_NOUN = lazy_regex(r"(?:the|its|his|her|their)\s+([a-z][a-z-]*(?:\s[a-z-]+)?)\Z")
+_VALUE_OF = lazy_regex(
     r".*(?:['’]s?\s(?P<noun>[a-z][a-z -]*)\Z)|"
     r"(?:what|how \w+)\s(?:is|are|was|were)\sthe\s(?P<whole>[a-z][a-z -]*?)\s(?:of|for|in)\s.*\Z",
     re.I,

@@ -16,19 +16,20 @@ from shared_core.conversation.phrases import (
     thing_in_small,
     words_of,
 )
+from shared_core.support.regex import lazy_regex
 
 LOOK_BACK = 4  # exchanges in which a pronoun's name is searched
 
-ASKS_WHO = re.compile(r"\b(?:who|whom|whose)\b", re.I)
-_ASKS_ABOUT = re.compile(
+ASKS_WHO = lazy_regex(r"\b(?:who|whom|whose)\b", re.I)
+_ASKS_ABOUT = lazy_regex(
     r"^\W*[Ww]hat\s+(?:(?:do|does|did|can|will)\b|(?:is|are|was|were)\s+(?:an?\s|(?:the\s+)?[A-Z\w]*[A-Z_]\S*\W*$))"
 )
-_ASKS_FOR_IT = re.compile(r"^\W*(?:what|which|who|whose)\s+(?:is|are|was|were)\s+the\b", re.I)
-_WHOLE = re.compile(r"\bthe\s+(?P<of>(?:[a-z-]+\s+){1,3}(?:of|at|for|to|from)\s+(?:the\s+)?)$")
-_NOUN_PHRASE = re.compile(
+_ASKS_FOR_IT = lazy_regex(r"^\W*(?:what|which|who|whose)\s+(?:is|are|was|were)\s+the\b", re.I)
+_WHOLE = lazy_regex(r"\bthe\s+(?P<of>(?:[a-z-]+\s+){1,3}(?:of|at|for|to|from)\s+(?:the\s+)?)$")
+_NOUN_PHRASE = lazy_regex(
     r"(?<!\bin )(?<!\bat )(?<!\bon )\bthe\s+([a-z-]+\s+[a-z-]+)(?=\s+(?:in|at|on|of|by|to|for)\b)"
 )
-_ASKS_WHICH = re.compile(r"^\W*(?:\w+\s+)?(?:what|which|name|who|whom|whose)\b", re.I)
+_ASKS_WHICH = lazy_regex(r"^\W*(?:\w+\s+)?(?:what|which|name|who|whom|whose)\b", re.I)
 _STOP = WORDS["stop"]
 
 
@@ -80,8 +81,8 @@ def candidates(kind: str, exchanges: Sequence[Exchange]) -> list[Phrase]:
 
 _PERSONS = ("person", "man", "woman")
 _THINGS = ("thing", "place")
-_WHO_IS = re.compile(r"^\W*(?:and\s+)?who(?:['’]s|\s+(?:is|are|was|were))\s+(?:(?:the|our|your|my|an?)\s+)?", re.I)
-_ITS_THING = re.compile(r"\W*$|\s+(?:of|for|at|in|on|from|behind)\s+\w")
+_WHO_IS = lazy_regex(r"^\W*(?:and\s+)?who(?:['’]s|\s+(?:is|are|was|were))\s+(?:(?:the|our|your|my|an?)\s+)?", re.I)
+_ITS_THING = lazy_regex(r"\W*$|\s+(?:of|for|at|in|on|from|behind)\s+\w")
 
 
 def _no_persons(names: list[Phrase], exchange: Exchange) -> list[Phrase]:
@@ -101,7 +102,7 @@ def _without_role(thing: Phrase, question: str) -> Phrase | None:
     return thing_asked(rest) if _ITS_THING.match(rest) else thing
 
 
-_OF = re.compile(r"\s+(?:of|for)\s")
+_OF = lazy_regex(r"\s+(?:of|for)\s")
 
 
 def _of_gender(kind: str, names: list[Phrase], reply: str) -> list[Phrase]:
@@ -177,7 +178,7 @@ def _asks_name(question: str) -> bool:
     return bool(_ASKS_WHICH.match(question)) and not _ASKS_VALUE.match(question)
 
 
-_ASKS_VALUE = re.compile(
+_ASKS_VALUE = lazy_regex(
     rf"^\W*(?:and\s+)?what(?:['’]s|\s+(?:is|are|was|were))\s+(?:the\s+)?(?:[a-z-]+\s+)*?(?:{'|'.join(sorted(WORDS['values']))})\b"
     rf"|^\W*(?:and\s+)?what\s.*['’]s?\s+(?:[a-z-]+\s+)?(?:{'|'.join(sorted(WORDS['values']))})\W*$",
     re.I,

@@ -21,6 +21,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from shared_core.documents.load import Document
 from shared_core.documents.loaders.extracted import TERM_LEVEL, Heading, Page, Segment
 from shared_core.errors import InputError
+from shared_core.support.regex import lazy_regex
 from shared_core.types import MetadataValue, Passage
 
 CHUNKING_VERSION = 9
@@ -33,12 +34,12 @@ Splitter = Callable[[str], Sequence[tuple[int, int]]]
 Range = tuple[int, int]
 
 # Atomic and possessive: "\r\n" is one line break, never two, and nothing is scanned twice.
-_PARAGRAPH_BREAK = re.compile(r"(?>\r\n|\r|\n)[^\S\r\n]*+(?>\r\n|\r|\n)\s*+")
-_LINE_END = re.compile(r"\r\n|\r|\n")
+_PARAGRAPH_BREAK = lazy_regex(r"(?>\r\n|\r|\n)[^\S\r\n]*+(?>\r\n|\r|\n)\s*+")
+_LINE_END = lazy_regex(r"\r\n|\r|\n")
 _JOINERS = frozenset("\u200d\ufe0e\ufe0f")
 _LONGEST_CLUSTER = 32
 # "ABOUT US", "SECTION C: EXCESS", "4.2 Fees", "Part 3: Fees": where a loader has not found them to be headings.
-_HEADING_LINE = re.compile(
+_HEADING_LINE = lazy_regex(
     r"(?=[^\n]*[A-Z]{3})[A-Z0-9 ,:&/'’().-]{3,80}(?<![.,;])"
     r"|\d{1,2}(?:\.\d{1,2}){1,3}\.?[ \t]{1,4}[A-Z][^\n.;!]{2,80}"
     r"|(?i:section|part|chapter|appendix|annex|article) [\dA-Z]{1,4}[.:]? [^\n.;!]{2,80}"
@@ -338,11 +339,11 @@ class _Cutter:
         return start, end
 
 
-_WORD = re.compile(r"\w+")
-_LEADERS = re.compile(r"(?:\.{3,}|…+|(?:[.·]\s+){3,}[.·]?)\s*(?:\d{1,4}|[ivxlc]{1,7})\s*\Z", re.IGNORECASE)
-_PAGE_BEHIND = re.compile(r"\S[\s.,…]+(?:\d{1,4}(?:[,;–-]\s*\d{1,4})*|[ivxlc]{1,7})\s*\Z")
-_LINK_LINE = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+\[[^\]]+\]\(#[^)]*\)\s*\Z")
-_LISTING = re.compile(
+_WORD = lazy_regex(r"\w+")
+_LEADERS = lazy_regex(r"(?:\.{3,}|…+|(?:[.·]\s+){3,}[.·]?)\s*(?:\d{1,4}|[ivxlc]{1,7})\s*\Z", re.IGNORECASE)
+_PAGE_BEHIND = lazy_regex(r"\S[\s.,…]+(?:\d{1,4}(?:[,;–-]\s*\d{1,4})*|[ivxlc]{1,7})\s*\Z")
+_LINK_LINE = lazy_regex(r"\s*(?:[-*+]|\d+[.)])\s+\[[^\]]+\]\(#[^)]*\)\s*\Z")
+_LISTING = lazy_regex(
     r"(?:\d+[.)]?\s+)?"
     r"(?:(?:table of )?contents|(?:list|table) of (?:figures|tables|illustrations)|(?:general |subject )?index)",
     re.IGNORECASE,

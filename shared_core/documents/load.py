@@ -42,6 +42,7 @@ from shared_core.documents.loaders.formats import (
 from shared_core.documents.loaders.limits import MAX_SECONDS, Budget, read_unpacked
 from shared_core.documents.loaders.line_groups import with_groups
 from shared_core.errors import DocumentError, InputError
+from shared_core.support.regex import lazy_regex
 
 LOADER_VERSION = 47
 """Increased whenever the same bytes may give another text; an index then reads its files again."""
@@ -51,9 +52,9 @@ _OPEN: dict[str, Callable[[io.BytesIO], Any]] = {"gzip": gzip.open, "bzip2": bz2
 MAX_FILE_BYTES = 64 * 2**20
 
 _NAMELESS = TABLES | {"code", "config"}  # formats whose capitals tell no names
-_NAME = re.compile(r"[^\W\d_]{4,}")
+_NAME = lazy_regex(r"[^\W\d_]{4,}")
 _OF_FILE, _OF_FOLDER = 3, 6  # mentions, at least, of a name that stands in the file's name, in a folder's
-_CODE = re.compile(r"(?<![^\W_])([^\W\d_]{2,12})[-_ ]?(\d{1,4})(?![^\W_])")  # of a course or a product: "Math-141"
+_CODE = lazy_regex(r"(?<![^\W_])([^\W\d_]{2,12})[-_ ]?(\d{1,4})(?![^\W_])")  # of a course or a product: "Math-141"
 _OF_CODE = 2  # mentions of one that stands in the file's name
 
 

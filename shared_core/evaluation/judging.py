@@ -25,6 +25,7 @@ from shared_core.evaluation.metrics.qa import (
     is_bare_answer,
     normalize_answer,
 )
+from shared_core.support.regex import lazy_regex
 from shared_core.types import Answer, Claim, iter_spans
 
 WORDS, CLOSED, NONE = "contains an accepted answer", "yes or no", "no answer is right"
@@ -166,7 +167,7 @@ def judge_of(question: Question) -> str:
     return CLOSED if all(normalize_answer(gold) in ("yes", "no") for gold in question.answers) else WORDS
 
 
-_FIRST_WORD = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
+_FIRST_WORD = lazy_regex(r"\W*(yes|no)\b", re.IGNORECASE)
 
 
 def _polarity(text: str | None) -> str | None:

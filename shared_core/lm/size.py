@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import re
 from typing import Literal
 
 from shared_core.lm.base import LanguageModel
+from shared_core.support.regex import lazy_regex
 
 Size = Literal["large", "medium"]
 """``large``: from 30 billion parameters, and providers' large ones; ``medium``: from 7 billion, and their small."""
 _LARGE, _MEDIUM = 30.0, 7.0  # billions of parameters
-_PARAMETERS = re.compile(r"(?<![a-z0-9.])(?:(\d{1,2})x)?(\d{1,4}(?:\.\d+)?)b(?![a-z0-9])")
+_PARAMETERS = lazy_regex(r"(?<![a-z0-9.])(?:(\d{1,2})x)?(\d{1,4}(?:\.\d+)?)b(?![a-z0-9])")
 """``8b`` in "llama3.1:8b" and "Qwen2.5-7B-Instruct", ``8x7b`` in "mixtral-8x7b"."""
-_UNTRAINED = re.compile(r"(?<![a-z])(?:base|pretrained|pt)(?![a-z])")
+_UNTRAINED = lazy_regex(r"(?<![a-z])(?:base|pretrained|pt)(?![a-z])")
 """In names of models that were not trained to follow instructions."""
-_HOSTED = re.compile(
+_HOSTED = lazy_regex(
     r"(?<![a-z0-9])(?:(?:chat)?gpt-(?:[4-9]|3\.5)|o[1345](?=-|\Z)|claude-|gemini-|command-(?:r|a)|grok-\d"
     r"|mistral-(?:large|medium|small)|deepseek-(?:chat|reasoner|v\d|r\d)(?!-distill)|nova-(?:pro|premier|lite|micro)|qwen-(?:max|plus|turbo)"
     r"|kimi-k\d|glm-[4-9]|minimax-m\d)"
 )
 """Families that are known under a name without their size."""
-_SMALLER = re.compile(r"(?<![a-z])(?:mini|nano|micro|lite|flash|haiku|small|turbo|instant|r7b)(?![a-z])")
+_SMALLER = lazy_regex(r"(?<![a-z])(?:mini|nano|micro|lite|flash|haiku|small|turbo|instant|r7b)(?![a-z])")
 """In names of a family's small models."""
-_DEFAULT_TAGS = re.compile(
+_DEFAULT_TAGS = lazy_regex(
     r"(?:(llama3\.3|mixtral)|llama3(?:\.1)?|mistral(?:-nemo)?|magistral|qwen(?:2\.5|3)|phi4|gemma2|gpt-oss)(?::latest)?"
 )
 """Ollama's names without a size, which it takes for models of 7 to 24 billion parameters (the first group: 47, 70)."""

@@ -14,17 +14,18 @@ from shared_core.abstention.statements import Statement, Statements
 from shared_core.citation.facts.literals import has_address
 from shared_core.pipelines.decision.links import Addresses
 from shared_core.pipelines.evidence import Evidence
+from shared_core.support.regex import lazy_regex
 
 __all__ = ["lines_with_unknown_addresses", "unknown_address"]
 
 _PLACE = r"(?:/(?:\{[^{}\s]{1,60}\}|<[^<>\s]{1,60}>|\$\{?\w{1,60}\}?|:\w{1,60}|[\w.~%@+-]{1,100})){1,20}"
-_URL = re.compile(rf"https?://([^\s/\"'`<>()\[\]]{{1,200}})({_PLACE})?", re.IGNORECASE)
-_REQUEST = re.compile(
+_URL = lazy_regex(rf"https?://([^\s/\"'`<>()\[\]]{{1,200}})({_PLACE})?", re.IGNORECASE)
+_REQUEST = lazy_regex(
     rf"(?:\b(?:GET|POST|PUT|PATCH|DELETE|HEAD)\b\s{{1,4}}[\"'`]?|(?:\.|\b)(?:get|post|put|patch|delete|request|fetch|route)"
     rf"\(\s?(?:[\"']\w{{3,7}}[\"'],\s?)?[rf]?[\"'`])({_PLACE})"
 )
-_ANY = re.compile(r"[{<$:].*|\d+|(?=.*\d)[\da-f-]{8,}|YOUR_\w+|[A-Z]+_?ID", re.IGNORECASE)
-_STAND_INS = re.compile(
+_ANY = lazy_regex(r"[{<$:].*|\d+|(?=.*\d)[\da-f-]{8,}|YOUR_\w+|[A-Z]+_?ID", re.IGNORECASE)
+_STAND_INS = lazy_regex(
     r"(?:localhost|127\.0\.0\.1|0\.0\.0\.0|(?:[\w-]+\.)*example(?:\.\w+)?|.*(?:[{<$]|your|my-?domain|\bhost\b).*)(?::\d+)?\Z",
     re.IGNORECASE,
 )

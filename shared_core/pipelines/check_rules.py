@@ -21,15 +21,16 @@ from shared_core.pipelines.deciding import Judged, are_of_one, verdict_of
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.evidence import Window
 from shared_core.reading.disagreements import tells_another
+from shared_core.support.regex import lazy_regex
 from shared_core.types import Passage, Span
 
 __all__ = ["settle"]
 
 _ALIKE = 0.9  # of the words of two sentences, either way: they differ in a fact or two
-_ORDER = re.compile(
+_ORDER = lazy_regex(
     r"\b(?:then|again|next|finally|afterwards?|before|after|meanwhile|once|step|until)\b", re.IGNORECASE
 )
-_PAST = re.compile(r"\b(?:was|were|had|did|\w{2,}ed)\b", re.IGNORECASE)
+_PAST = lazy_regex(r"\b(?:was|were|had|did|\w{2,}ed)\b", re.IGNORECASE)
 _LONGEST = 600  # code points of a sentence that is compared with others
 
 

@@ -21,12 +21,13 @@ from shared_core.pipelines.decision.wording import is_abstention
 from shared_core.pipelines.evidence import Evidence
 from shared_core.pipelines.json_passages import label_of
 from shared_core.runtime.flow import Flow, Report
+from shared_core.support.regex import lazy_regex
 from shared_core.types import Answer, Claim, ClaimSealed, MetadataValue, Passage
 
 FIELDS = "fields"
 """Key of the metadata that holds the verdict of each value."""
 _ORDER = ("contradicted", "unsupported", "unknown", "supported")  # worst first: a value is as good as its worst claim
-_SENTENCE = re.compile(r"\S+(?:\s+\S+){3,}[.!?…。！？]['\"”’)]*\s*\Z", re.DOTALL)
+_SENTENCE = lazy_regex(r"\S+(?:\s+\S+){3,}[.!?…。！？]['\"”’)]*\s*\Z", re.DOTALL)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

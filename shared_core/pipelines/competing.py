@@ -39,6 +39,7 @@ from shared_core.pipelines.extractive import (
 from shared_core.pipelines.stepwise import answer_in_steps, takes_steps
 from shared_core.reading.base import Reading, ReadResult
 from shared_core.runtime.flow import Flow
+from shared_core.support.regex import lazy_regex
 from shared_core.types import Answer, Claim, Passage, Signals
 
 _TRIED = 0.9  # P(competent) from which on a model is believed to have told things with similar names apart
@@ -255,7 +256,7 @@ def own_claims(readings: Sequence[Reading], passages: Sequence[Passage], run: Qu
     ]
 
 
-_NAME = re.compile(r"(?<=\s)[^\W\d_]\w*|\d+(?:[.,]\d+)*")
+_NAME = lazy_regex(r"(?<=\s)[^\W\d_]\w*|\d+(?:[.,]\d+)*")
 """Words, except for the question's first (its capital says nothing), and numbers such as 1871 or 6.1."""
 
 

@@ -26,6 +26,7 @@ from shared_core.reading.disagreements import (
 from shared_core.reading.editions import is_newer_edition
 from shared_core.reading.features import STOP_WORDS
 from shared_core.reading.places import above, innermost, section_of, source_of
+from shared_core.support.regex import lazy_regex
 from shared_core.types import Claim, Passage
 
 _SHARE, _LEAST = 0.1, 0.1
@@ -34,11 +35,11 @@ differ in anything."""
 _LIKELY = 0.2
 """Share of the surer one's probability that a quote needs, too, if it does not say the same of the same thing."""
 
-_WORD = re.compile(rf"\b(?!(?:many|much|{'|'.join(sorted(STOP_WORDS))})\b)\w{{3,}}")
-_NUMBERED = re.compile(r"\b(?=[a-z]*\d)[a-z\d]+\b")  # "b7", "2023"
-_COMPOUND = re.compile(r"\b\w{3,}-(?:in|out|up|off|on|down|over)\b")  # "check-in" is not "check-out"
-_NAMES = re.compile(r"(?<=\s)\w{3,}")  # where they have a capital; a question's first word has one anyway
-_OLDER_MAIL = re.compile(r"On\b.*\bwrote:|-{3,} ?(?:Original|Forwarded) message ?-{3,}|From: .+", re.IGNORECASE)
+_WORD = lazy_regex(rf"\b(?!(?:many|much|{'|'.join(sorted(STOP_WORDS))})\b)\w{{3,}}")
+_NUMBERED = lazy_regex(r"\b(?=[a-z]*\d)[a-z\d]+\b")  # "b7", "2023"
+_COMPOUND = lazy_regex(r"\b\w{3,}-(?:in|out|up|off|on|down|over)\b")  # "check-in" is not "check-out"
+_NAMES = lazy_regex(r"(?<=\s)\w{3,}")  # where they have a capital; a question's first word has one anyway
+_OLDER_MAIL = lazy_regex(r"On\b.*\bwrote:|-{3,} ?(?:Original|Forwarded) message ?-{3,}|From: .+", re.IGNORECASE)
 """The heading of a section that holds an older mail within a newer one."""
 
 

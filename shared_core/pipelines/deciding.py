@@ -5,7 +5,6 @@ One rule gives the verdict and what is quoted for it: the sentence shown is of t
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -18,6 +17,7 @@ from shared_core.pipelines.evidence import Evidence, Window, headings_of
 from shared_core.pipelines.support import verdicts
 from shared_core.reading.base import Verdict
 from shared_core.runtime.flow import Compute, Flow
+from shared_core.support.regex import lazy_regex
 from shared_core.types import ClaimVerdict, Passage, Span
 
 _SENTENCES = 4  # of the decisive window that are tried one by one for the citation
@@ -122,7 +122,7 @@ def are_of_one(one: Passage, other: Passage) -> bool:
     return titles[0][-1].key != titles[1][-1].key and not (numbered[0] and numbered[1] and numbered[0] != numbered[1])
 
 
-_CODE, _YEAR = re.compile(r"\d"), re.compile(r"(?:19|20)\d\d")
+_CODE, _YEAR = lazy_regex(r"\d"), lazy_regex(r"(?:19|20)\d\d")
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,12 @@ from shared_core.citation.facts.dates import dates_of
 from shared_core.citation.facts.quantities import UNITS, quantities_of
 from shared_core.citation.facts.tokens import fold, telling_keys_of, tokens_of
 from shared_core.pipelines.json_places import Key, Node, read_json
+from shared_core.support.regex import lazy_regex
 from shared_core.types import Passage, Span
 
 __all__ = ["WrittenPassage", "label_of", "write_json"]
 
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_CAMEL = lazy_regex(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _NAMES = ("name", "title", "label", "id", "number", "code", "sku", "key", "reference", "slug", "username", "email")
 """Fields that name a record, the best first."""
 _WRAPPERS = {
@@ -33,13 +34,13 @@ _WRAPPERS = {
 _SHORT = {"qty": "quantity", "amt": "amount", "desc": "description", "addr": "address", "temp": "temperature"}
 _MEASURES = {"kmh": "km/h", "kph": "km/h", "pct": "%", "percent": "%", "percentage": "%"}
 _AMOUNT, _CURRENCY = frozenset(["amount", "value"]), frozenset(["currency", "unit", "units"])
-_KIND = re.compile(r" (?:number|name|id|code|no)\Z")
-_ID = re.compile(r"(?=.*\d)|.*[^\W\d_a-z]")  # a key that names a thing, such as "A-17", and no property
+_KIND = lazy_regex(r" (?:number|name|id|code|no)\Z")
+_ID = lazy_regex(r"(?=.*\d)|.*[^\W\d_a-z]")  # a key that names a thing, such as "A-17", and no property
 _MONEY = frozenset(("amount", "price", "total", "subtotal", "cost", "fee", "balance", "tax", "refund"))
-_CONSTANT = re.compile(r"[A-Z]+(?:_[A-Z]+)+|[a-z]+(?:_[a-z]+)+")  # IN_TRANSIT
-_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d)(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?")
-_KEY = re.compile(r"""\A(["'])[^"']*\1\s*:\s*""")
-_JOINED = re.compile(r"[\s,:{}\[\]]*")
+_CONSTANT = lazy_regex(r"[A-Z]+(?:_[A-Z]+)+|[a-z]+(?:_[a-z]+)+")  # IN_TRANSIT
+_TIME = lazy_regex(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d)(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?")
+_KEY = lazy_regex(r"""\A(["'])[^"']*\1\s*:\s*""")
+_JOINED = lazy_regex(r"[\s,:{}\[\]]*")
 _FIELDS = 8  # of a statement at most
 _NAME = 80  # code points of a name at most
 _VERBS = {"is": "is", "has": "has", "can": "can", "was": "was", "are": "are"}

@@ -9,11 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from shared_core.support.regex import lazy_regex
+
 __all__ = ["Key", "Node", "read_json"]
 
 _LONGEST = 200_000
 _DEEPEST = 40
-_TOKEN = re.compile(
+_TOKEN = lazy_regex(
     r"\s*(?:(?P<mark>[{}\[\]:,])|(?P<string>\"(?>(?:[^\"\\]|\\.)*)\"|'(?>(?:[^'\\]|\\.)*)')"
     r"|(?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)|(?P<word>true|false|null|True|False|None|NaN)\b)",
     re.DOTALL,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
 from collections.abc import Sequence
 
 from shared_core.abstention.statements import LEANING
@@ -25,14 +24,15 @@ from shared_core.reading.language import word_list
 from shared_core.reading.places import above
 from shared_core.reading.steps import FirstStep, first_steps, without_ending
 from shared_core.runtime.flow import Flow
+from shared_core.support.regex import lazy_regex
 from shared_core.types import Passage
 
 DEPTH = 3
 """Steps of one chain: "Who is the mother of the founder of the company that made it?" takes three."""
 _QUOTES = 5
 _LEAST = 0.02  # a first step less probable than this leads nowhere
-_WORD = re.compile(r"\w+")
-_PAIR = re.compile(r"(?=\b([^\W\d_a-z]\w*) (\w+))")  # a word with a capital, and the one behind it
+_WORD = lazy_regex(r"\w+")
+_PAIR = lazy_regex(r"(?=\b([^\W\d_a-z]\w*) (\w+))")  # a word with a capital, and the one behind it
 _ASKING = word_list("question_words") | word_list("beside_question_words")
 _ASKING_STEMS = {stem(word) for word in _ASKING}
 _BESIDE_NAMES = word_list("beside_names")

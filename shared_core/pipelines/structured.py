@@ -11,6 +11,8 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from shared_core.support.regex import lazy_regex
+
 _DECLINES = "NO ANSWER"
 _CLAIMS = ("claim", "statement", "fact")
 _ANSWERS = (
@@ -26,18 +28,18 @@ _ASIDES = (
     "thought", "thoughts", "thinking", "reasoning", "explanation", "analysis", "rationale", "question", "query",
     "title", "confidence", "note", "notes", "comment", "language",
 )  # fmt: skip
-_FENCED = re.compile(r"```[\w+\-.]*[ \t]*\r?\n(.*?)```", re.DOTALL)
-_BEGINS = re.compile(r"\s*+[{\[]\s*+[\"{\[\]}]")
+_FENCED = lazy_regex(r"```[\w+\-.]*[ \t]*\r?\n(.*?)```", re.DOTALL)
+_BEGINS = lazy_regex(r"\s*+[{\[]\s*+[\"{\[\]}]")
 # A member of an object that was cut off, or is no valid JSON: only those with a whole text count.
-_MEMBER = re.compile(r'"(\w{1,40})"\s*+:\s*+("(?>(?:[^"\\]|\\.)*)")', re.DOTALL)
-_SENTENCE = re.compile(r"\s*\[?\s*S?(\d{1,6})\s*\]?\s*", re.IGNORECASE)
+_MEMBER = lazy_regex(r'"(\w{1,40})"\s*+:\s*+("(?>(?:[^"\\]|\\.)*)")', re.DOTALL)
+_SENTENCE = lazy_regex(r"\s*\[?\s*S?(\d{1,6})\s*\]?\s*", re.IGNORECASE)
 _QUOTE_WORDS = 3
 """Words of a quote at least; what is shorter names a document."""
-_MACRO = re.compile(
+_MACRO = lazy_regex(
     r"(?:(?:\$\$?|\\\[|\\\()\s*)?\\(?:boxed|fbox|text|textbf|textit|textrm|mathrm|mathbf)\s*"
     r"\{((?>(?:[^{}]|\{[^{}]*+\})*))\}(?:\s*(?:\$\$?|\\\]|\\\)))?"
 )
-_ESCAPED = re.compile(r"\\([%&#$_{}])")
+_ESCAPED = lazy_regex(r"\\([%&#$_{}])")
 _DEEP = 8  # macros within macros; lists within objects
 
 

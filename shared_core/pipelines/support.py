@@ -22,10 +22,11 @@ from shared_core.pipelines.extractive import QUOTES
 from shared_core.pipelines.gating.prompts import own_word_prompt
 from shared_core.reading.base import Reading, Verdict
 from shared_core.runtime.flow import Flow, Generate, Judge, Score
+from shared_core.support.regex import lazy_regex
 from shared_core.types import Passage
 from shared_core.uncertainty import parse_probability
 
-_YES_OR_NO = re.compile(r"\W*(yes|no)\b(?!\W*(?:but|however|only)\b)", re.IGNORECASE)
+_YES_OR_NO = lazy_regex(r"\W*(yes|no)\b(?!\W*(?:but|however|only)\b)", re.IGNORECASE)
 MODEL_ALONE_AT_MOST = 0.7
 """Largest support where nobody but the model can judge, such as in a language that the critic does not read: models
 say 97% of what they invent."""

@@ -7,28 +7,29 @@ from collections.abc import Sequence
 
 from shared_core.citation.facts.ages import AGE, OF_AGES, Group, age_asked, groups_of, names_ages, ranges_of
 from shared_core.reading.questions import asks_yes_or_no, content_stems
+from shared_core.support.regex import lazy_regex
 
-_RESTRICTS = re.compile(
+_RESTRICTS = lazy_regex(
     r"\b(?:only|not|no|never|must|minimum|at least|allowed|permitted|admitted|forbidden|prohibited"
     r"|(?:is|are) (?:for|(?:open|available|restricted|limited) to|(?:suitable|intended|meant|designed) for"
     r"|aimed at))\b"
     r"|n['’]t\b",
     re.IGNORECASE,
 )
-_LIGHT = re.compile(r"\b(?:take part|allowed|sons?|daughters?|boys?|girls?|able|permitted)\b", re.IGNORECASE)
-_SUM = re.compile(r"\b(?:pays?|cost|tickets?|fees?|free|charged?|price|admission|entry|entrance)\b", re.IGNORECASE)
-_ASKS_SUM = re.compile(
+_LIGHT = lazy_regex(r"\b(?:take part|allowed|sons?|daughters?|boys?|girls?|able|permitted)\b", re.IGNORECASE)
+_SUM = lazy_regex(r"\b(?:pays?|cost|tickets?|fees?|free|charged?|price|admission|entry|entrance)\b", re.IGNORECASE)
+_ASKS_SUM = lazy_regex(
     r"\W*(?:how much (?:for|is|are|do|does|will|would|must)\b"
     r"|what(?:['’]s| is| are) the (?:\w+ )?(?:price|fee|cost)s?\b"
     r"|what (?:do|does|will|would|must) (?=[^?]*\b(?:pay|cost)\b))",
     re.IGNORECASE,
 )
-_ASKED_OF_SUM = re.compile(r"\b(?:need|have|got|buy|get|without|only)\b", re.IGNORECASE)
-_LIMITS = re.compile(
+_ASKED_OF_SUM = lazy_regex(r"\b(?:need|have|got|buy|get|without|only)\b", re.IGNORECASE)
+_LIMITS = lazy_regex(
     rf"{_SUM.pattern}|\b(?:can|may|must|should|could|need(?:s|ed)?|ha(?:ve|s|d) to|allowed|permitted|let|let in)\b",
     re.IGNORECASE,
 )
-_CHARGES = re.compile(r"\bfree\b|\bno charge\b|[£$€] ?\d|\d ?(?:[£$€]|euros?|dollars?|pounds?)", re.IGNORECASE)
+_CHARGES = lazy_regex(r"\bfree\b|\bno charge\b|[£$€] ?\d|\d ?(?:[£$€]|euros?|dollars?|pounds?)", re.IGNORECASE)
 
 
 def is_for_others(question: str, text: str) -> bool:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from shared_core.citation.facts.tokens import as_matched
 from shared_core.reading.questions import content_stems
 from shared_core.retrieval.other_names import ALIKE
+from shared_core.support.regex import lazy_regex
 
 _NOUNS: Mapping[str, tuple[str, ...]] = {
     "heavy": ("weight", "mass"),
@@ -31,15 +32,15 @@ _NOUNS: Mapping[str, tuple[str, ...]] = {
     "bright": ("brightness",),
     "far": ("distance", "range"),
 }
-_HOW = re.compile(rf"\W*how ({'|'.join(_NOUNS)}) (?:is|are|was|were) (.{{2,200}}?)\W*", re.IGNORECASE)
-_PROPERTY = re.compile(
+_HOW = lazy_regex(rf"\W*how ({'|'.join(_NOUNS)}) (?:is|are|was|were) (.{{2,200}}?)\W*", re.IGNORECASE)
+_PROPERTY = lazy_regex(
     rf"What is the ({'|'.join(sorted({n for some in _NOUNS.values() for n in some}))}) of (.{{2,200}})\?", re.IGNORECASE
 )
 _BETWEEN = r"((?:[\w'’-]+ ){0,3})"
 _WHOLE = sorted((name for name in ALIKE if "*" not in name), key=len, reverse=True)
-_NAMED = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, _WHOLE))})(?=s?(?![\w-]))", re.IGNORECASE)
+_NAMED = lazy_regex(rf"(?<![\w-])(?:{'|'.join(map(re.escape, _WHOLE))})(?=s?(?![\w-]))", re.IGNORECASE)
 _APART = [
-    (re.compile(rf"\b{re.escape(name).replace(re.escape('* '), _BETWEEN)}\b", re.IGNORECASE), others)
+    (lazy_regex(rf"\b{re.escape(name).replace(re.escape('* '), _BETWEEN)}\b", re.IGNORECASE), others)
     for name, others in ALIKE.items()
     if "*" in name
 ]

@@ -15,21 +15,22 @@ from shared_core.reading.cells import Chosen, Place, cells_at
 from shared_core.reading.language import word_list
 from shared_core.reading.places import above, place_of, source_of
 from shared_core.reading.questions import asks_yes_or_no, content_stems
+from shared_core.support.regex import lazy_regex
 from shared_core.types import Passage
 
-_LINE = re.compile(r"[^\n]+")
-_LABELLED = re.compile(r"[ \t]*(?:[-*+•][ \t]+)?([^\n:|]{1,60}?)(?::[ \t]+|\t+| {2,}| [–—-] )(\S[^\n]*)")
-_TO = re.compile(r"\s?(?:-{1,2}|–|—|to|and|until|up to|but (?:less than|under))\s?")
-_UNIT_NAMED = re.compile(r"[\[(]([^()\[\]]{1,12})[)\]]")
-_INCLUDED = re.compile(r"(?:up to|at least|at most|max\.?|min\.?|maximum|minimum|from|[≤≥])\W*$", re.IGNORECASE)
-_LESS = re.compile(r"(?:<|≤|\bmax(?:\.|imum)?|\bat most)\W*$", re.IGNORECASE)
-_MORE = re.compile(r"(?:>|≥|\bmin(?:\.|imum)?|\bat least|\bfrom)\W*$", re.IGNORECASE)
-_PLUS = re.compile(
+_LINE = lazy_regex(r"[^\n]+")
+_LABELLED = lazy_regex(r"[ \t]*(?:[-*+•][ \t]+)?([^\n:|]{1,60}?)(?::[ \t]+|\t+| {2,}| [–—-] )(\S[^\n]*)")
+_TO = lazy_regex(r"\s?(?:-{1,2}|–|—|to|and|until|up to|but (?:less than|under))\s?")
+_UNIT_NAMED = lazy_regex(r"[\[(]([^()\[\]]{1,12})[)\]]")
+_INCLUDED = lazy_regex(r"(?:up to|at least|at most|max\.?|min\.?|maximum|minimum|from|[≤≥])\W*$", re.IGNORECASE)
+_LESS = lazy_regex(r"(?:<|≤|\bmax(?:\.|imum)?|\bat most)\W*$", re.IGNORECASE)
+_MORE = lazy_regex(r"(?:>|≥|\bmin(?:\.|imum)?|\bat least|\bfrom)\W*$", re.IGNORECASE)
+_PLUS = lazy_regex(
     r"\s?\+|\s?(?:[^\W\d_]+\s)?(?:or|and) (?:more|over|above|longer|older|later|upwards|heavier|larger)\b"
 )
-_UNIT_BEHIND_PLUS = re.compile(r"\+\s?([^\W\d_]{1,3})\b")
-_NOUN = re.compile(r"\s?(?!or\b|and\b)([^\W\d_]{3,})")
-_GROWN_UP = re.compile(r"\W*(?:[\w ]{1,20}: )?(?:adults?|seniors?|pensioners?)\W*(?:\([^)\d]*\))?\W*$", re.IGNORECASE)
+_UNIT_BEHIND_PLUS = lazy_regex(r"\+\s?([^\W\d_]{1,3})\b")
+_NOUN = lazy_regex(r"\s?(?!or\b|and\b)([^\W\d_]{3,})")
+_GROWN_UP = lazy_regex(r"\W*(?:[\w ]{1,20}: )?(?:adults?|seniors?|pensioners?)\W*(?:\([^)\d]*\))?\W*$", re.IGNORECASE)
 _OF_AGE = 16
 """An age from which what is for adults without a range may be meant."""
 _OF_AMOUNTS = content_stems("often many long cost price need without")

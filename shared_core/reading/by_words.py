@@ -9,7 +9,6 @@ sentences, and a logistic model of a few figures gives the probability of the fi
 from __future__ import annotations
 
 import json
-import re
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -27,6 +26,7 @@ from shared_core.reading.candidates import Candidate
 from shared_core.reading.confidence import Logistic, shift
 from shared_core.reading.language import is_english
 from shared_core.reading.places import above
+from shared_core.support.regex import lazy_regex
 from shared_core.types import Passage
 
 BY_WORDS = Path(__file__).parent / "weights" / "by_words.json"
@@ -45,8 +45,8 @@ JUDGED = (
     "elsewhere",  # what another passage has of the question's words beyond this one
 )
 _FAMILY = 5  # first letters, by which forms of a word are taken for one
-_WORD = re.compile(r"[^\W_]+")
-_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+_WORD = lazy_regex(r"[^\W_]+")
+_UNSPACED = lazy_regex("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 """Letters of scripts without blanks between words: Thai, Lao, Burmese, Khmer, Japanese, Chinese."""
 _ALONE = 5.0
 """The margin of the only sentence."""

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from shared_core.citation.facts.quantities import Quantity
+from shared_core.support.regex import lazy_regex
 from shared_core.types import Passage
 
 Range = tuple[int, int]
@@ -14,8 +15,8 @@ Range = tuple[int, int]
 Place = tuple[int, int, int]
 """The number of a passage, and where something begins and ends in its text."""
 
-LETTERS = re.compile(r"[^\W\d_]{2}")
-EMPTY = re.compile(
+LETTERS = lazy_regex(r"[^\W\d_]{2}")
+EMPTY = lazy_regex(
     r"[-–—?]*|n/?a|tb[adc]|(?:to be|not yet) (?:decided|announced|confirmed|determined|known)|coming soon",
     re.IGNORECASE,
 )
@@ -24,8 +25,8 @@ LONGEST = 240
 """Characters of a table's row at most, if one of its cells is long: then it holds prose, which may speak of a thing
 without its name."""
 _LONGEST_CELL = 80
-_NAME = re.compile(r"(?:^[ \t]*|; )([^:;|\n]{1,80}+): ", re.MULTILINE)
-_ORDINAL = re.compile(r"\(?\d{1,3}[.)]\s+(?=[^\W\d])")
+_NAME = lazy_regex(r"(?:^[ \t]*|; )([^:;|\n]{1,80}+): ", re.MULTILINE)
+_ORDINAL = lazy_regex(r"\(?\d{1,3}[.)]\s+(?=[^\W\d])")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,18 +15,19 @@ from shared_core.citation.facts.dates import dates_of
 from shared_core.reading.candidates import Candidate
 from shared_core.reading.places import above, section_of, source_of
 from shared_core.reading.questions import asks_yes_or_no, content_stems, words
+from shared_core.support.regex import lazy_regex
 from shared_core.types import Passage
 
-_ASKS_VERSION = re.compile(
+_ASKS_VERSION = lazy_regex(
     r"\W*(?:(?:in|with|since|from|as of) )?(?:which|what)(?: [\w.-]+){0,2}? (?:version|release)\b", re.IGNORECASE
 )
-_ASKS_WHEN = re.compile(r"\W*(?:since )?(?:when|(?:on )?(?:which|what) (?:date|day))\b", re.IGNORECASE)
-_RELEASE = re.compile(
+_ASKS_WHEN = lazy_regex(r"\W*(?:since )?(?:when|(?:on )?(?:which|what) (?:date|day))\b", re.IGNORECASE)
+_RELEASE = lazy_regex(
     r"^[#=*\[\s]*(?:[A-Za-z][\w.-]* ){0,2}\[?(?P<version>v?\d+(?:\.\d+)+(?:[-.]?(?:alpha|beta|rc)\.?\d*)?)(?![\d.]*\w)"
     r"[^\n]{0,60}$",
     re.MULTILINE | re.IGNORECASE,
 )
-_ITEM = re.compile(r"\s*(?:[-*+•–]|\d+[.)])\s")
+_ITEM = lazy_regex(r"\s*(?:[-*+•–]|\d+[.)])\s")
 _SHORT_LINE = 40
 _KINDS = {
     "added": "add adds added adding introduce introduces introduced new arrive arrived come came appear appeared ship"
@@ -43,9 +44,9 @@ _KINDS = {
 }
 _KIND_OF = {word: kind for kind, some in _KINDS.items() for word in some.split()}
 _GONE = "removed", "deprecated"
-_ENDED = re.compile(r"\b(?:no longer|stop(?:ped)?|end(?:ed)?|without)\b", re.IGNORECASE)
-_STILL = re.compile(r"\b(?:still|any ?more|(?:no|any) longer)\b", re.IGNORECASE)
-_HOLE = re.compile(r"\b(security|vulnerabilit(?:y|ies)) (?:holes?|flaws?|issues?|problems?|leaks?)\b", re.IGNORECASE)
+_ENDED = lazy_regex(r"\b(?:no longer|stop(?:ped)?|end(?:ed)?|without)\b", re.IGNORECASE)
+_STILL = lazy_regex(r"\b(?:still|any ?more|(?:no|any) longer)\b", re.IGNORECASE)
+_HOLE = lazy_regex(r"\b(security|vulnerabilit(?:y|ies)) (?:holes?|flaws?|issues?|problems?|leaks?)\b", re.IGNORECASE)
 _LIGHT = content_stems("version release date day first since start able use work begin")
 _LIGHT_STILL = _LIGHT | content_stems("still anymore longer run possible computer machine device system platform")
 _LONGEST = 1000

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from shared_core.citation.facts.dates import dates_of
 from shared_core.citation.facts.quantities import UNITS, quantities_of
 from shared_core.reading.steps import LONGEST_QUESTION, without_end
+from shared_core.support.regex import lazy_regex
 
 _TWO = (
-    re.compile(r"(?P<ask>(?:who|which|what)\b.*?)(?:,|:| [-–]) *(?P<a>.+?),? or (?P<b>.+)", re.IGNORECASE),
-    re.compile(r"(?P<ask>(?:who|which|what)\b.*?) (?:out of|between) (?P<a>.+?) and (?P<b>.+)", re.IGNORECASE),
-    re.compile(
+    lazy_regex(r"(?P<ask>(?:who|which|what)\b.*?)(?:,|:| [-–]) *(?P<a>.+?),? or (?P<b>.+)", re.IGNORECASE),
+    lazy_regex(r"(?P<ask>(?:who|which|what)\b.*?) (?:out of|between) (?P<a>.+?) and (?P<b>.+)", re.IGNORECASE),
+    lazy_regex(
         r"(?:was|were|is|are|did) (?P<a>.+?) or (?P<b>.+?) (?P<ask>born \w+|die \w+|[a-z]+ed \w+|built \w+|\w+er)",
         re.IGNORECASE,
     ),
@@ -25,23 +26,23 @@ _BEGAN = {
     "ends": "end", "formed": "form", "retired": "retire", "died": "die", "die": "die", "came out": "come out",
     "comes out": "come out", "arrived": "arrive", "arrives": "arrive", "finished": "finish", "finishes": "finish",
 }  # fmt: skip
-_ACTS = re.compile(rf"{_WHO}(?P<verb>{'|'.join(_BEGAN)}) {_ORDER}")
-_DONE = re.compile(
+_ACTS = lazy_regex(rf"{_WHO}(?P<verb>{'|'.join(_BEGAN)}) {_ORDER}")
+_DONE = lazy_regex(
     rf"{_WHO}(?:was |were |has been |had been )?(?P<verb>[a-z]+ed|built|made|held|written|born) {_ORDER}"
 )
-_AGE = re.compile(r"who (?:is|was) (?:the )?(?:(?P<least>older|oldest|elder)|(?P<most>younger|youngest))")
+_AGE = lazy_regex(r"who (?:is|was) (?:the )?(?:(?P<least>older|oldest|elder)|(?P<most>younger|youngest))")
 _ADJECTIVES = {  # with what their values are called; those with a minus ask for the lesser one
     "taller": "tall", "higher": "high", "longer": "long", "larger": "large", "bigger": "big", "heavier": "heavy",
     "deeper": "deep", "wider": "wide", "faster": "fast", "older": "old", "warmer": "warm", "hotter": "hot",
     "thicker": "thick", "shorter": "-long", "smaller": "-large", "lighter": "-heavy", "lower": "-high",
     "narrower": "-wide", "slower": "-fast", "younger": "-old", "colder": "-warm", "thinner": "-thick",
 }  # fmt: skip
-_MORE = re.compile(rf"{_WHO}(?:(?:is|was|are|were) )?(?:the )?(?P<adjective>{'|'.join(_ADJECTIVES)})")
-_COSTS = re.compile(
+_MORE = lazy_regex(rf"{_WHO}(?:(?:is|was|are|were) )?(?:the )?(?P<adjective>{'|'.join(_ADJECTIVES)})")
+_COSTS = lazy_regex(
     rf"{_WHO}(?:(?P<most>(?:is )?more expensive|costs? more)|(?P<least>(?:is )?(?:cheaper|less expensive)|costs? less))"
 )
-_HAS = re.compile(rf"{_WHO}has (?:(?P<most>more|the most)|(?P<least>fewer|the fewest)) (?P<noun>[a-z][a-z -]*)")
-_YEAR = re.compile(r"\b(?:1\d{3}|20\d{2})\b")
+_HAS = lazy_regex(rf"{_WHO}has (?:(?P<most>more|the most)|(?P<least>fewer|the fewest)) (?P<noun>[a-z][a-z -]*)")
+_YEAR = lazy_regex(r"\b(?:1\d{3}|20\d{2})\b")
 
 
 @dataclass(frozen=True, slots=True)

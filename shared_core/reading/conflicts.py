@@ -18,19 +18,20 @@ from shared_core.reading.editions import dates_other_year
 from shared_core.reading.features import stem
 from shared_core.reading.questions import asks_yes_or_no
 from shared_core.reading.values import any_another, values_of
+from shared_core.support.regex import lazy_regex
 
 ABSENT, VALUE, OPPOSITE, NEGATION = CONFLICTS = ("absent", "value", "opposite", "negation")
 """The question's value is in no passage; the sentence gives another one; the opposite; lacks the negation."""
 
-_LONG_WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
-_PREFIXED = re.compile(r"(?>(?:(?!un(?:less|like)\Z)(?P<prefix>un-?|non-?))?)(?P<word>[^\W\d_]{4,})(?:-\w+)*")
-_WORD = re.compile(r"[^\W\d_]+(?:-time)?")  # "part-time" has an opposite, "part" has none
-_RANK = re.compile(r"\b(vice|deputy|assistant|associate|acting|interim|honorary)[- ]([a-z]{4,})", re.IGNORECASE)
-_NOW = re.compile(r"\b(?:current|present) ([a-z]{4,})", re.IGNORECASE)
+_LONG_WORD = lazy_regex(r"[^\W\d_]+(?:-[^\W\d_]+)*")
+_PREFIXED = lazy_regex(r"(?>(?:(?!un(?:less|like)\Z)(?P<prefix>un-?|non-?))?)(?P<word>[^\W\d_]{4,})(?:-\w+)*")
+_WORD = lazy_regex(r"[^\W\d_]+(?:-time)?")  # "part-time" has an opposite, "part" has none
+_RANK = lazy_regex(r"\b(vice|deputy|assistant|associate|acting|interim|honorary)[- ]([a-z]{4,})", re.IGNORECASE)
+_NOW = lazy_regex(r"\b(?:current|present) ([a-z]{4,})", re.IGNORECASE)
 _LOOSE = {side[0] for word in ("before", "begin", "keep") if (side := side_of(word))}
 """Pairs that right answers exchange as often as wrong ones: a span of time tells begin and end, kept and deleted."""
-_NEGATED = re.compile(r"\b(?:not|never|no|without|cannot|nor|neither|none|nobody|nothing)\b|n['’]t\b", re.IGNORECASE)
-_NEGATING = re.compile(
+_NEGATED = lazy_regex(r"\b(?:not|never|no|without|cannot|nor|neither|none|nobody|nothing)\b|n['’]t\b", re.IGNORECASE)
+_NEGATING = lazy_regex(
     rf"{_NEGATED.pattern}|\b(?:hardly|rarely|seldom|scarcely|except\w*|unlike|lack\w*|fail\w*|refus\w*|few|little|only|instead"
     r"|rather|(?:all|any) others?|apolog\w+|stop(?:s|ped|ping)? \w+ing|but|however|although|though|despite|prevent\w*"
     r"|avoid\w*|absen\w*|den(?:y|ie)\w*|reject\w*|oppos\w*"
@@ -38,36 +39,36 @@ _NEGATING = re.compile(
     r"|in(?:ab|ac|ca|cor|com|dep|el|suf|val|eff|vis)\w+|im(?:m|p[oer])\w+|ir[r]\w+|dis\w+|non\w+|\w{3,}less)\b",
     re.IGNORECASE,
 )
-_DENIED = re.compile(
+_DENIED = lazy_regex(
     r"(?:\b(?:not|never|no longer|cannot)|n['’]t) (?:(?:be|been|very|too|yet|fully|quite|properly) ){0,2}[^\W\d_]+",
     re.IGNORECASE,
 )
 """A word that a text denies: "not dry" is no opposite of "wet"."""
 
-_DECISION_ASKED = re.compile(  # "May I", "they may", but not the month
+_DECISION_ASKED = lazy_regex(  # "May I", "they may", but not the month
     r"^\W*May (?=[a-z]|I\b)|\bmay\b|\b(?i:allowed|approved|permitted|granted|decided|agreed|accepted)\b"
 )
-_WISH_ASKED = re.compile(r"\b(?:ask|propos|suggest|request|appl[iy]|want|hope|wish)", re.IGNORECASE)
-_DECIDED = re.compile(
+_WISH_ASKED = lazy_regex(r"\b(?:ask|propos|suggest|request|appl[iy]|want|hope|wish)", re.IGNORECASE)
+_DECIDED = lazy_regex(
     r"\b(?:allow|approv|permit|grant|decid|agree|accept|reject|refus|den(?:y|ied)|declin|vot|carried|pass|turned down)",
     re.IGNORECASE,
 )
-_WISHED = re.compile(
+_WISHED = lazy_regex(
     r"\b(?:asked (?:to|for|if|whether)|propos(?:ed|es)|suggest(?:ed|s)|requested|appl(?:ied|ies) (?:to|for)"
     r"|want(?:ed|s) to|hope[ds]? to|would like)\b",
     re.IGNORECASE,
 )
 _PERSON = r"[A-Z][\w'’.-]*\w(?: [A-Z][\w'’.-]*\w){0,3}"
-_NAME_WORD = re.compile(r"[A-Z]\w+")
-_WHOSE_WORDS = re.compile(
+_NAME_WORD = lazy_regex(r"[A-Z]\w+")
+_WHOSE_WORDS = lazy_regex(
     rf"\b(?:do|does|did) (?P<who>{_PERSON}) (?:(?:really|also|not|actually) )?(?:say|think|want|like|suggest|propose"
     rf"|ask|write|mention|report|answer|reply|believe|feel|hope|promise|offer|object|complain|recommend|prefer|expect)\b"
     rf"|\b(?P<of>{_PERSON})['’]s? (?:opinion|view|suggestion|proposal|answer|reply|question|idea|complaint)\b"
     rf"|\b(?i:according to) (?P<by>{_PERSON})"
 )
 # "[2024-05-14 15:12] Sofia Lindqvist: " before an entry of a chat; in a transcript without the time.
-_SPEAKER = re.compile(rf"^(?P<stamp>[^\w\n]*\d[\d\W]{{2,30}}(?:[AP]M\W{{1,4}})?)?(?P<name>{_PERSON}): ", re.MULTILINE)
-_TIME_ASKED = re.compile(r"\bwhen\b|\b(?:what|which) (?:time|date|day|year)\b", re.IGNORECASE)
+_SPEAKER = lazy_regex(rf"^(?P<stamp>[^\w\n]*\d[\d\W]{{2,30}}(?:[AP]M\W{{1,4}})?)?(?P<name>{_PERSON}): ", re.MULTILINE)
+_TIME_ASKED = lazy_regex(r"\bwhen\b|\b(?:what|which) (?:time|date|day|year)\b", re.IGNORECASE)
 _STATE = 2  # words at most of a field that names a state
 _SIZES = {
     "deep": "deep|depth",
@@ -76,12 +77,12 @@ _SIZES = {
     "long": "long|length",
     "thick": "thick|thickness",
 }
-_SIZE_ASKED = re.compile(
+_SIZE_ASKED = lazy_regex(
     r"\bhow (?:very )?(deep|wide|broad|high|tall|long|thick)\b(?! (?:ago|did|does|do|will|can|has|have|had))"
     r"|\bwhat (?:is|was) the (depth|width|breadth|height|length|thickness)\b",
     re.IGNORECASE,
 )
-_SIZE_GIVEN = re.compile(
+_SIZE_GIVEN = lazy_regex(
     r"\d\s?(?:[a-z]+|[\"'′″])\s(deep|wide|broad|high|tall|long|thick|across)\b"
     r"|\b(depth|width|breadth|height|length|thickness|altitude|elevation)\b[^.;]*?\d",
     re.IGNORECASE,
@@ -89,25 +90,25 @@ _SIZE_GIVEN = re.compile(
 
 
 _ASKS_TIME = r"\b(?:what time|when|at what (?:hour|time))\b.*\b"
-_END_ASKED = re.compile(  # not when something is shut, which asks for the days
+_END_ASKED = lazy_regex(  # not when something is shut, which asks for the days
     _ASKS_TIME + r"(?:ends?|finish(?:es)?|closes?|stops?|over|shuts|(?:do|does|did|will|to)\b.*\bshut)\b", re.IGNORECASE
 )
-_START_ASKED = re.compile(_ASKS_TIME + r"(?:starts?|begins?|opens?)\b", re.IGNORECASE)
-_OPEN_OR_CLOSE = re.compile(r"\b(?:open|close|shut)s?\b", re.IGNORECASE)
-_END_GIVEN = re.compile(
+_START_ASKED = lazy_regex(_ASKS_TIME + r"(?:starts?|begins?|opens?)\b", re.IGNORECASE)
+_OPEN_OR_CLOSE = lazy_regex(r"\b(?:open|close|shut)s?\b", re.IGNORECASE)
+_END_GIVEN = lazy_regex(
     r"\b(?:end|finish|clos|shut|stop|last|until|till|over\b|(?:by|to|through) (?:\d|noon|midnight)|out\b|leav|depart"
     r"|late)|\d\s?[ap]?m?\s?[-–—]\s?\d",
     re.IGNORECASE,
 )
-_START_GIVEN = re.compile(r"\b(?:start|beg[iau]n|open|from\b|since\b|resum|commenc)", re.IGNORECASE)
-_LEAVE_ASKED = re.compile(_ASKS_TIME + r"(?:leaves?|departs?|sets? (?:off|out))\b", re.IGNORECASE)
-_ARRIVE_ASKED = re.compile(
+_START_GIVEN = lazy_regex(r"\b(?:start|beg[iau]n|open|from\b|since\b|resum|commenc)", re.IGNORECASE)
+_LEAVE_ASKED = lazy_regex(_ASKS_TIME + r"(?:leaves?|departs?|sets? (?:off|out))\b", re.IGNORECASE)
+_ARRIVE_ASKED = lazy_regex(
     _ASKS_TIME + r"(?:arrives?|(?:be|gets?|comes?) (?:back|home)|gets? (?:in|there|here))\b", re.IGNORECASE
 )
-_LEAVE_GIVEN = re.compile(
+_LEAVE_GIVEN = lazy_regex(
     r"\b(?:leav|left\b|depart|dep\b|sets? (?:off|out)\b|start|from\b|go\b|goes\b|sail|runs?\b)", re.IGNORECASE
 )
-_ARRIVE_GIVEN = re.compile(
+_ARRIVE_GIVEN = lazy_regex(
     r"\b(?:arriv|arr\b|back\b|home\b|return|(?:get|come|be)s? (?:in|there|here)\b)", re.IGNORECASE
 )
 _OTHER_ENDS = (

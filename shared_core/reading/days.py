@@ -11,19 +11,20 @@ from shared_core.citation.facts.tokens import as_matched, fields_of
 from shared_core.reading.features import stem
 from shared_core.reading.places import above, source_of
 from shared_core.reading.questions import content_stems, words
+from shared_core.support.regex import lazy_regex
 from shared_core.types import Passage
 
-_ASKED = re.compile(
+_ASKED = lazy_regex(
     rf"(?<![\w-])(?:(?P<day>{'|'.join(WEEKDAYS)})s?|(?P<week>weekdays?)|(?P<end>weekends?))"
     rf"(?![\w-]|['’]s|,? (?:the )?\d|,? (?:{'|'.join(MONTHS)}))",
     re.IGNORECASE,
 )
-_MONTH_ASKED = re.compile(
+_MONTH_ASKED = lazy_regex(
     rf"(?<!\d )(?<!\d)(?:(?<=\bin )|(?<=\bof )|(?<=\bduring ))(?i:({MONTH}))(?![\w-]|,? \d)"
     rf"|(?:(?<=\bin )|(?<=\bduring )|(?<=\bover ))(?:the )?(?P<season>{'|'.join(SEASONS)})(?=\W*$|,)",
     re.IGNORECASE,
 )
-_ASKS_PAST = re.compile(r"\b(?:was|were|did)\b", re.IGNORECASE)
+_ASKS_PAST = lazy_regex(r"\b(?:was|were|did)\b", re.IGNORECASE)
 """What happened once, which no period of each year covers."""
 _HOLIDAYS = {
     "christmas eve": (24, "dec"),
@@ -34,56 +35,56 @@ _HOLIDAYS = {
     "valentine's day": (14, "feb"),
     "halloween": (31, "oct"),
 }
-_HOLIDAY = re.compile(
+_HOLIDAY = lazy_regex(
     rf"(?:(?<=\bon )|(?<=\bat )|(?<=\bover )|(?<=\bduring ))({'|'.join(_HOLIDAYS)})(?: day)?(?=\W*$|,)", re.IGNORECASE
 )
 _DAY_NUMBERS = r"\d{1,2}(?:st|nd|rd|th)?(?:(?:, ?| ?& ?| ?and | ?or | ?[-–—] ?| ?to )+\d{1,2}(?:st|nd|rd|th)?){0,8}"
-_DAYS_OF_MONTH = re.compile(
+_DAYS_OF_MONTH = lazy_regex(
     rf"\b(?P<before>{_DAY_NUMBERS}) (?:of )?(?i:({MONTH}))\b|(?i:({MONTH}))\.? (?P<after>{_DAY_NUMBERS})(?![\d:])"
 )
-_COUNTED = re.compile(r"\b(?:first|second|third|fourth|last|alternate|other) \Z", re.IGNORECASE)
+_COUNTED = lazy_regex(r"\b(?:first|second|third|fourth|last|alternate|other) \Z", re.IGNORECASE)
 _DAY = (
     r"(?:[Mm]on(?:day)?s?|[Tt]ue(?:s(?:day)?)?s?|[Ww]ed(?:s|nesday)?s?|[Tt]hu(?:r(?:s(?:day)?)?)?s?|[Ff]ri(?:day)?s?"
     r"|[Ss]at(?:urday)?s?|[Ss]un(?:day)?s?|MON|TUES?|WEDS?|THU(?:RS?)?|FRI|SAT|SUN|Mo|Tu|We|Th|Fr|Sa|Su|M|F)"
 )
-_ALONE = re.compile(
+_ALONE = lazy_regex(
     r"(?<![\w–—-])(?<![–—-] )(?<! to )"
     r"((?:Mon|Tues?|Weds?|Thu(?:rs?)?|Fri|Sat|Sun|MON|TUES?|WED|THU(?:RS?)?|FRI|SAT|SUN)\.?)"
     rf"(?=\t| ?[:|]| ?[–—-] ?\d| {{1,3}}[\d(]|(?:, ?| ?[&/+] ?| and ){_DAY}(?![\w-]))"
 )
-_SHORT = re.compile(r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)(?:s|rs|urs)?")
-_BOTH_DAYS = re.compile(r"Saturdays? (?:and|&) Sundays?|Sat\.? ?(?:and|&|[/+]) ?Sun")
-_DAY_WORD = re.compile(rf"{_DAY}|weekdays?|weekends?|to|through|thru|until|till|and", re.IGNORECASE)
-_HOURS_ASKED = re.compile(
+_SHORT = lazy_regex(r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)(?:s|rs|urs)?")
+_BOTH_DAYS = lazy_regex(r"Saturdays? (?:and|&) Sundays?|Sat\.? ?(?:and|&|[/+]) ?Sun")
+_DAY_WORD = lazy_regex(rf"{_DAY}|weekdays?|weekends?|to|through|thru|until|till|and", re.IGNORECASE)
+_HOURS_ASKED = lazy_regex(
     r"\b(?:hours|opening times?|what time|when|until when|how (?:late|early|long))\b.*\b(?:open|clos|hours|times?)"
     r"|\bhours\b",
     re.IGNORECASE,
 )
-_OF_HOURS = re.compile(
+_OF_HOURS = lazy_regex(
     r"open(?:ing|s)?|clos(?:e|es|ing)|hours?|times?|until|till|late|early|long|what|when|how|business"
 )
 _CLOCK = r"\d{1,2}(?:[:.]\d{2})? ?(?:[ap]\.?m\.?)?|noon|midnight"
-_HOURS = re.compile(
+_HOURS = lazy_regex(
     rf"[\W_]*((?:{_DAY}\b\.?|[Ww]eek(?:days?|ends?)|to|through|thru|and|[ \t,/&–—-]){{1,20}})[*_]*\s*[:–—-]?[\s*_]*"
     rf"(?:closed|(?:{_CLOCK})(?:\s?(?:[-–—]|to|until|till|and|,|&)\s?(?:{_CLOCK})){{1,5}})[\W_]*",
     re.IGNORECASE,
 )
-_TIMES = re.compile(
+_TIMES = lazy_regex(
     rf"\b(?:{_CLOCK})\s?(?:[-–—]|to|until|till|and)\s?(?:{_CLOCK})|\b(?:at|until|till|from) (?:{_CLOCK})", re.IGNORECASE
 )
-_OPEN_ON = re.compile(
+_OPEN_ON = lazy_regex(
     r"\W*(?:(?:is|are|will)\b(?P<what>.{1,80}?)\b(?:be )?open|do(?:es)?\b(?P<who>.{1,80}?)\bopen(?: up)?)"
     rf"\s+(?:on )?(?:an? )?(?P<day>{'|'.join(WEEKDAYS)})s?(?:,? (?:in|during|over) (?P<when>[^?]{{3,60}}?))?\W*$",
     re.IGNORECASE,
 )
-_DAY_ASKED = re.compile(
+_DAY_ASKED = lazy_regex(
     rf"\W*(?:can|could|may|is|are|do|does|will)\b.{{3,120}}\b(?:on|an?|any) (?P<day>{'|'.join(WEEKDAYS)})s?\b",
     re.IGNORECASE,
 )
-_SAYS_OPEN = re.compile(r"\b(?:(?:is|are)\s+(?:also\s+|only\s+)?(?:open|closed)|opens|open|closed)\b", re.IGNORECASE)
+_SAYS_OPEN = lazy_regex(r"\b(?:(?:is|are)\s+(?:also\s+|only\s+)?(?:open|closed)|opens|open|closed)\b", re.IGNORECASE)
 _SEVERAL = 3  # days of the week, which exclude others
-_OPEN_ASKED = re.compile(r"(\s*(?:is|are|will)\b.{1,200}?\bopen)(\b(?! or closed).{2,100})", re.IGNORECASE)
-_SENTENCE = re.compile(r"[.!?]\s|\n")
+_OPEN_ASKED = lazy_regex(r"(\s*(?:is|are|will)\b.{1,200}?\bopen)(\b(?! or closed).{2,100})", re.IGNORECASE)
+_SENTENCE = lazy_regex(r"[.!?]\s|\n")
 
 
 def read_days(question: str, texts: Sequence[str]) -> str:

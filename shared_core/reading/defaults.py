@@ -15,22 +15,23 @@ from shared_core.reading.places import above, innermost, source_of
 from shared_core.reading.prepared import Asked
 from shared_core.reading.questions import words
 from shared_core.reading.rows import Entry
+from shared_core.support.regex import lazy_regex
 
-_ASKS_DEFAULT = re.compile(r"\bdefaults?\b", re.IGNORECASE)
-_OF_WHAT = re.compile(
+_ASKS_DEFAULT = lazy_regex(r"\bdefaults?\b", re.IGNORECASE)
+_OF_WHAT = lazy_regex(
     r"\bdefault(?: (?:value|setting)s?)?(?: (?:of|for))?(?: the)? (?P<what>[^?]*?)"
     r"(?= (?:of|for|in|on|with|when|if)\b|\W*$)",
     re.IGNORECASE,
 )
-_STATES_DEFAULT = re.compile(
+_STATES_DEFAULT = lazy_regex(
     r"\bdefaults?(?: value)?(?: is| are| to|[*_`]*:| ?=)|\(default (?=[^\s()]+\))|\bby default\b", re.IGNORECASE
 )
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[_.]")
-_PROGRAM = re.compile(r"[A-Za-z]\w*[_.]\w+|[A-Z][A-Z\d]{3,}|[a-z]+[A-Z]\w*|-{1,2}[a-z][\w-]*")
-_BLOCK = re.compile(r"\n[ \t]*\n|^(?=[ \t]*[-*+•][ \t])", re.MULTILINE)
+_HUMP = lazy_regex(r"(?<=[a-z0-9])(?=[A-Z])|[_.]")
+_PROGRAM = lazy_regex(r"[A-Za-z]\w*[_.]\w+|[A-Z][A-Z\d]{3,}|[a-z]+[A-Z]\w*|-{1,2}[a-z][\w-]*")
+_BLOCK = lazy_regex(r"\n[ \t]*\n|^(?=[ \t]*[-*+•][ \t])", re.MULTILINE)
 _NEAR = 300
 """Characters of a description before its default at most."""
-_ASKS_WHAT = re.compile(r"\b(?:what|which|how)\b", re.IGNORECASE)
+_ASKS_WHAT = lazy_regex(r"\b(?:what|which|how)\b", re.IGNORECASE)
 _GENERIC = frozenset(
     map(stem, ("default", "value", "setting", "option", "parameter", "configuration", "number", "used"))
 )

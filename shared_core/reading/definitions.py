@@ -12,43 +12,44 @@ from shared_core.reading.places import above, innermost, source_of
 from shared_core.reading.prepared import Asked
 from shared_core.reading.questions import drop_parentheses
 from shared_core.reading.rows import Entry, stems_of
+from shared_core.support.regex import lazy_regex
 from shared_core.types import Passage
 
 LIKELY = 0.5
 """Probability from which on a definition that is asked for comes before what the network thinks best."""
-_BY_MARK = re.compile(r"[-–—:]\s+\Z")
-_NUMBERED = re.compile(r"(?:\d+(?:\.\d+)+[.)]?|\d+[.)])\s+")
-_WITH_SHORT = re.compile(r"(?P<long>[^()]+?)\s*\((?P<short>[^()]*[A-Z]{2}[^()]*)\)")
+_BY_MARK = lazy_regex(r"[-–—:]\s+\Z")
+_NUMBERED = lazy_regex(r"(?:\d+(?:\.\d+)+[.)]?|\d+[.)])\s+")
+_WITH_SHORT = lazy_regex(r"(?P<long>[^()]+?)\s*\((?P<short>[^()]*[A-Z]{2}[^()]*)\)")
 _HEADED = 2  # passages below such a heading that are read closely
-_RUN_IN = re.compile(r"[\W_]*[^\W_][^.:;!?\n]{0,80}[.:][\s*_`”\"]*")
+_RUN_IN = lazy_regex(r"[\W_]*[^\W_][^.:;!?\n]{0,80}[.:][\s*_`”\"]*")
 _BEGINNING = 4  # letters that a word and its stem share
-_ASKS = re.compile(
+_ASKS = lazy_regex(
     r"\W*(?:(?:so|and|but|exactly|please|can you|could you|tell me|explain|define),?\s+)*"
     r"(?:(?:what(?:['’]s|\s+(?:is|are|was|were))(?:\s+meant\s+by)?|what\s+counts\s+as|what\s+do(?:es)?(?=.+\bmean\b))\s+)"
     r"(?P<term>(?:[\w.+#&/'’`*\"“”-]+\s+){0,4}?[\w.+#&/'’`*\"“”-]+?)"
     r"(?:\s+(?:in|of|for|on|with|under|within|when)\s+(?P<place>[^?]+?))?(?:\s+mean)?\s*\?*\s*",
     re.IGNORECASE,
 )
-_ASIDE = re.compile(
+_ASIDE = lazy_regex(
     r"(?P<asks>.*?\b(?:counts as|meant by)\b[^,?]{1,200}), (?:when|where|if|which)\s[^?]+"
     r"|(?P<rest>.*?),? (?:as opposed to|in contrast (?:to|with)|as distinct from|unlike)\s[^?]+",
     re.IGNORECASE,
 )
 """What a question says besides, which is not where the term is used."""
-_NO_TERM = re.compile(
+_NO_TERM = lazy_regex(
     r"\b(?:your?|my|our|his|her|their|this|that|these|those|it|there|we|you|i|they|best|better|most|difference|default|not|to|of|for|in|on"
     r"|at|by|with|from|about|as|like|made|used|called|known|named)\b",
     re.IGNORECASE,
 )
-_ARTICLE = re.compile(r"(?:an?|the)\s+", re.IGNORECASE)
+_ARTICLE = lazy_regex(r"(?:an?|the)\s+", re.IGNORECASE)
 _BEFORE = r"[\W_]*(?:(?:an?|the|each|every|(?:in|with|within|for|when) [^,.;:\n]{2,60},(?:\s+(?:an?|the))?)\s+)?"
-_NAMED = re.compile(r"[^\W_]+")
+_NAMED = lazy_regex(r"[^\W_]+")
 _JUDGES = (
     "(?:key|important|great|useful|powerful|good|easy|simple|common|popular|first|last|next|only|main|major|new|real|core"
     "|better|best|big|huge|few|lot|bit|must|way|part|default|same|case|reason|problem)"
 )
 """What follows an article where something is judged, not defined: "Threads are a key part of it."."""
-_SAYS = re.compile(
+_SAYS = lazy_regex(
     r"[\s)*_`\"”'’]*(?:\](?:\([^()\s]*\)|\[[^\]\n]*\])?)?[\s)*_`\"”'’]*(?:\([^()\n]{1,120}\)[\s*_`]*)*(?:\[[^\]\n]*\][\s)*_`]*)*"
     r"(?:feature|option|setting|mode|protocol|service|tool|function|command|program|method|process)?[\s*_`]*"
     r"(?:of\s+(?:an?|the|each|every)\s+[\w-]+\s+(?=(?:is|are)\b))?"
@@ -62,7 +63,7 @@ _SAYS = re.compile(
 )
 
 
-_TELLS_OF_TEXT = re.compile(
+_TELLS_OF_TEXT = lazy_regex(
     r"[\W_]*(?:\w+\s+)?(?:"
     r"(?:this|these|the(?:\s+\w+)?\s+following|the\s+next|here|below)\b[^.]{0,60}?\b(?:documents?|pages?|sections?"
     r"|chapters?|guides?|topics?|references?|articles?|tutorials?|lists?|examples?|tables?|parts?|notes?|classes|views"
@@ -73,10 +74,10 @@ _TELLS_OF_TEXT = re.compile(
     r"|for\s+(?:more|further|an?\s+(?:introduction|overview))\b)",
     re.IGNORECASE,
 )
-_CALLS = re.compile(
+_CALLS = lazy_regex(
     r"\b(?:call(?:s|ed)?|marks?|marked|means?|known as|refer(?:s|red)? to|term(?:s|ed)?|dubbed)\b", re.IGNORECASE
 )
-_NAMES_KIND = re.compile(r"[\W_]*(?:an?|the|any|how|when|where|someone|something)\b", re.IGNORECASE)
+_NAMES_KIND = lazy_regex(r"[\W_]*(?:an?|the|any|how|when|where|someone|something)\b", re.IGNORECASE)
 
 
 @lru_cache(maxsize=64)

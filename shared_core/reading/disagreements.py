@@ -15,34 +15,35 @@ from shared_core.reading.editions import DATED
 from shared_core.reading.language import word_list
 from shared_core.reading.questions import asks_yes_or_no
 from shared_core.reading.values import holds, values_of
+from shared_core.support.regex import lazy_regex
 
-_ANOTHER = re.compile(
+_ANOTHER = lazy_regex(
     r"\b(?:first|second|third|fourth|fifth|last|next|another|other|additional|further|again|new|newer|newest|old|older|"
     r"oldest|earlier|later|former|previous|current|currently|originally|initially|re(?:built|opened|founded|launched))\b",
     re.IGNORECASE,
 )
 """Words that tell one of several things or times of a kind from another: "a second lamp was lit in 1899"."""
-_CHANGES = re.compile(
+_CHANGES = lazy_regex(
     r"\b(?:now|no longer|mov(?:e|es|ed|ing)|postpon\w+|delay\w+|reschedul\w+|brought forward|put off|chang(?:e|es|ed)"
     r"|rais(?:e|es|ed)|rise[sn]?|rose|lower(?:s|ed)|increas(?:e|es|ed)|reduc(?:e|es|ed)|extend(?:s|ed)|corrected|revised|updated)\b",
     re.IGNORECASE,
 )
 """Words that a sentence says by that something is otherwise than it was."""
-_PAST_ASKED = re.compile(r"\b(?:was|were|did|had|originally|initially|previously|formerly)\b", re.IGNORECASE)
-_FOR_OTHERS = re.compile(r"\bfor (?:the |an? |our |all )?([^\W\d_]{3,})")
-_RANGE = re.compile(
+_PAST_ASKED = lazy_regex(r"\b(?:was|were|did|had|originally|initially|previously|formerly)\b", re.IGNORECASE)
+_FOR_OTHERS = lazy_regex(r"\bfor (?:the |an? |our |all )?([^\W\d_]{3,})")
+_RANGE = lazy_regex(
     r"(?<!\d)(\d[\d.:,]{0,9})(?: ?[ap]\.?m\.?)?(?: (?:to|until|till|through) | ?[-–—] ?)(\d[\d.:,]{0,8}\d|\d)"
 )
-_END_ASKED = re.compile(
+_END_ASKED = lazy_regex(
     r"\b(?:until|till)\b|\bup to (?:when|what)|\bhow late\b|\b(?:close|end|finish|stop)(?:s|e[sd])?\b", re.IGNORECASE
 )
-_START_ASKED = re.compile(r"\bfrom when\b|\bsince\b|\bhow early\b|\b(?:open|start|begin)s?\b", re.IGNORECASE)
+_START_ASKED = lazy_regex(r"\bfrom when\b|\bsince\b|\bhow early\b|\b(?:open|start|begin)s?\b", re.IGNORECASE)
 _DENIES = r"\b(?:not|no longer|instead of|rather than) (?:(?:by|in|at|on|for|to) )?(?:the |an? )?"
-_FREE = re.compile(r"(?:free|no charge)\b(?! of (?!charge))", re.IGNORECASE)
-_RATE = re.compile(
+_FREE = lazy_regex(r"(?:free|no charge)\b(?! of (?!charge))", re.IGNORECASE)
+_RATE = lazy_regex(
     r"\d\S{0,12}(?: (?:an?|per|each|every) | ?/ ?)(hour|day|night|week|month|quarter|year|person|item)\b"
 )
-_TIME_ASKED = re.compile(r"\b(?:earlier|former|old|older|before|ago|last|used to)\b", re.IGNORECASE)
+_TIME_ASKED = lazy_regex(r"\b(?:earlier|former|old|older|before|ago|last|used to)\b", re.IGNORECASE)
 _ALIKE = 0.6  # of the words of two sentences that say the same of two times, but for their answers
 _SAME_MATTER = 0.75  # of the words beside the answer of the shorter of two sentences: they speak of one matter
 _SAYS_KIND = frozenset(map(stem, word_list("says_kind")))

@@ -10,8 +10,9 @@ from shared_core.citation.facts.periods import MONTH, SEASONS
 from shared_core.citation.facts.quantities import quantities_of
 from shared_core.citation.facts.tokens import as_matched
 from shared_core.reading.values import holds, values_of
+from shared_core.support.regex import lazy_regex
 
-DATED = re.compile(
+DATED = lazy_regex(
     rf"(?<![\d.])(?P<y1>(?:19|20)\d\d)[-_. ]?(?P<m1>0[1-9]|1[0-2])(?:[-_. ]?(?P<d1>[0-2]\d|3[01]))?(?!\d)"
     rf"|(?:(?<!\d)(?P<d2>[0-3]?\d)(?:st|nd|rd|th)?[ _-])?\b(?P<m2>{MONTH})\.?[ _-](?:(?P<d3>[0-3]?\d),? )?"
     r"(?P<y2>(?:19|20)\d\d)"
@@ -20,16 +21,16 @@ DATED = re.compile(
     re.IGNORECASE,
 )
 """The date or version in the name of a document of which there are several editions."""
-_OF_A_WORK = re.compile(r"\((?:19|20)\d\d [^\W\d_]|[^\W\d_],? (?:19|20)\d\d\)")
+_OF_A_WORK = lazy_regex(r"\((?:19|20)\d\d [^\W\d_]|[^\W\d_],? (?:19|20)\d\d\)")
 """The year that tells works of one name apart: "(1950 film)"."""
 
-_NO_EDITION = re.compile(
+_NO_EDITION = lazy_regex(
     r"\b(?:since|est|established|founded|from|Act|Regulations?|Order|Directive|ISO|vision|strategy|agenda|plan|horizon"
     r"|targets?|goals?|copyright)\b|©",
     re.IGNORECASE,
 )
 """Words of titles whose year is another one than that of what they tell: of foundation, of a law, of an aim."""
-_RECURS = re.compile(
+_RECURS = lazy_regex(
     r"\b(?:every|each|any|annual(?:ly)?|yearly|always|usually|normally|typically|generally)\b", re.IGNORECASE
 )
 _NEAR_YEARS = 10

@@ -22,47 +22,48 @@ from shared_core.reading.questions import asks_meaning, asks_wording, only_refer
 from shared_core.reading.rows import Entry, find_fullest, of_cells_asked, of_labels, of_named_rows, of_rows, stems_of
 from shared_core.reading.settings_asked import of_settings_asked
 from shared_core.support.options import entry_at, find_codes, find_options, find_signs, find_variables, is_of_another
+from shared_core.support.regex import lazy_regex
 from shared_core.types import Passage
 
 DEFINES = 2.5
 """Added to both log-odds of a definition that was asked for: with it they are as sure as such quotes are right.
 
 Taken off where the command does not have the option: what is quoted then tells of something else."""
-_KEY = re.compile(r"(?<![\w.-])[A-Za-z][\w-]*(?:\.[A-Za-z][\w-]*)+(?![\w-])")
-_PROSE = re.compile(r"(?<![\w.])[a-z]+,? [a-z]+(?![\w.(])")
-_PRODUCT = re.compile(r"\b[\w-]+['’]s\s+(?=\w*_\w)|\s+(?:in|of|for)\s+[\w.-]+(?=\W*$)")
+_KEY = lazy_regex(r"(?<![\w.-])[A-Za-z][\w-]*(?:\.[A-Za-z][\w-]*)+(?![\w-])")
+_PROSE = lazy_regex(r"(?<![\w.])[a-z]+,? [a-z]+(?![\w.(])")
+_PRODUCT = lazy_regex(r"\b[\w-]+['’]s\s+(?=\w*_\w)|\s+(?:in|of|for)\s+[\w.-]+(?=\W*$)")
 """Words that say whose variable is meant; of which its name leaves no doubt."""
-_BULLET = re.compile(r"[*+•-][ \t]")
-_SIGNS = re.compile(r"[(){};=<>\[\]]")
-_MARKUP = re.compile(r"[ \t]*(?:\.\. [\w:-]+::|`{3}|\$ |\"[\w.-]+\":\s)")
+_BULLET = lazy_regex(r"[*+•-][ \t]")
+_SIGNS = lazy_regex(r"[(){};=<>\[\]]")
+_MARKUP = lazy_regex(r"[ \t]*(?:\.\. [\w:-]+::|`{3}|\$ |\"[\w.-]+\":\s)")
 _ABOUT_CODES = "error code number message warning policy"
 """Words of headings of codes."""
-_GLOSSARY = re.compile(r"[\W\d]*(?:terms(?: and definitions)?|definitions|glossary|terminology)\W*", re.IGNORECASE)
-_NUMBER = re.compile(r"\W*\d{1,5}\W*")
-_WORDS_ONLY = re.compile(r"[\w' -]+")
-_IN_BRACKETS = re.compile(r"\[-{1,2}\w")
-_WHATIS = re.compile(r"([\w.+:/-]+(?:,? [\w.+:/-]+){0,7}?)(?: ?\(\d\w*\))? [-–—]{1,2} \S")
-_TAKEN = re.compile(r"(?:\[[^\]\n]*\]|<[^>\n]*>|\{[^}\n]*\}|-{1,2}[\w=-]+|[A-Z][A-Z_]+|\||\.{3})(?:\.{3})?")
+_GLOSSARY = lazy_regex(r"[\W\d]*(?:terms(?: and definitions)?|definitions|glossary|terminology)\W*", re.IGNORECASE)
+_NUMBER = lazy_regex(r"\W*\d{1,5}\W*")
+_WORDS_ONLY = lazy_regex(r"[\w' -]+")
+_IN_BRACKETS = lazy_regex(r"\[-{1,2}\w")
+_WHATIS = lazy_regex(r"([\w.+:/-]+(?:,? [\w.+:/-]+){0,7}?)(?: ?\(\d\w*\))? [-–—]{1,2} \S")
+_TAKEN = lazy_regex(r"(?:\[[^\]\n]*\]|<[^>\n]*>|\{[^}\n]*\}|-{1,2}[\w=-]+|[A-Z][A-Z_]+|\||\.{3})(?:\.{3})?")
 """What a command takes, in its synopsis: "[options]", "DRUM", "--fast"."""
-_CALLED = re.compile(rf"(?:{_TAKEN.pattern}|[\w./-]+)(?=\s|\Z)\s*")
+_CALLED = lazy_regex(rf"(?:{_TAKEN.pattern}|[\w./-]+)(?=\s|\Z)\s*")
 _MOST_WORDS = 5
 """Plain words of a synopsis, the command and its subcommands."""
-_GROUP = re.compile(r"\W*(?:[a-z]+ )?(?:arguments|options|commands|parameters|flags)\W*", re.IGNORECASE)
+_GROUP = lazy_regex(r"\W*(?:[a-z]+ )?(?:arguments|options|commands|parameters|flags)\W*", re.IGNORECASE)
 _USAGE = 2
 """Options in brackets from which on a line is a command's usage."""
-_ASKS_WHAT_TO_DO = re.compile(
+_ASKS_WHAT_TO_DO = lazy_regex(
     r"\bwhat (?:will |would )?happens?\b|\bwhat (?:should|do|can|must) (?:i|we|you|one) do\b|\bwhat to do\b"
     r"|\bhow (?:do|can|should|to)\b|\bwhat (?:does|do|will|would) .+ do\b",
     re.IGNORECASE,
 )
-_ASKS_KIND = re.compile(r"\W*what(?:['’]s|\s+is)\s+an?\s", re.IGNORECASE)
+_ASKS_KIND = lazy_regex(r"\W*what(?:['’]s|\s+is)\s+an?\s", re.IGNORECASE)
 _CLAUSE = r"clause|section|article|paragraph|rule|regulation|chapter|item|point"
-_ASKED_CLAUSE = re.compile(rf"(?:\b({_CLAUSE})|§)[ \t]*(\d{{1,3}}(?:\.\d{{1,3}})*)(?![\w.]*\d)", re.IGNORECASE)
-_CLAUSE_BEGINS = re.compile(
+_ASKED_CLAUSE = lazy_regex(rf"(?:\b({_CLAUSE})|§)[ \t]*(\d{{1,3}}(?:\.\d{{1,3}})*)(?![\w.]*\d)", re.IGNORECASE)
+_CLAUSE_BEGINS = lazy_regex(
     rf"^[ \t#*_]*(?:({_CLAUSE})[ \t]+|§[ \t]*)?(\d{{1,3}}(?:\.\d{{1,3}})*)[.):]?(?=[ \t*_:–—-]|$)",
     re.IGNORECASE | re.MULTILINE,
 )
-_SAYS = re.compile(r"(?:\s+[\w'’]+){0,5}?\s+(?:say|state|provide|require)\b", re.IGNORECASE)
+_SAYS = lazy_regex(r"(?:\s+[\w'’]+){0,5}?\s+(?:say|state|provide|require)\b", re.IGNORECASE)
 _LABEL = 5
 """Words of a label at most."""
 

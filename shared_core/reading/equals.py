@@ -15,12 +15,13 @@ from shared_core.citation.facts.arithmetic import same_quantity, same_unit
 from shared_core.citation.facts.dates import Date, dates_of, same_date
 from shared_core.citation.facts.quantities import UNITS, Quantity, quantities_of
 from shared_core.citation.facts.tokens import Sentence, keys_of, sentences_of
+from shared_core.support.regex import lazy_regex
 
 __all__ = ["as_evidence_writes", "number_places"]
 
 _MONEY = "$€£¥"
 # "in a year" is a quantity, "£5 a year" is none: a rate's "a" stands behind a number.
-_ONE_PERIOD = re.compile(
+_ONE_PERIOD = lazy_regex(
     r"\b(?:in|for|within|after|last(?:s|ed)?|takes?|took|than|least|most|of) "
     r"(?P<period>an? (?:second|minute|hour|day|week|fortnight|month|year|decade))\b",
     re.IGNORECASE,

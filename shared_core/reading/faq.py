@@ -19,29 +19,30 @@ from shared_core.reading.list_requests import LONGEST_LIST, asks_how
 from shared_core.reading.places import above, heading_above, innermost, source_of
 from shared_core.reading.questions import drop_parentheses, only_refers
 from shared_core.reading.synonyms import named_stems, relates_alike
+from shared_core.support.regex import lazy_regex
 from shared_core.types import Passage
 
 LONGEST_ANSWER = 700
 """Characters of a paragraph that is quoted whole; of a longer one, its first sentences."""
 _SAME = 2
 """How much surer than another definition it is: as sure as a list whose heading names just what is asked."""
-_LINE = re.compile(r"(?P<mark>[ \t>]*#{1,6}[ \t]+)?(?P<asked>\S.*?)[ \t]*(?:\{#[\w-]+\})?[ \t]*$", re.MULTILINE)
-_LABEL = re.compile(r"[\W_]*(?:(?:Q|Question)[ \t]?\d{0,3}[*_]*[.:)]|\d{1,3}(?:\.\d{1,3})*[.)])?[\W_]*", re.IGNORECASE)
+_LINE = lazy_regex(r"(?P<mark>[ \t>]*#{1,6}[ \t]+)?(?P<asked>\S.*?)[ \t]*(?:\{#[\w-]+\})?[ \t]*$", re.MULTILINE)
+_LABEL = lazy_regex(r"[\W_]*(?:(?:Q|Question)[ \t]?\d{0,3}[*_]*[.:)]|\d{1,3}(?:\.\d{1,3})*[.)])?[\W_]*", re.IGNORECASE)
 """What comes before a question in a heading: its number, "Q:"."""
 _GOES_ON = ("...", "…")
-_RULE = re.compile(r"[ \t]*([=~^\"'`+*_-])\1{2,}[ \t]*$", re.MULTILINE)
-_FENCE = re.compile(r"(?:[ \t]*[`~]{3,}[^\n]*)?\s*")
-_BLANK_LINE = re.compile(r"\n[ \t]*\n")
-_KIND = re.compile(
+_RULE = lazy_regex(r"[ \t]*([=~^\"'`+*_-])\1{2,}[ \t]*$", re.MULTILINE)
+_FENCE = lazy_regex(r"(?:[ \t]*[`~]{3,}[^\n]*)?\s*")
+_BLANK_LINE = lazy_regex(r"\n[ \t]*\n")
+_KIND = lazy_regex(
     r"\b(?:(?P<how>how (?:many|much|long|often|old|far|big|large|high|tall|deep|heavy|fast|soon|late|early|likely)|how)"
     r"|(?P<what>what|which)|(?P<other>who|whom|whose|when|where|why))\b",
     re.IGNORECASE,
 )
-_YES_OR_NO = re.compile(rf"(?:\A|[.!?:;,]\s)[\W_]*(?:{AUXILIARIES}|might|shall|am)\b", re.IGNORECASE)
-_PURPOSE = re.compile(r"\s(?:in order |so as )?to (?:get|make|have|let|allow|avoid|prevent|fix|be)\b.*", re.DOTALL)
+_YES_OR_NO = lazy_regex(rf"(?:\A|[.!?:;,]\s)[\W_]*(?:{AUXILIARIES}|might|shall|am)\b", re.IGNORECASE)
+_PURPOSE = lazy_regex(r"\s(?:in order |so as )?to (?:get|make|have|let|allow|avoid|prevent|fix|be)\b.*", re.DOTALL)
 """What a heading may add: "How do I raise the limit to get the watcher to work?"."""
-_SPELT_OUT = re.compile(r"\b[A-Z][A-Z0-9]{1,6}\s\(([^()]+)\)")
-_NEGATED = re.compile(r"\b(?:not|no|never|without|cannot)\b|n['’]t\b", re.IGNORECASE)
+_SPELT_OUT = lazy_regex(r"\b[A-Z][A-Z0-9]{1,6}\s\(([^()]+)\)")
+_NEGATED = lazy_regex(r"\b(?:not|no|never|without|cannot)\b|n['’]t\b", re.IGNORECASE)
 
 
 def asks_same(question: str, heading: str, context: str = "") -> bool:

@@ -20,36 +20,37 @@ from shared_core.citation.facts.tokens import english_stem
 from shared_core.reading.language import word_list
 from shared_core.retrieval.minilm import LIGATURES
 from shared_core.retrieval.tokenizer import DIVIDED
+from shared_core.support.regex import lazy_regex
 
 TOKEN_FEATURES = 21
 QUESTION_FEATURES = 11
 RARITY_BUCKETS = 1 << 16
 
-_WORD = re.compile(rf"[^\W_]+(?:{DIVIDED}[^\W_]+)*(?:['’][^\W_]{{1,2}}\b)?")
+_WORD = lazy_regex(rf"[^\W_]+(?:{DIVIDED}[^\W_]+)*(?:['’][^\W_]{{1,2}}\b)?")
 
 
 STOP_WORDS = word_list("stop")
 """Words that name nothing: they are no content words."""
 _WH, _NUMBER_WORDS, _DATE_WORDS = map(word_list, ("questions", "numbers", "dates"))
 
-_LINK = re.compile(
+_LINK = lazy_regex(
     r"\b(?:of|who|whom|whose|which|that|where|and|or|than|same|both|also|either|between)\b|['’]s\b", re.IGNORECASE
 )
 _MOST_LINKS = 6
 _NAME = 40  # characters of a name at most
-_ASKS_DATE = re.compile(r"\b(when|(what|which|in what|in which) (year|date|day|month|decade|century|season))\b")
-_ASKS_NUMBER = re.compile(
+_ASKS_DATE = lazy_regex(r"\b(when|(what|which|in what|in which) (year|date|day|month|decade|century|season))\b")
+_ASKS_NUMBER = lazy_regex(
     r"\b(how (many|much|long|old|far|tall|high|large|big|fast|deep|wide|heavy|often)"
     r"|(what|which) (percent\w*|number|amount|age)"
     r"|what (is|was|are|were) the (number|percent\w*|population|amount|total))\b"
 )
 # A number that belongs to a name ("ubuntu-24.04", "HX-60"); years ("mid-2024") and days ("Jan-24") tell when.
-_NAMED_NUMBER = re.compile(
+_NAMED_NUMBER = lazy_regex(
     r"(?<![\w-])(?!(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*-)[a-z]{2,}-(?![12]\d{3}\b)"
     r"\d+(?:\.\d+)*(?![\w-])",
     re.IGNORECASE,
 )
-_ASKS_NAME = re.compile(r"\b(who|whom|whose|where|(what|which) (city|country|state|person|company|place|team|river))\b")
+_ASKS_NAME = lazy_regex(r"\b(who|whom|whose|where|(what|which) (city|country|state|person|company|place|team|river))\b")
 
 
 @dataclass(frozen=True, slots=True)

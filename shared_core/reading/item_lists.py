@@ -9,16 +9,17 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
+from shared_core.support.regex import lazy_regex
 from shared_core.types import Span
 
-_ITEM = re.compile(
+_ITEM = lazy_regex(
     r"(?P<indent>[ \t]*)(?:(?:step )?(?P<number>\d{1,3})[.):]|(?P<letter>[a-z])[.)]|(?P<bullet>[-*+•‣◦▪●○–]))"
     r"[ \t]+(?=\S)",
     re.IGNORECASE,
 )
-_HEADING = re.compile(r"(?P<level>#{1,6})[ \t]+(?P<title>.+)")
-_FENCE = re.compile(r"[ \t]*(?P<fence>`{3,}|~{3,})[ \t]*(?P<info>[^\n`]*)")
-_NO_CODE = re.compile(
+_HEADING = lazy_regex(r"(?P<level>#{1,6})[ \t]+(?P<title>.+)")
+_FENCE = lazy_regex(r"[ \t]*(?P<fence>`{3,}|~{3,})[ \t]*(?P<info>[^\n`]*)")
+_NO_CODE = lazy_regex(
     r"\{(?!(?:code|sourcecode|parsed-literal|prompt)\b)|(?:math|mermaid|plantuml|dot)\b", re.IGNORECASE
 )
 """What follows the fence of a directive of Markdown (MyST), or of a picture."""

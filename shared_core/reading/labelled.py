@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 from shared_core.reading.questions import content_stems
 from shared_core.retrieval.other_names import other_names
+from shared_core.support.regex import lazy_regex
 
-_MARK = re.compile(r"[ \t]*(?:(?:[-*+•▪◦○–—]|\d{1,2}[.)])[ \t]+)?")
-_LABEL = re.compile(r"[*_]{0,2}([A-Za-z][^:\n*_]{1,40}?)[*_]{0,2}:[*_]{0,2}[ \t]+\S")
-_IS = re.compile(r"['’]s\b")
+_MARK = lazy_regex(r"[ \t]*(?:(?:[-*+•▪◦○–—]|\d{1,2}[.)])[ \t]+)?")
+_LABEL = lazy_regex(r"[*_]{0,2}([A-Za-z][^:\n*_]{1,40}?)[*_]{0,2}:[*_]{0,2}[ \t]+\S")
+_IS = lazy_regex(r"['’]s\b")
 _MOST_LINES = 12
 """Lines between a name and its line, at most."""
 

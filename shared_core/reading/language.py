@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 import tomllib
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from importlib import resources
 from typing import Any
 
 from shared_core.errors import MissingDependencyError
+from shared_core.support.regex import lazy_regex
 
 _LISTS = tomllib.loads(resources.files("shared_core.reading").joinpath("word_lists.toml").read_text("utf-8"))
 
@@ -40,10 +40,10 @@ _OTHER_LANGUAGE = 0.12
 _LATIN = 0.3
 """The same for Latin, of which technical English has many words: a row of a data sheet gets up to .21 ("Material:
 Aluminium; Finish: matt"), but "Cogito ergo sum" .37 and longer sentences over .6."""
-_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+_WORD = lazy_regex(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _ABBREVIATED = 4  # letters, at most
-_LABEL = re.compile(r"(?:\A|;[ \t\n]|\n)([^:;\n]{1,40}):(?=[ \t])")
-_NAMED = re.compile(r"(?:\A[-*•]?[ \t]*|(?<=[.;,|][ \t]))([^\W\d_][\w'’/ -]{0,39}):[ \t]+")
+_LABEL = lazy_regex(r"(?:\A|;[ \t\n]|\n)([^:;\n]{1,40}):(?=[ \t])")
+_NAMED = lazy_regex(r"(?:\A[-*•]?[ \t]*|(?<=[.;,|][ \t]))([^\W\d_][\w'’/ -]{0,39}):[ \t]+")
 """The label of a name that begins a line, or stands behind another one: "Landlord: Harrow Estates Ltd. Tenant: …"."""
 _SHORT = 8
 """Words up to which a few function words are better evidence than the classifier, which takes "It was 1911." for

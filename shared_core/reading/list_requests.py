@@ -17,46 +17,47 @@ from shared_core.reading.places import above, innermost, section_of, source_of
 from shared_core.reading.questions import drop_parentheses, tells_result
 from shared_core.reading.rows import stems_of
 from shared_core.reading.synonyms import named_stems, relates_alike
+from shared_core.support.regex import lazy_regex
 from shared_core.types import Passage
 
 LONGEST_LIST = 1500
 """Characters of a list at most, to be quoted whole."""
 _ACTS = r"(?:do|can|could|should|would|shall|must|may|might)"
-_ASKS_HOW = re.compile(
+_ASKS_HOW = lazy_regex(
     rf"\bhow (?:{_ACTS} (?:i|we|you|one|they|someone|people|users?|(?:an?|the|my|our) [\w-]+)\b|to\b)"
     rf"|\bwhat {_ACTS} (?:i|we|you|one|they) (?:(?:need|have) to )?do\b|\bwhat to do\b"
     r"|\b(?:what|which) (?:is|are) the (?:[\w-]+ )?(?:steps?|procedures?|process|instructions?|way)\b"
     r"|\b(?:which|what) steps\b",
     re.IGNORECASE,
 )
-_ASKS_LIST = re.compile(
+_ASKS_LIST = lazy_regex(
     r"\b(?:(?:what|which)(?: are)?(?: all)?(?: of)?(?: the)?|list(?: all)?(?: of)?(?: the)?|name (?:all )?the)"
     r"(?: [\w-]+){0,2}? (?!this\b|goes\b|does\b)(?P<noun>[a-z]{2,}[a-rt-z]s)\b(?! (?:is|was|has|does)\b)",
     re.IGNORECASE,
 )
-_KEYWORDS = re.compile(  # "ingredients for rye bread", and what is needed also without "for"
+_KEYWORDS = lazy_regex(  # "ingredients for rye bread", and what is needed also without "for"
     rf"(?!.*(?:\?|\b(?:{BE}|{DO}|has|have|{MODALS})\b))"
     r"\W*(?:(?:the|all|full) )*"
     r"(?:(?P<things>ingredients|requirements|prerequisites|materials|tools|supplies)(?! in\b)"
     r"|(?:[\w-]+ )?(?P<noun>[a-z]{2,}[a-rt-z]s) (?:for|of|needed|required)\b) *\w",
     re.IGNORECASE,
 )
-_ASKS_THINGS = re.compile(rf"\bwhat (?:will|{_ACTS}) (?:i|we|you|one|they) need\b(?! to do\b)", re.IGNORECASE)
+_ASKS_THINGS = lazy_regex(rf"\bwhat (?:will|{_ACTS}) (?:i|we|you|one|they) need\b(?! to do\b)", re.IGNORECASE)
 _THINGS = r"(?:ingredients?|requirements?|prerequisites?|materials?|equipment|tools?|supplies|what you(?:['’]ll)? need)"
 _PLATFORM = (
     "(?:web|desktop|mobile|browser|app|windows|mac(?: ?os)?(?: x)?|os x|linux|unix|android|ios|iphone|ipad|debian"
     "|ubuntu|fedora|command[ -]line|terminal|cli|gui)"
 )
-_LISTS_THINGS = re.compile(rf"\W*{_THINGS}\W*", re.IGNORECASE)
-_GENERIC = re.compile(
+_LISTS_THINGS = lazy_regex(rf"\W*{_THINGS}\W*", re.IGNORECASE)
+_GENERIC = lazy_regex(
     r"\W*(?:directions?|instructions?|steps?|procedures?|methods?|preparation|process|how[ -]to|what to do"
     rf"|{_THINGS}|(?:{_PLATFORM})(?:(?: ?[/,&+] ?| and | or | ){_PLATFORM})*)\W*",
     re.IGNORECASE,
 )
 """A heading that does not name what its list is of or for: "Directions", "Web/Desktop"."""
-_PURPOSE = re.compile(r"(?:^|[.!?]\s+)To (?P<purpose>[^.:,\n]{3,80})(?:,[^.:\n]{0,80})?:\s*\Z")
+_PURPOSE = lazy_regex(r"(?:^|[.!?]\s+)To (?P<purpose>[^.:,\n]{3,80})(?:,[^.:\n]{0,80})?:\s*\Z")
 """A lead-in that says what its list is for: "To unpin a message:"."""
-_ANNOUNCES_STEPS = re.compile(
+_ANNOUNCES_STEPS = lazy_regex(
     r"\b(?:(?:do|try|complete|perform|use) (?:all (?:of )?)?(?:the following|these|this)\b"
     r"|(?:the following|these|the) steps\b|as follows)",
     re.IGNORECASE,
@@ -66,19 +67,19 @@ _LIGHT = {*stems_of("make made prepare get need use want steps procedure process
 """Words that a heading seldom repeats."""
 _MAKING = {*stems_of("cook bake brew fry roast build assemble create produce").tolist()}
 """What is done by the steps below a heading that only names what is made: "Apple pie"."""
-_NEXT_STEP = re.compile(
+_NEXT_STEP = lazy_regex(
     r"\W*(?:then|next(?! to)|after(?:wards?| that| this)|finally|lastly|(?:once|when) (?:done|finished|you have))\b",
     re.IGNORECASE,
 )
 _IMPERATIVES = word_list("imperatives")
-_TOLD = re.compile(
+_TOLD = lazy_regex(
     r"\W*(?:\d{1,3}[.)]\s+)?"
     r"(?:(?:to|in|on|from|under|at|within|next to|for|with|if|when|once|after|before|by)\b[^.:!?,\n]{2,100},\s+"
     r"|(?:then|next|now|first|finally|please|also|simply|just|again)\b,?\s+){0,4}\W*(?P<word>[a-z]+)\b",
     re.IGNORECASE,
 )
-_ACTION = re.compile(r"\W*(?:\d{1,3}[.)]?\s+)?(?:how\b|[a-z]{3,}ing\b)", re.IGNORECASE)
-_BLANK_LINE = re.compile(r"\n[ \t]*\n")
+_ACTION = lazy_regex(r"\W*(?:\d{1,3}[.)]?\s+)?(?:how\b|[a-z]{3,}ing\b)", re.IGNORECASE)
+_BLANK_LINE = lazy_regex(r"\n[ \t]*\n")
 _INCLUDING = {*stems_of("include includes including follow following are is below such").tolist()}
 _LED = 0.75
 """Share of the words of a question for several things that a lead-in has: "Examples of such uses are:"."""

@@ -17,26 +17,27 @@ from shared_core.reading.places import above, innermost
 from shared_core.reading.prepared import Asked
 from shared_core.reading.questions import words
 from shared_core.reading.rows import Entry
+from shared_core.support.regex import lazy_regex
 from shared_core.types import Passage
 
 _KIND = (
     r"(?:command|subcommand|option|flag|switch|setting|parameter|variable|function|method|class|filter|tag|signal|event"
     r"|plugin|module|argument|attribute|field|property|directive|keyword|exception|decorator|hook|key|utility|widget)s?"
 )
-_ASKS_NAME = re.compile(
+_ASKS_NAME = lazy_regex(
     rf"\W*(?:(?:which|what)|(?:what|which) is the(?: name of the)?|how is the)(?: [\w-]+){{0,2}}? {_KIND}\b",
     re.IGNORECASE,
 )
-_NAME = re.compile(
+_NAME = lazy_regex(
     r"-{1,2}\w[\w-]*|[a-z$_@][\w.$:-]*(?:\(.*\))?|[A-Z][A-Z\d]+|[A-Za-z]\w*[_.]\w+|[A-Z][a-z\d]+(?:[A-Z][a-z\d]*)+"
 )
 """A name of programs, which is no word of a heading."""
-_FIELD = re.compile(r"\W*[A-Z][\w-]*(?: [\w-]+){0,2}[*_`]*:[*_`]*(?:\s+[^\s;]+){0,4}\s*")
+_FIELD = lazy_regex(r"\W*[A-Z][\w-]*(?: [\w-]+){0,2}[*_`]*:[*_`]*(?:\s+[^\s;]+){0,4}\s*")
 _LIGHT = r"(?:use[sd]?|hold|holds|call|called|need|want|turn|turns)"
 _CAUSES = r"(?:make|let|cause|tell|allow|force)s?"
-_NOTHING = re.compile(rf"\b(?:{_LIGHT}\b|{_CAUSES} (?:the )?[\w.-]+(?: to\b)?)", re.IGNORECASE)
+_NOTHING = lazy_regex(rf"\b(?:{_LIGHT}\b|{_CAUSES} (?:the )?[\w.-]+(?: to\b)?)", re.IGNORECASE)
 """Words that say nothing of what an entry does, with the one that is made to do it."""
-_OWNER = re.compile(r"\sin (?:the )?[\w.-]+(?=\W*$)")
+_OWNER = lazy_regex(r"\sin (?:the )?[\w.-]+(?=\W*$)")
 """The product at the end of a question."""
 _NEAR = 200
 """Characters between a name and its definition at most, for both to be quoted."""

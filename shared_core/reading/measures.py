@@ -8,6 +8,7 @@ from shared_core.citation.facts.dates import dates_of
 from shared_core.citation.facts.quantities import quantities_of
 from shared_core.citation.facts.tokens import fields_of
 from shared_core.reading.questions import content_stems
+from shared_core.support.regex import lazy_regex
 
 _IS = r"(?:is|are|was|were|can|may|must|should)\b"
 _MEASURES: tuple[tuple[str, frozenset[str], str], ...] = (
@@ -37,8 +38,8 @@ _MEASURES: tuple[tuple[str, frozenset[str], str], ...] = (
     ),
 )
 """Forms of questions for measures, the dimensions that give them, and the labels of cells that do."""
-_MARKS = re.compile(r"\d ?(?:['\"’”′″]|[x×] ?\d)|[%$€£]")
-_COORDINATES = re.compile(r"\d+(?:\.\d+)?°(?: ?\d+(?:\.\d+)?[′'’])?(?: ?\d+(?:\.\d+)?[″\"”])? ?[NSEWO]?")
+_MARKS = lazy_regex(r"\d ?(?:['\"’”′″]|[x×] ?\d)|[%$€£]")
+_COORDINATES = lazy_regex(r"\d+(?:\.\d+)?°(?: ?\d+(?:\.\d+)?[′'’])?(?: ?\d+(?:\.\d+)?[″\"”])? ?[NSEWO]?")
 _LEAST = 3
 """Cells of a row at least: fewer are rather a sentence with a colon."""
 

@@ -14,10 +14,11 @@ from shared_core.reading.features import STOP_WORDS
 from shared_core.reading.language import word_list
 from shared_core.reading.places import above, source_of
 from shared_core.reading.values import values_of
+from shared_core.support.regex import lazy_regex
 from shared_core.types import Passage
 
-_WORD = re.compile(r"[^\W\d_]{3,}")
-_CAPITALISED = re.compile(r"(?<=[a-z,] )(?![A-Z]+s?\b)(?:[a-z]?[A-Z][^\W\d_]*[a-z][^\W\d_]*)(?:-[^\W\d_]+)*")
+_WORD = lazy_regex(r"[^\W\d_]{3,}")
+_CAPITALISED = lazy_regex(r"(?<=[a-z,] )(?![A-Z]+s?\b)(?:[a-z]?[A-Z][^\W\d_]*[a-z][^\W\d_]*)(?:-[^\W\d_]+)*")
 _NO_NAMES = word_list("no_names")
 _SAME = 5  # letters at the beginning that make two words alike: "Belgian", "Belgium"
 _ALIKE = 0.8  # similarity of a name and its misspelling

@@ -8,20 +8,21 @@ from collections.abc import Iterator
 
 from shared_core.citation.facts.dates import MONTHS
 from shared_core.reading.places import section_of
+from shared_core.support.regex import lazy_regex
 from shared_core.types import Passage
 
-_NUMBERED = re.compile(r"\b([^\W\d_]{3,}) (\d{1,3})\b(?!(?: ?[-–—]|[.,:/])?\d| ?[%°€£$])")
-_NO_LABEL = re.compile(
+_NUMBERED = lazy_regex(r"\b([^\W\d_]{3,}) (\d{1,3})\b(?!(?: ?[-–—]|[.,:/])?\d| ?[%°€£$])")
+_NO_LABEL = lazy_regex(
     rf"(?:{'|'.join(MONTHS)})[a-z]*|\w+ly|(?:cost|last|take|hold|weigh|measure|close|open)s?"
     r"|about|above|after|aged?|all|and|any|are|before|below|between|but|can|could|did|does|down|each|every|first|for"
     r"|from|had|has|have|how|into|least|less|more|most|next|not|off|only|out|over|past|per|than|that|the|their|then"
     r"|these|those|till|time|top|under|until|was|were|what|when|which|who|with|within|year|your"
 )
 """Words before a number that is a size, a time or a date."""
-_HEADING = re.compile(r"^(#{1,6})[ \t]+([^\n]*)$", re.MULTILINE)
-_LABEL_LINE = re.compile(r"[ \t>*_]*[^\W\d_]{3,} \d{1,3}\b(?![.,:]?\d)[^\n]{0,60}")
-_SCENE = re.compile(r"(?:\A|(?<=[.!?:]))\s*(?:For|In|During|On|At) ([^\W\d_]{3,} \d{1,3})\b")
-_RANGE = re.compile(r"(\d{1,3})(?: ?[-–—] ?| to | through )(\d{1,3})\b")
+_HEADING = lazy_regex(r"^(#{1,6})[ \t]+([^\n]*)$", re.MULTILINE)
+_LABEL_LINE = lazy_regex(r"[ \t>*_]*[^\W\d_]{3,} \d{1,3}\b(?![.,:]?\d)[^\n]{0,60}")
+_SCENE = lazy_regex(r"(?:\A|(?<=[.!?:]))\s*(?:For|In|During|On|At) ([^\W\d_]{3,} \d{1,3})\b")
+_RANGE = lazy_regex(r"(\d{1,3})(?: ?[-–—] ?| to | through )(\d{1,3})\b")
 _ENDING = {"y": "(?:y|ies)", "s": "s(?:es)?"}
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 
 from shared_core.reading.questions import asks_who, content_stems
+from shared_core.support.regex import lazy_regex
 
-_PERSON = re.compile(
+_PERSON = lazy_regex(
     r"(?:(?:(?:[Ff]ull|[Ss]ur) ?)?[Nn]ames?[*_]*:[*_ \t]+)?"
     r"(?:[^\W\d_a-zß-ÿ][\w.'’-]*[ \t]+(?:(?:v[ao]n|de[rl]?|di|la|bin|al)[ \t]+){0,2}){1,3}[^\W\d_a-zß-ÿ][\w'’-]*"
 )
-_WHO_IS = re.compile(r"\W*who(?:['’]s| is| are)\b(.{2,200})", re.IGNORECASE)
-_OFFICE = re.compile(r"[\s>*+•_-]*([^:\t\n]{2,60}?)[*_ ]*(?::[*_ \t]+|\t+|\s[–—-]\s)[*_]*(\S[^\n\t]{2,80})")
-_CELL = re.compile(r"(?:^[ \t]*|; )[^:;|\n]{1,80}+: ([^;\n]{2,120})")
-_LINK = re.compile(r"\[([^\[\]]*)\]\([^()]*\)")
-_LINE = re.compile(r"^[ \t>*+•-]*(?:[^:\n]{1,40}:)?[ \t*_]*([^:\n]{2,80}?)[ \t.*_]*$", re.MULTILINE)
+_WHO_IS = lazy_regex(r"\W*who(?:['’]s| is| are)\b(.{2,200})", re.IGNORECASE)
+_OFFICE = lazy_regex(r"[\s>*+•_-]*([^:\t\n]{2,60}?)[*_ ]*(?::[*_ \t]+|\t+|\s[–—-]\s)[*_]*(\S[^\n\t]{2,80})")
+_CELL = lazy_regex(r"(?:^[ \t]*|; )[^:;|\n]{1,80}+: ([^;\n]{2,120})")
+_LINK = lazy_regex(r"\[([^\[\]]*)\]\([^()]*\)")
+_LINE = lazy_regex(r"^[ \t>*+•-]*(?:[^:\n]{1,40}:)?[ \t*_]*([^:\n]{2,80}?)[ \t.*_]*$", re.MULTILINE)
 
 
 def names_person(heading: str, question: str) -> bool:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from shared_core.reading.language import phrase_groups, word_list
 from shared_core.reading.questions import content_stems
 from shared_core.reading.tables import Table
+from shared_core.support.regex import lazy_regex
 from shared_core.types import Passage
 
 _OF_VERBS = tuple(
@@ -15,7 +15,7 @@ _OF_VERBS = tuple(
     for verbs, columns in phrase_groups("columns_of_verbs")
 )
 _OF_NAMES = {stem for word in word_list("columns_of_names") for stem in content_stems(word)}
-_PERSON = re.compile(r"[A-Z][\w'’.-]*(?: (?:[a-z]{2,3} )?[A-Z][\w'’.-]*){1,3}")
+_PERSON = lazy_regex(r"[A-Z][\w'’.-]*(?: (?:[a-z]{2,3} )?[A-Z][\w'’.-]*){1,3}")
 
 
 def is_of_people(table: Table, passages: Sequence[Passage]) -> bool:

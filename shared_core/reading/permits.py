@@ -5,19 +5,20 @@ from __future__ import annotations
 import re
 
 from shared_core.reading.questions import content_stems
+from shared_core.support.regex import lazy_regex
 
 _THING = r"(?:my |our |your |an? |the |any |some )?(?:own )?([\w'’-]+(?: [\w'’-]+){0,2}?)"
-_MAY_I = re.compile(
+_MAY_I = lazy_regex(
     r"\W*(?:can|may|could) (?:I|we|you|one|guests|visitors|members|residents) (?:also )?"
     rf"(?:bring|take|have|keep|wear|come with|use) {_THING}"
     r"(?: (?:along|here|there|with (?:me|us|you)|too))?(?: (?:in|into|on|onto|at|to|inside) (.+?))?\W*",
     re.IGNORECASE,
 )
-_ALLOWED = re.compile(
+_ALLOWED = lazy_regex(
     rf"\W*(?:are|is) {_THING} (?:allowed|permitted|welcome|ok|okay)(?: (?:in|into|on|onto|at|to|inside) (.+?))?\W*",
     re.IGNORECASE,
 )
-_PERMITS = re.compile(
+_PERMITS = lazy_regex(
     r"\W*(?:all |any |no |the |please note that )?([\w'’-]+(?: [\w'’-]+){0,2}?) (?:is|are) "
     r"(?:(?:also|always|not|never|only|strictly|very|most|more than|generally|usually) )*"
     r"(?:welcome|allowed|permitted|accepted|admitted|banned|prohibited|forbidden)\b",

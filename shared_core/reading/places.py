@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
+from shared_core.support.regex import lazy_regex
 from shared_core.types import Passage
 
-_HEADED = re.compile(r"^#{1,6} \S", re.MULTILINE)
+_HEADED = lazy_regex(r"^#{1,6} \S", re.MULTILINE)
 
 
 def above(passage: Passage) -> str:

@@ -8,36 +8,37 @@ from collections.abc import Iterable
 from shared_core.citation.english import AUXILIARIES, BE, DO, MODALS
 from shared_core.reading.features import STOP_WORDS, stem
 from shared_core.reading.language import word_list
+from shared_core.support.regex import lazy_regex
 
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)*")
+_WORD = lazy_regex(r"[^\W_]+(?:['’][^\W\d_]+)*")
 _GREETINGS, _BESIDE_GREETINGS = word_list("greetings"), word_list("beside_greetings")
 _ENGLISH_OPENERS = word_list("english_openers")
 _ASKING_MEANING, _ASKING_WORDING = word_list("asking_meaning"), word_list("asking_wording")
-_BEFORE_IT = re.compile(r"\A(?s:.*)[.!:;](?=\s)")
-_ENDS_ASKING = re.compile(r"\?[\W_]*\Z")
-_EMPTY = re.compile(r"(?:\{\}|\[\]|\(\)|''|\"\")[`*_.]*$")
+_BEFORE_IT = lazy_regex(r"\A(?s:.*)[.!:;](?=\s)")
+_ENDS_ASKING = lazy_regex(r"\?[\W_]*\Z")
+_EMPTY = lazy_regex(r"(?:\{\}|\[\]|\(\)|''|\"\")[`*_.]*$")
 """A value of configuration that is empty: "Default: []"."""
 _ALIKE = 0.6
 _FEW, _BEGINNING = 3, 5  # words of an item or label; letters of words of one family
-_STATES = re.compile(r"[.!;,:=\d](?:\s|\Z)|[=<>]")
-_ASKING = re.compile(
+_STATES = lazy_regex(r"[.!;,:=\d](?:\s|\Z)|[=<>]")
+_ASKING = lazy_regex(
     r"[\W_]*(?>(?:(?:and|but|so|or|also|ok|okay|oh|hey|hi|sorry|please|well|then)\b[\s,]*)*)"
     r"(?:who|whom|whose|what|which|when|where|why|how|is|are|am|was|were|do|does|can|could|shall|should|will|would"
     r"|has|have|may|might|must|anyone|anybody|any|did(?! you know\b))\b",
     re.IGNORECASE,
 )
-_ASKED_WHETHER = re.compile(
+_ASKED_WHETHER = lazy_regex(
     r"\b(?:ask(?:s|ed)|wonder(?:s|ed)|[ei]nquired|want(?:s|ed) to know)\b(?! (?:to|for)\b)(?: [\w'’-]+){0,3}?"
     r" (?:whether|if|why|how|when|where|what|who|which)\b[^,:;?()]*[.\s\"”’]*\Z",
     re.IGNORECASE,
 )
-_ASKS_WHAT_WAS_SAID = re.compile(
+_ASKS_WHAT_WAS_SAID = lazy_regex(
     r"\b(?:ask|question|quer[iy]|enquir|inquir|wonder|doubt|whether|sa(?:y|id)|t(?:ell|old)|mention|writ|wrote|discuss|talk"
     r"|suggest|propos|offer|invit|request|called\b|entitled|title|nam|slogan|motto|song|headline|subject|quot|word)",
     re.IGNORECASE,
 )
-_PARENTHESES = re.compile(r"\s\([^()]+\)")
-_REFERS = re.compile(
+_PARENTHESES = lazy_regex(r"\s\([^()]+\)")
+_REFERS = lazy_regex(
     r"[\s>*_(-]*(?:(?:for|to|if|as)\b[^.;\n]{1,120},\s+)?(?:please\s+)?"
     r"(?:see|refer to|(?:learn|read|find out) (?:more|how|about))\s"
     r"(?=[^;]*(?:\]\(|https?:|\w\(\d\w?\)"
@@ -45,39 +46,39 @@ _REFERS = re.compile(
     r"|[\s>*_(-]*see\s+also\b[^;]{1,200}|[\s>*_(-]*(?:learn|discover|explore)\s+(?:how(?!\s+to\b)|why|about|more)\b[^;]{1,300}",
     re.IGNORECASE,
 )
-_ASKS_WHERE = re.compile(
+_ASKS_WHERE = lazy_regex(
     r"\bwhere\b|\bmore (?:about|on|info\w*|details?)\b|\b(?:section|chapter|page|appendix|documentation|docs|manual"
     r"|guide|readme|website|url|link)\b",
     re.IGNORECASE,
 )
 # Definitions of links, as Markdown and reStructuredText have them beside the text: "[docs]: ../docs.md", ".. _top:".
-_LINK_DEFINITION = re.compile(
+_LINK_DEFINITION = lazy_regex(
     r"[ \t>]*(?:\[(?!\^)[^\]\n]+\]:[ \t]*<?(?=[^\s<>]*[/.#])[^\s<>]*>?(?:[ \t]+[\"'(].*)?"
     r"|(?:\.\. )?_[^\n]{1,80}(?<!_):(?:[ \t]+(?:(?=\S*[/.#])\S+|\S+_))?|(?:\.\. )?__:?[ \t]\S+)[ \t]*"
 )
-_LISTS_LINKS = re.compile(
+_LISTS_LINKS = lazy_regex(
     r"(?:further|additional|related|recommended|suggested) (?:reading|resources|information|links|articles|pages)"
     r"|see also|references|(?:(?:external|useful|helpful) )?links|resources|(?:learn|read) more|more information",
     re.IGNORECASE,
 )
-_LINK = re.compile(r"\]\(|\]\[|https?://|`_|:(?:ref|doc|pep|rfc):`")
-_YES_OR_NO = re.compile(rf"\W*(?:{AUXILIARIES}|am|shall)\b", re.IGNORECASE)
-_THEN_YES_OR_NO = re.compile(  # "It shows E4, should I unplug it?"
+_LINK = lazy_regex(r"\]\(|\]\[|https?://|`_|:(?:ref|doc|pep|rfc):`")
+_YES_OR_NO = lazy_regex(rf"\W*(?:{AUXILIARIES}|am|shall)\b", re.IGNORECASE)
+_THEN_YES_OR_NO = lazy_regex(  # "It shows E4, should I unplug it?"
     r"(?!.*\b(?:who|whom|whose|what|which|when|where|why|how)\b)"
     rf".*\b(?:{BE}|am|{DO}|{MODALS}|shall)(?: not)? (?:i|we|you|it|they|he|she|there|this|that)\b",
     re.IGNORECASE | re.DOTALL,
 )
-_RESULT = re.compile(
+_RESULT = lazy_regex(
     r"\W*(?:this|that|doing (?:so|this|that)|the (?:above|latter))\s+(?:will|would|should)\b", re.IGNORECASE
 )
-_ASKS_NUMBER = re.compile(r"\bhow many\b|\b(?:what|which) percent(?:age)?\b", re.IGNORECASE)
-_COUNTS = re.compile(
+_ASKS_NUMBER = lazy_regex(r"\bhow many\b|\b(?:what|which) percent(?:age)?\b", re.IGNORECASE)
+_COUNTS = lazy_regex(
     r"[\d¼½¾]|\b(?:no|none?|(?:four|fif|six|seven|eigh|nin|ten)th|all|several|few|many|both|each|every"
     r"|single|only|pair|couple|double|triple|twin|duo|trio|quartet|tens|numerous|majority|minority|unlimited|infinite|neither|countless|multiple|scores?|dozens|hundreds|thousands|millions"
     rf"|billions|thirds?|quarters?|never|nobody|nothing|{'|'.join(word_list('numbers'))})\b",
     re.IGNORECASE,
 )
-_ASKS_AMOUNT = re.compile(
+_ASKS_AMOUNT = lazy_regex(
     r"\bhow much (?:money\b|(?:do|does|did|is|are|was|were|will|would|must|can)\b.*\b(?:cost|pay|paid|charged?|owe)\b)"
     r"|\bwhat (?:do|does|did|will|would)\b.*\bcost(?=\W*$| (?:for|to|if|when|in|at|on|per|an?|me|us|with|without)\b)"
     r"|\bwhat(?:['’]s| is| are| was| were) the (?:[\w-]+ ){0,3}(?:price|fee)s?\b(?! (?:schedule|structure|status))"
@@ -87,17 +88,17 @@ _ASKS_AMOUNT = re.compile(
     r"(?=\W*$| (?:for(?!\W*$)|if|when|on|in|at|of|per|after|to|we|I|you|they)\b)|charges? for\b(?!\W*$))",
     re.IGNORECASE,
 )
-_PRICED = re.compile(  # also as reviews say it: "the price was perfect"
+_PRICED = lazy_regex(  # also as reviews say it: "the price was perfect"
     r"[$€£¥]|\b(?:free|gratis|exempt\w*|waive[sd]?|half|twice|percent|(?:in)?expensive|cheap\w*|affordable|reasonabl[ey]"
     r"|fair|perfect|good|great|wonderful|high|low|steep|worth|equal|equivalent|same|included?"
     r"|(?:cost|price|value|rate) of|(?:replacement|full|market|actual|original|list|cost) (?:price|cost|value))\b",
     re.IGNORECASE,
 )
-_AMOUNT = re.compile(
+_AMOUNT = lazy_regex(
     rf"[\d¼½¾]|\b(?:no|none|nothing|tens|hundreds|thousands|millions|{'|'.join(word_list('numbers'))})\b", re.IGNORECASE
 )
-_ASKS_WHO = re.compile(r"\bwho(?:m|se)?\b", re.IGNORECASE)
-_NOBODY = re.compile(
+_ASKS_WHO = lazy_regex(r"\bwho(?:m|se)?\b", re.IGNORECASE)
+_NOBODY = lazy_regex(
     r"\W*(?:[Ss]ome(?:one|body))(?: else)?(?:['’]s| (?:has|had|is|was|will|must|may|might|seems?|\w+ed))\b"
     r"(?!.*[\w,;:] [A-Z]|.*@)",
     re.DOTALL,

@@ -10,68 +10,69 @@ from shared_core.citation.headings import is_titled
 from shared_core.reading.candidates import Candidate
 from shared_core.reading.places import section_of
 from shared_core.support.options import entry_at
+from shared_core.support.regex import lazy_regex
 from shared_core.types import Passage
 
 # Files in which a line that begins with # is a comment, whatever it says.
-_COMMENTED = re.compile(
+_COMMENTED = lazy_regex(
     r"(?:\.(?:py|pyi|sh|bash|zsh|fish|rb|pl|pm|r|jl|exs?|ya?ml|toml|ini|cfg|conf|properties|tf|mk|cmake|ps1|dockerfile)"
     r"|(?:\A|/)(?:make|docker|gem|rake)file)\Z",
     re.IGNORECASE,
 )
 # A directive of reStructuredText that states nothing, or the two dots of a comment; a label of MyST: "(cookies)=".
-_DIRECTIVE = re.compile(r"\([\w .:/-]+\)=|\.\.(?:[ \t]+(?!version|deprecated)[\w:+-]+::(?:[ \t]+\S+)?)?")
-_NUMBER = re.compile(r"[\W_]*(?:\d{1,3}\.)*\d{1,3}[.)][\W_]*")  # of an item: "2.1.", "* **3)**"
-_ASKED_LINE = re.compile(
+_DIRECTIVE = lazy_regex(r"\([\w .:/-]+\)=|\.\.(?:[ \t]+(?!version|deprecated)[\w:+-]+::(?:[ \t]+\S+)?)?")
+_NUMBER = lazy_regex(r"[\W_]*(?:\d{1,3}\.)*\d{1,3}[.)][\W_]*")  # of an item: "2.1.", "* **3)**"
+_ASKED_LINE = lazy_regex(
     r"[ \t>*_#]*(?:Q|Question(?:[ \t]\d{1,3})?)[*_]*[:.](?!.*\bA(?:nswer)?[*_]*[:.])", re.IGNORECASE
 )
-_BARE = re.compile(r"(?:A: )?(?:yes(?: and yes)?|no(?:, sorry)?|sure|of course|certainly)[.!]", re.IGNORECASE)
+_BARE = lazy_regex(r"(?:A: )?(?:yes(?: and yes)?|no(?:, sorry)?|sure|of course|certainly)[.!]", re.IGNORECASE)
 # Not a value behind its name ("Grade: A", "Verb: must").
-_BREAKS_OFF = re.compile(r"\S\s+\S+(?<!:)\s+(?:must|shall|should|the|either)[\s*_]*\Z")
-_REASONED = re.compile(
+_BREAKS_OFF = lazy_regex(r"\S\s+\S+(?<!:)\s+(?:must|shall|should|the|either)[\s*_]*\Z")
+_REASONED = lazy_regex(
     r"(?:for (?:this|that|these|those) reasons?|(?:that|this)(?: is|['’]s) why|because of (?:this|that))\b",
     re.IGNORECASE,
 )
 """What begins a sentence whose reason is the one before it."""
-_ELLIPTIC = re.compile(
+_ELLIPTIC = lazy_regex(
     r"(?:(?:but|and|so|though) )?(?:I|we|you|he|she|it|they|there|(?:the|my|our) \w+|nobody|everybody|everyone|no one)"
     rf" (?:(?:never|always|still|really|certainly|both|all) )?(?:{AUXILIARIES})(?:n['’]t| not)?"
     r"(?: (?:either|too|so|once|now))?[.!]",
     re.IGNORECASE,
 )
 """What says nothing without the sentence before it: "Learn to sing. I never did."."""
-_RUN_IN = re.compile(r"(?:(?:\d{1,3}[.)]|[-*•+])[ \t]+)?(\*\*|__)[^\s*_]+(?: [^\s*_]+){0,3}\1[.:]?")
+_RUN_IN = lazy_regex(r"(?:(?:\d{1,3}[.)]|[-*•+])[ \t]+)?(\*\*|__)[^\s*_]+(?: [^\s*_]+){0,3}\1[.:]?")
 """A few words in bold, a heading if something stands behind them in their line."""
 _SMALL = "and|or|of|the|for|to|in|on|at|by|with|an?|&"
-_TITLED = re.compile(
+_TITLED = lazy_regex(
     r"(?:\(?\w{1,3}[.)][ \t]+)?(?!(?:Ask|Call|Contact|See|Ring|Phone|Tell|Visit|Try|Mail|Text) )(?=(?:\S+ ){3,7}\S+\Z)"
     rf"[A-Z][\w'’-]*(?:,? (?:[A-Z][\w'’-]*|{_SMALL}))+\."
 )
 """Four to eight words with capitals, a heading if another sentence stands behind their full stop in their line."""
-_NAMES_ALONE = re.compile(r"[ \t]*[\w./-]+:(?:\n[ \t]*[\w./-]+:)+")
+_NAMES_ALONE = lazy_regex(r"[ \t]*[\w./-]+:(?:\n[ \t]*[\w./-]+:)+")
 """Nested names of a configuration without a value."""
 _LONGEST_REASON = 400
-_SIGNED = re.compile(r"(?:\A|\n)[ \t]*[A-Z][\w'’]*(?: [\w'’]+){0,2},[ \t]*\n\s*\Z")
-_NAME_ALONE = re.compile(r"[A-Z][\w'’.-]*(?: [A-Z][\w'’.-]*){0,3}")
-_ASKS_WRITER = re.compile(r"\b(?:wr[io]te\w*|written|sen[dt]\w*|sign\w*|author|from|mail|letter)\b", re.IGNORECASE)
-_NAMED = re.compile(r"(?=[^\n]*[^\W\d_])[^\n.!?;]{2,40}(?<=[\w:)])[*_]*")
-_VALUE_ALONE = re.compile(r"(?=.{0,30}\d)(?:[\W\d_]|[ap]\.?m\b\.?|noon\b|midnight\b|to\b){1,40}", re.IGNORECASE)
-_GOES_ON = re.compile(r"(?!\(\w{1,3}\))\(?[a-z]")
-_LEADS_IN = re.compile(r"[^:]{1,300}:[ \t*_`\"”)]*|(?:(?:or|then|and) )?(?:use|run|type|enter|try)[.,]?", re.IGNORECASE)
-_FENCE = re.compile(r"(?:`{3,}|~{3,})[^\n`]*(?:\n\s*|\Z)")
-_UNDERLINE = re.compile(r"(?<=\S)[ \t]*\r?\n[ \t]*([=~^\"'`+*#-])\1{2,}$")
-_ELSEWHERE = re.compile(  # "os: ${{ matrix.os }}": the value of a setting is given in another place
+_SIGNED = lazy_regex(r"(?:\A|\n)[ \t]*[A-Z][\w'’]*(?: [\w'’]+){0,2},[ \t]*\n\s*\Z")
+_NAME_ALONE = lazy_regex(r"[A-Z][\w'’.-]*(?: [A-Z][\w'’.-]*){0,3}")
+_ASKS_WRITER = lazy_regex(r"\b(?:wr[io]te\w*|written|sen[dt]\w*|sign\w*|author|from|mail|letter)\b", re.IGNORECASE)
+_NAMED = lazy_regex(r"(?=[^\n]*[^\W\d_])[^\n.!?;]{2,40}(?<=[\w:)])[*_]*")
+_VALUE_ALONE = lazy_regex(r"(?=.{0,30}\d)(?:[\W\d_]|[ap]\.?m\b\.?|noon\b|midnight\b|to\b){1,40}", re.IGNORECASE)
+_GOES_ON = lazy_regex(r"(?!\(\w{1,3}\))\(?[a-z]")
+_LEADS_IN = lazy_regex(r"[^:]{1,300}:[ \t*_`\"”)]*|(?:(?:or|then|and) )?(?:use|run|type|enter|try)[.,]?", re.IGNORECASE)
+_FENCE = lazy_regex(r"(?:`{3,}|~{3,})[^\n`]*(?:\n\s*|\Z)")
+_UNDERLINE = lazy_regex(r"(?<=\S)[ \t]*\r?\n[ \t]*([=~^\"'`+*#-])\1{2,}$")
+_ELSEWHERE = lazy_regex(  # "os: ${{ matrix.os }}": the value of a setting is given in another place
     r"(?>(?:[^\n:]*:\s*\n\s*)*)[^\n:]+:\s*[\"']?(?:\$\{\{\s*(?:matrix|inputs|env|vars|needs|steps)\.|\{\{-?\s*\.Values\.)[^{}\n]*\}\}[\"']?"
 )
-_RECORD = re.compile(r"(?:[^\n:]{1,80}+:(?:[ \t][^\n]*)?(?:\n|\Z)){3,}")
+_RECORD = lazy_regex(r"(?:[^\n:]{1,80}+:(?:[ \t][^\n]*)?(?:\n|\Z)){3,}")
 _LONGEST_RECORD = 900
-_COMMENT = re.compile(r"(?:\A|\n)[ \t]*(#(?!!)[^\n]*(?:\n[ \t]*#[^\n]*)*)\Z")
+_COMMENT = lazy_regex(r"(?:\A|\n)[ \t]*(#(?!!)[^\n]*(?:\n[ \t]*#[^\n]*)*)\Z")
 """Of a sentence, the lines at its end: "environment:" can be above them."""
-_SETTING = re.compile(r"(?!#|\[)[^\n]{3,160}(?<![{\[(:])")
+_SETTING = lazy_regex(r"(?!#|\[)[^\n]{3,160}(?<![{\[(:])")
 """One line, which opens no block."""
 _LONGEST_COMMENT = 500
 _CELL = r":?-+:?[ \t]*"
 _RULE = rf"(?=[^\n|]*\|)[ \t]*(?:\|[ \t]*)?{_CELL}(?:\|[ \t]*{_CELL})*(?:\|[ \t]*)?"
-_TABLE_RULE = re.compile(rf"[ \t]*\n{_RULE}$", re.MULTILINE)
+_TABLE_RULE = lazy_regex(rf"[ \t]*\n{_RULE}$", re.MULTILINE)
 
 
 def quotable(text: str, sentences: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

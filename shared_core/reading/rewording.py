@@ -18,6 +18,7 @@ from shared_core.reading.days import ask_closed, read_days, read_holidays, read_
 from shared_core.reading.features import STOP_WORDS, stem
 from shared_core.reading.language import word_list
 from shared_core.reading.within import read_ranges
+from shared_core.support.regex import lazy_regex
 from shared_core.types import Passage
 
 LEAST = 5
@@ -26,11 +27,11 @@ MOST = 32
 """Letters of a word that is corrected: longer ones are no words, and their neighbours are as many as they are long."""
 COMMON = STOP_WORDS | word_list("common")
 """Words that a misspelt one is corrected to though the passages lack them: they name nothing."""
-_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
-_ALONE = re.compile(r"(?<![\w./\\@#$%&*+=~^<>{}\[\]`-])[a-z]+(?![\w/\\@#$%*+=~^<>{}\[\]`'’-]|\.\w)")
-_ITEM_BEGINS = re.compile(r"(?:^[ \t>]*(?:[-*•+]|\d{1,3}[.)])|\|)[ \t*_\"“]*\Z", re.MULTILINE)
-_ABBREVIATION = re.compile(r"(?<![\w.(-])(?=[A-Z0-9]*[A-Z][A-Z0-9]*[A-Z])[A-Z][A-Z0-9]{1,6}(?![\w.-])")
-_DEFINED = re.compile(r"\([\s\"“”'‘]*([A-Z][A-Z0-9]{1,6})[\s\"“”'’]*\)")
+_WORD = lazy_regex(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
+_ALONE = lazy_regex(r"(?<![\w./\\@#$%&*+=~^<>{}\[\]`-])[a-z]+(?![\w/\\@#$%*+=~^<>{}\[\]`'’-]|\.\w)")
+_ITEM_BEGINS = lazy_regex(r"(?:^[ \t>]*(?:[-*•+]|\d{1,3}[.)])|\|)[ \t*_\"“]*\Z", re.MULTILINE)
+_ABBREVIATION = lazy_regex(r"(?<![\w.(-])(?=[A-Z0-9]*[A-Z][A-Z0-9]*[A-Z])[A-Z][A-Z0-9]{1,6}(?![\w.-])")
+_DEFINED = lazy_regex(r"\([\s\"“”'‘]*([A-Z][A-Z0-9]{1,6})[\s\"“”'’]*\)")
 _LINKS = word_list("links")
 _SET = (
     r"(?:set|given?|specif(?:y|ied)|configured?|changed?|provided?|defined?|ch(?:oo|o)sen?|supplied|supply|passe?d?"
@@ -39,7 +40,7 @@ _SET = (
 _NOT = r"(?:(?:do|does|did|have|has|had|is|are|was)(?:n['’]t| not)|never)"
 _OTHERWISE = r"(?:otherwise|differently|something else)"
 _ANYTHING = rf"(?: (?:it|one|them|that|this|anything|any(?: \w+)?|{_OTHERWISE}|for it|by (?:me|you|us)|at all))*"
-_UNSET = re.compile(
+_UNSET = lazy_regex(
     r",?\s{1,3}(?:out of the box|(?:if|when|where) (?:"
     rf"(?:nothing|none|no \w+(?: \w+)?) (?:is|are|was|has been|have been) {_SET}{_ANYTHING}"
     rf"|(?:I|you|we|it|they|one) {_NOT} (?:been )?{_SET}{_ANYTHING}"
@@ -50,7 +51,7 @@ _UNSET = re.compile(
     re.IGNORECASE,
 )
 """The end of a question for a default that does not call it so."""
-_ASKS_EFFECT = re.compile(r"\W*what (?:if|happens|(?:will|would|does) happen)\b", re.IGNORECASE)
+_ASKS_EFFECT = lazy_regex(r"\W*what (?:if|happens|(?:will|would|does) happen)\b", re.IGNORECASE)
 
 Number = Callable[[str], int | None]
 

@@ -15,11 +15,12 @@ from shared_core.reading.places import above, source_of
 from shared_core.reading.questions import content_stems
 from shared_core.reading.rows import NO, YES
 from shared_core.reading.tables import Row, Table
+from shared_core.support.regex import lazy_regex
 from shared_core.types import Passage
 
-_BRACKETS = re.compile(r"\s*\([^()]*\)")
+_BRACKETS = lazy_regex(r"\s*\([^()]*\)")
 OF_ANY_ROW = {stem for word in word_list("of_any_row") for stem in content_stems(word)}
-_FREE = re.compile(r"free(?: of charge)?|no charge", re.IGNORECASE)
+_FREE = lazy_regex(r"free(?: of charge)?|no charge", re.IGNORECASE)
 _MONEY = frozenset(UNITS[sign].dimension for sign in "£$€")
 
 Amount = tuple[str, tuple[float, ...]]

@@ -30,29 +30,30 @@ from shared_core.reading.row_cells import (
     words_wanted,
 )
 from shared_core.reading.tables import Row, Table, find_tables
+from shared_core.support.regex import lazy_regex
 from shared_core.types import Passage
 
 _EXTREMES: Mapping[str, tuple[tuple[int, str], ...]] = {
     word: tuple((1 if column.startswith("+") else -1, column[1:]) for column in columns)
     for word, *columns in phrase_groups("extremes")
 }
-_EXTREME = re.compile(rf"\b({'|'.join(sorted(_EXTREMES, key=len, reverse=True))})\b", re.IGNORECASE)
-_AT_END = re.compile(r"(\w*) (?:first|last)\W*$", re.IGNORECASE)
-_NEGATES = re.compile(r"\b(?:not|no|without|free (?:of|from))\b|n['’]t\b", re.IGNORECASE)
-_NOT_MORE = re.compile(r"\b(?:no|not) (?:\w+ )?than\b", re.IGNORECASE)
-_COMPARES_OTHERWISE = re.compile(
+_EXTREME = lazy_regex(rf"\b({'|'.join(sorted(_EXTREMES, key=len, reverse=True))})\b", re.IGNORECASE)
+_AT_END = lazy_regex(r"(\w*) (?:first|last)\W*$", re.IGNORECASE)
+_NEGATES = lazy_regex(r"\b(?:not|no|without|free (?:of|from))\b|n['’]t\b", re.IGNORECASE)
+_NOT_MORE = lazy_regex(r"\b(?:no|not) (?:\w+ )?than\b", re.IGNORECASE)
+_COMPARES_OTHERWISE = lazy_regex(
     r"\b(?:than|except|but|ever|second|third|next|top|at (?:the )?(?:least|most|latest|earliest)|or|why"
     r"|should|must|if)\b",
     re.IGNORECASE,
 )
-_ASKS_ROW = re.compile(r"\W*(?:which|who|whose|where)\b|\W*what\b(?!['’]s\b| (?:is|are|was|were)\b)", re.IGNORECASE)
-_ASKS_ROWS = re.compile(
+_ASKS_ROW = lazy_regex(r"\W*(?:which|who|whose|where)\b|\W*what\b(?!['’]s\b| (?:is|are|was|were)\b)", re.IGNORECASE)
+_ASKS_ROWS = lazy_regex(
     r"\W*(?:which|what (?!(?:is|are|was|were|does|do|did)\b)|who|(?:is|are) there)\b", re.IGNORECASE
 )
-_ASKS_VALUE = re.compile(r"\W*(?:how|when)\b", re.IGNORECASE)
-_TOTAL = re.compile(r"\W*(?:grand |sub-?)?(?:totals?|sum|overall|average|mean)\b", re.IGNORECASE)
+_ASKS_VALUE = lazy_regex(r"\W*(?:how|when)\b", re.IGNORECASE)
+_TOTAL = lazy_regex(r"\W*(?:grand |sub-?)?(?:totals?|sum|overall|average|mean)\b", re.IGNORECASE)
 _COMPARATIVES = {stem for word in word_list("comparatives") for stem in content_stems(word)}
-_ASKS_PERSON = re.compile(r"\W*who\b(?!['’]s\b)", re.IGNORECASE)
+_ASKS_PERSON = lazy_regex(r"\W*who\b(?!['’]s\b)", re.IGNORECASE)
 _BARRED = {
     "from": frozenset(("to", "destination", "arrival", "arrives at")),
     "to": frozenset(("from", "origin", "start", "departure", "departs from")),

@@ -19,36 +19,37 @@ from shared_core.reading.features import CAPITAL, RARITY_BUCKETS, Words, is_amon
 from shared_core.reading.measures import asks_measure, gives_measure
 from shared_core.reading.places import above, innermost, place_of, source_of
 from shared_core.reading.prepared import Asked, Prepared
+from shared_core.support.regex import lazy_regex
 from shared_core.types import Passage
 
-_ROW = re.compile(r"[ \t]*\|[^\n]*\|[ \t]*$", re.MULTILINE)
-_BRACKETS = re.compile(r"\([^()]*\)")
-_COMPOUND = re.compile(r"[^\W_]+(?:[-_.][^\W_]+)+")
-_OF_TOTAL = re.compile(r"(?:\bof|%)[ ](?:the[ ])?total\b", re.IGNORECASE)
+_ROW = lazy_regex(r"[ \t]*\|[^\n]*\|[ \t]*$", re.MULTILINE)
+_BRACKETS = lazy_regex(r"\([^()]*\)")
+_COMPOUND = lazy_regex(r"[^\W_]+(?:[-_.][^\W_]+)+")
+_OF_TOTAL = lazy_regex(r"(?:\bof|%)[ ](?:the[ ])?total\b", re.IGNORECASE)
 _TOTALS = "total sum altogether overall combined average"
 YES = frozenset(("yes", "y", "x", "✓", "✔", "✔️", "✅", "●", "•", "true", "included", "available"))
 NO = frozenset(("", "no", "n", "–", "-", "—", "✗", "✘", "✕", "×", "❌", "○", "false", "none", "not included"))
-_CHOOSES = re.compile(r"\W*(?:which|what)\b", re.IGNORECASE)
-_ITEM = re.compile(r"[ \t\xa0]*(?:([-*•+])[ \t]+|(?=[^\W_]))([^\n:|]{2,60}):[ \t]+([^\n:|]{1,60})$", re.MULTILINE)
-_NUMBER = re.compile(r"\d|\bfree\b", re.IGNORECASE)
-_TIMED = re.compile(
+_CHOOSES = lazy_regex(r"\W*(?:which|what)\b", re.IGNORECASE)
+_ITEM = lazy_regex(r"[ \t\xa0]*(?:([-*•+])[ \t]+|(?=[^\W_]))([^\n:|]{2,60}):[ \t]+([^\n:|]{1,60})$", re.MULTILINE)
+_NUMBER = lazy_regex(r"\d|\bfree\b", re.IGNORECASE)
+_TIMED = lazy_regex(
     r"[ \t\xa0]*(?:[-*+•][ \t]+)?[*_]{0,3}(?:\d{1,2}[:.h]\d{2}\b|\d{1,2} ?[ap]\.?m\b|\d{1,4}[-./]\d{1,2}[-./]\d{1,4}\b"
     r"|(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?\b,? (?:\d|[a-z]{3,9} \d))[^\n]*",
     re.IGNORECASE,
 )
-_PRICED = re.compile(
+_PRICED = lazy_regex(
     r"[ \t\xa0]*(?:(?:[-*+•]|\w{1,3}[.)])[ \t]+)?[^\W_][^\n]{1,100}?[ \t.:–—-]"
     r"(?:[£$€]\s?\d[\d.,]*|\d[\d.,]*\s?(?:[€£$]|(?:EUR|USD|GBP|kr)\b))[ \t*_]*(?=\n|\Z)"
 )
 _LONGEST_PRICED = 120
-_CELLS = re.compile(r"[^\t\n]*?\S(?:\t+| {3,})(?=\S)([^\n]*)")
-_GAP = re.compile(r"\S(?:\t| {3,})\S")
-_COMPARES = re.compile(
+_CELLS = lazy_regex(r"[^\t\n]*?\S(?:\t+| {3,})(?=\S)([^\n]*)")
+_GAP = lazy_regex(r"\S(?:\t| {3,})\S")
+_COMPARES = lazy_regex(
     r"\b(?:more|most|less|least|fewer|fewest|than|not|no|without|other|else|except|between|before|after|until|since"
     r"|all|each|every|both|or|why|how (?!many\b|much\b|\w+ (?:is|are|was|were|does|do|did|has|have)\b)|\w+n['’]t)\b",
     re.IGNORECASE,
 )
-_ASKS_WHICH = re.compile(r"what\b|which\b|who\b|tell me\b", re.IGNORECASE)
+_ASKS_WHICH = lazy_regex(r"what\b|which\b|who\b|tell me\b", re.IGNORECASE)
 _OF_ANY_CELL = "many much number amount value figure"
 """Words of questions for any cell, but for function words."""
 _LABELS_OF_ANYTHING = "name", "type", "kind"

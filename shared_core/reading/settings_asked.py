@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import chain
@@ -15,9 +14,10 @@ from shared_core.reading.features import Words, is_among
 from shared_core.reading.places import section_of, source_of
 from shared_core.reading.rows import NO_STEMS, Entry, find_fullest, stems_of
 from shared_core.support.options import setting_at
+from shared_core.support.regex import lazy_regex
 
-_BETWEEN = re.compile(r" > |\.(?=[\w/])")
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_BETWEEN = lazy_regex(r" > |\.(?=[\w/])")
+_HUMP = lazy_regex(r"(?<=[a-z0-9])(?=[A-Z])")
 _GENERIC = "used set setting value configured specified given allowed many much"
 """Words of questions about any setting."""
 

@@ -7,6 +7,7 @@ import re
 from shared_core.citation.facts.dates import WEEKDAYS, dates_of, weekdays_of
 from shared_core.reading.language import word_list
 from shared_core.reading.told import tells_what_is_asked
+from shared_core.support.regex import lazy_regex
 
 _UNIT = (
     r"(?:seconds?|minutes?|mins?|hours?|days?|nights?|mornings?|afternoons?|evenings?|weeks?|weekends?|fortnights?"
@@ -14,37 +15,37 @@ _UNIT = (
 )
 _SOME = rf"(?:\d[\d.]*(?:st|nd|rd|th)?|{'|'.join(word_list('numbers'))}|other|few|several)"
 _CLOCK = r"(?:\d{1,2}(?:[:.]\d\d)?(?: ?[ap]\.?m\b\.?| ?o['’]clock)?|noon|midday|midnight)"
-_OFTEN = re.compile(
+_OFTEN = lazy_regex(
     rf"\b(?:every|each)(?: {_SOME})? (?:{_UNIT}|(?:{'|'.join(WEEKDAYS)})s?)\b"
     rf"|\b(?:once|twice|{_SOME} times) (?:an?|per|each|every) {_UNIT}\b",
     re.IGNORECASE,
 )
-_RATE = re.compile(
+_RATE = lazy_regex(
     rf"(?:[£$€] ?\d[\d.,]*|\b\d[\d.,]* ?(?:[£$€]|euros?|dollars?|pounds?|pence|cents|p\b))"
     rf" (?:an?|per|each|every|for each) {_UNIT}\b",
     re.IGNORECASE,
 )
-_UNTIL = re.compile(
+_UNTIL = lazy_regex(
     rf"(?<!\d )\b(?:until|till|at|by|before|after) {_CLOCK}(?! ?(?:[-–]|to|and|until) ?\d)(?!\w)"
     rf"|\bon (?:the same|that|this) day\b",
     re.IGNORECASE,
 )
-_LONG_ASKED = re.compile(
+_LONG_ASKED = lazy_regex(
     r"\bhow long (?:do|does|did|will|would|is|are|was|were|can|should|must)\b"
     r"(?!.*\b(?:lasts?|valid|good|terms?|between|without|before|apart|office|elected|need|needs|replac\w+|renew\w*)\b)",
     re.IGNORECASE,
 )
-_TAKES_ASKED = re.compile(
+_TAKES_ASKED = lazy_regex(
     r"\bhow long (?:do|does|did|will|would)\b (?!I\b|we\b|you\b).*\b(?:take|work)s?\b", re.IGNORECASE
 )
-_TAKES = re.compile(r"\b(?:takes?|taking|took|lasts?|lasting|durations?)\b", re.IGNORECASE)
-_RENEWED = re.compile(r"\b(?:renew|replac|chang|(?:re-?)?elect|expir|appoint)\w*", re.IGNORECASE)
-_DEADLINE = re.compile(
+_TAKES = lazy_regex(r"\b(?:takes?|taking|took|lasts?|lasting|durations?)\b", re.IGNORECASE)
+_RENEWED = lazy_regex(r"\b(?:renew|replac|chang|(?:re-?)?elect|expir|appoint)\w*", re.IGNORECASE)
+_DEADLINE = lazy_regex(
     rf"\W*(?:please )?(?:{'|'.join(sorted(word_list('imperatives') - {'allow', 'wait'}))})\b[^.;]*\bwithin\b",
     re.IGNORECASE,
 )
-_WHEN = re.compile(r"\W*(?:and |so )?when\b", re.IGNORECASE)
-_SOME_TIME = re.compile(
+_WHEN = lazy_regex(r"\W*(?:and |so )?when\b", re.IGNORECASE)
+_SOME_TIME = lazy_regex(
     rf"\d|\b(?:{_UNIT}|week\w*|spring|summer|autumn|fall|winter|noon|midnight|midday|dawn|dusk|sun(?:rise|set)|time|date"
     r"|terms?|holidays?|christmas|easter|daily|weekly|monthly|yearly|annual\w*|always|never|now|soon|later|today|tomorrow"
     r"|until|till|before|after|since|during|while|when|whenever|once|if|unless|upon|as soon as|between|from|end|start"

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from shared_core.reading.language import word_list
+from shared_core.support.regex import lazy_regex
 
 MOST = 3
 """Phrases of one question that are tried."""
@@ -26,50 +27,50 @@ def _any_of(words: Iterable[str]) -> str:
 
 _VERB = _any_of(word_list("closing_verbs"))
 _BESIDE_HEAD = r"(?:(?!(?:who|that|which|where|whose|the|of|in|and|is|was|for|on|at|to|by)\b)[\w-]+ ){0,3}?"
-_OF = re.compile(
+_OF = lazy_regex(
     rf"\b(?:[Tt]he|our|its|their|his|her|my|your) {_BESIDE_HEAD}"
     rf"(?P<head>{_any_of(_RELATED)}|(?:place|city|town|state|country|year|date) of (?:birth|death)) (?:of|for) "
 )
-_ROLE = re.compile(
+_ROLE = lazy_regex(
     rf"\b(?:[Tt]he|our|its|their|his|her|my|your) (?:[a-z]+ )?(?P<head>{_any_of(_ROLES)})"
     r"(?=$|['’]s|,? (?:is|was|are|were|has|had|have|did|does|do|can|will|born|on|in|at|when|if|before|after)\b)"
 )
-_POSSESSIVE = re.compile(
+_POSSESSIVE = lazy_regex(
     rf"(?:['’]s|(?<=s)['’]) (?:[a-z]+ ){{0,2}}?(?P<head>{_any_of(_RELATED | word_list('owned'))})(?: of birth)?"
     r"(?=['’]s|$|,? (?P<next>\S+))"
 )
 _WHICH = r"(?:who|that|which|where|whose|(?:in|on|at|for|from|to|by|of|with) (?:which|whom))\b "
-_CLAUSE = re.compile(
+_CLAUSE = lazy_regex(
     rf"\b[Tt]he {_BESIDE_HEAD}(?:(?!{_any_of(word_list('undescribed'))})(?P<any>[a-z][a-z-]*(?:[^\Ws]|ss)) {_WHICH}"
     rf"|(?P<head>{_any_of(_DESCRIBED)}) (?:{_WHICH}"
     rf"|(?=(?:[a-z]+ed|{_any_of(word_list('participles'))}) (?:by|in|at|after|as|for) \S|(?:contain|featur|starr)ing )"
     r"|(?=(?:responsible for|in charge of|(?:we|they|you|he|she) [a-z]+) )"
     r"|(?=(?:the )?(?:[A-Z][\w.'’-]* )+(?:is|was|are|were|has|had|lives?|lived|works?|worked|played)\b)))"
 )
-_CLOSING = re.compile(  # the verb of a question that begins with an auxiliary: "Where did … study?"
+_CLOSING = lazy_regex(  # the verb of a question that begins with an auxiliary: "Where did … study?"
     rf",? (?:(?:is|was|are|were) )?{_VERB}(?: (?:at|for|from|in|with|to|as))?$"
 )
-_DO = re.compile(r"\b(?:did|does|do) (?:the|our|its|their|his|her|my|your)\b")
-_IS = re.compile(
+_DO = lazy_regex(r"\b(?:did|does|do) (?:the|our|its|their|his|her|my|your)\b")
+_IS = lazy_regex(
     r"\b(?:when|where|why|how \w+) (?:is|was|are|were) (?:the|our|its|their|his|her|my|your)\b", re.IGNORECASE
 )
-_LAST_VERB = re.compile(r" [a-z]+(?: (?:at|for|from|in|on|with|to|as|out|up))?$")
-_GOES_ON = re.compile(r",? (?:is|was|are|were|has|had|have|did|does|do|will|can|share|comes?|came|lives?|works?)\b")
-_LOCATED = re.compile(
+_LAST_VERB = lazy_regex(r" [a-z]+(?: (?:at|for|from|in|on|with|to|as|out|up))?$")
+_GOES_ON = lazy_regex(r",? (?:is|was|are|were|has|had|have|did|does|do|will|can|share|comes?|came|lives?|works?)\b")
+_LOCATED = lazy_regex(
     r".+? (?:is|was|are|were) (?:located|situated|based|found|born|set|from)\b(?: in(?= |$)(?! [A-Z]))?"
 )
-_NAME = re.compile(
+_NAME = lazy_regex(
     r"(?:(?:[^\W\d_a-z]|\d)[\w.'’&:-]*,?|\([^()]*\)|(?:of|the|and|de|la|von|van|der|in|for|on|to|a|an|&)(?= ))(?: |$)"
 )
-_NAMES = re.compile(rf"(?:{_NAME.pattern})*[^\W\d_a-z][\w.'’&:-]*(?: |$)")
-_NOUNS = re.compile(r"\b(?:the|our|its|their|his|her|my|your) (?:[a-z-]+ ){0,2}[a-z-]+$")
-_ASKED_WITHIN = re.compile(r"\bwhat\b|\b(?:which|whose) [\w-]+$", re.IGNORECASE)
-_ONLY_IS = re.compile(r"(?:who|what|which)(?: is| was| are| were|['’]s)? ?", re.IGNORECASE)
+_NAMES = lazy_regex(rf"(?:{_NAME.pattern})*[^\W\d_a-z][\w.'’&:-]*(?: |$)")
+_NOUNS = lazy_regex(r"\b(?:the|our|its|their|his|her|my|your) (?:[a-z-]+ ){0,2}[a-z-]+$")
+_ASKED_WITHIN = lazy_regex(r"\bwhat\b|\b(?:which|whose) [\w-]+$", re.IGNORECASE)
+_ONLY_IS = lazy_regex(r"(?:who|what|which)(?: is| was| are| were|['’]s)? ?", re.IGNORECASE)
 _KIN = {"paternal": "father", "maternal": "mother", "in-law": "spouse"}
-_KIN_OF = re.compile(r"\b(?:(paternal|maternal) grand(father|mother)|(father|mother)-in-(law))(?P<of> of)?\b")
-_OR = re.compile(r"\bor\b")
-_PRONOUN = re.compile(r"(?:he|she|it|they|him|her|them|his|hers|their|this|that|who|which|there)\b", re.IGNORECASE)
-_WORD = re.compile(r"[^\W_]+")
+_KIN_OF = lazy_regex(r"\b(?:(paternal|maternal) grand(father|mother)|(father|mother)-in-(law))(?P<of> of)?\b")
+_OR = lazy_regex(r"\bor\b")
+_PRONOUN = lazy_regex(r"(?:he|she|it|they|him|her|them|his|hers|their|this|that|who|which|there)\b", re.IGNORECASE)
+_WORD = lazy_regex(r"[^\W_]+")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,74 +9,75 @@ from shared_core.reading.language import word_list
 from shared_core.reading.questions import content_stems, has_number, words
 from shared_core.reading.synonyms import named_stems
 from shared_core.retrieval.other_names import other_names
+from shared_core.support.regex import lazy_regex
 
-_OWN_DUTY = re.compile(
+_OWN_DUTY = lazy_regex(
     r"\b(?:do|must|can|may|should|could|will|would) (?:I|we) (?:(?:have|need) to )?(\w+)", re.IGNORECASE
 )
 _DUTY = r"(?:must|shall|may|will|can|(?:has|have|needs?|(?:is|are) required) to)"
-_OTHER_PARTY = re.compile(
+_OTHER_PARTY = lazy_regex(
     rf"\W*(?:the|your) ({'|'.join(sorted(word_list('other_parties')))})s? {_DUTY} (.+)", re.IGNORECASE
 )
-_IS_IT = re.compile(
+_IS_IT = lazy_regex(
     r"\W*(?:is|are|was|were) (?!there\b|it\b|this\b|that\b)(?:the |an? |any |my |our |your )?", re.IGNORECASE
 )
-_COPULA = re.compile(r"\W*((?:[\w'’-]+ ){1,4}?)(?:is|are|was|were)\b", re.IGNORECASE)
-_PRICE_ASKED = re.compile(
+_COPULA = lazy_regex(r"\W*((?:[\w'’-]+ ){1,4}?)(?:is|are|was|were)\b", re.IGNORECASE)
+_PRICE_ASKED = lazy_regex(
     r"\W*(?:how much (?:is|are|was|were)|(?:how much|what) (?:does|do|did|will|would)"
     r"|what (?:is|are) the (?:price|cost|fee) (?:of|for)) (.+?)(?: cost)?\W*$",
     re.IGNORECASE,
 )
-_PRICED = re.compile(r"\W*((?:[\w'’-]+ ){1,5}?)(?:costs?|is|are)\b[^.\d£$€]{0,24}[£$€] ?\d", re.IGNORECASE)
-_COST_OF = re.compile(
+_PRICED = lazy_regex(r"\W*((?:[\w'’-]+ ){1,5}?)(?:costs?|is|are)\b[^.\d£$€]{0,24}[£$€] ?\d", re.IGNORECASE)
+_COST_OF = lazy_regex(
     r"\W*(?:the |its |our |your )?(?:total |full |average |usual )?(?:cost|price|fee|charge)\s+(?:of|for)\s+(.{2,80}?)"
     r"\s+(?:is|are|was|were|comes to)\b"
     r"[^.£$€]{0,24}[£$€] ?\d",
     re.IGNORECASE | re.DOTALL,
 )
-_BEHIND_HEAD = re.compile(r"\b(?:of|for|in|on|at|to|with|per|from|by|get|if|when)\b.*", re.IGNORECASE)
-_SUM_ASKED = re.compile(
+_BEHIND_HEAD = lazy_regex(r"\b(?:of|for|in|on|at|to|with|per|from|by|get|if|when)\b.*", re.IGNORECASE)
+_SUM_ASKED = lazy_regex(
     rf"\W*(?:how (?:much|high|big)|what)\b(?: (?:is|are|was|of|an?|the|my|our))*"
     rf" ((?:\w+ )?(?:{'|'.join(sorted(word_list('sums')))})s?)\b(?! (?:of|for) \w+ (?:costs?|price)\b)",
     re.IGNORECASE,
 )
 _FEE = r"(?:fee|charge|fine|penalty|surcharge)s?"
-_FEE_FOR = re.compile(
+_FEE_FOR = lazy_regex(
     r"\W*(?:how (?:much|high|big) (?:is|are|was)|what(?: is| are| was|['’]?s)|is there) (?:the |an? |your |their )?"
     rf"{_FEE} (?:for|to|of|if)\b (.+)",
     re.IGNORECASE,
 )
-_FEE_NAMED = re.compile(rf"\b((?:[A-Za-z]+[- ])?[A-Za-z]+)[- ]{_FEE}\b", re.IGNORECASE)
-_SAME_FEE = re.compile(r"\b(?:any|all|each|every|other|such)\b", re.IGNORECASE)
+_FEE_NAMED = lazy_regex(rf"\b((?:[A-Za-z]+[- ])?[A-Za-z]+)[- ]{_FEE}\b", re.IGNORECASE)
+_SAME_FEE = lazy_regex(r"\b(?:any|all|each|every|other|such)\b", re.IGNORECASE)
 _SURE = 3
 """Content words of what a fee is for, at least, none of which a sentence has under another name."""
-_WHO_DOES = re.compile(r"\W*who [a-z]+s (?:for |to |after )?(.+?)\W*$", re.IGNORECASE)
-_DONE_BY = re.compile(r"\W*((?:[\w'’-]+,? ){1,8}?)(?:is|are|was|were) (?:\w+ly )?\w+ by\b", re.IGNORECASE)
-_MONEY = re.compile(r"[£$€] ?\d|\d ?(?:[£$€]|(?:EUR|USD|GBP|NOK|SEK|DKK|CHF|euros?|dollars?|pounds?)\b)")
+_WHO_DOES = lazy_regex(r"\W*who [a-z]+s (?:for |to |after )?(.+?)\W*$", re.IGNORECASE)
+_DONE_BY = lazy_regex(r"\W*((?:[\w'’-]+,? ){1,8}?)(?:is|are|was|were) (?:\w+ly )?\w+ by\b", re.IGNORECASE)
+_MONEY = lazy_regex(r"[£$€] ?\d|\d ?(?:[£$€]|(?:EUR|USD|GBP|NOK|SEK|DKK|CHF|euros?|dollars?|pounds?)\b)")
 _TITLE = r"(?:Dr|Mr|Mrs|Ms|Miss|Mx|Prof|Professor)\.? "
-_YES_OR_NO_OF = re.compile(
+_YES_OR_NO_OF = lazy_regex(
     rf"\W*(?i:{DO}|{HAVE}|is|was|were|{MODALS}) "
     rf"((?:{_TITLE})?[A-Z][\w'’-]*\w(?: [A-Z][\w'’-]*\w){{0,2}}) (?=[a-z])"
 )
-_ACTS = re.compile(
+_ACTS = lazy_regex(
     rf"\W*((?:{_TITLE})[A-Z][\w'’-]*\w|[A-Z][\w'’-]*[a-z](?: [A-Z][\w'’-]*[a-z]){{1,2}})"
     r"(?:,[^,]{1,40},)? (?:(?:also|only|never|always|usually|often) )?[a-z]+(?:s|ed)\b"
 )
-_OF_CLASS = re.compile(
+_OF_CLASS = lazy_regex(
     r"\b([A-Za-z][a-z]{3,}) ([B-HJ-Z]|A(?=\W*\Z| (?:is|are|was|were|has|have|and|or|on|in|at)\b))(?![\w'’.])"
 )
-_PART_ASKED = re.compile(
+_PART_ASKED = lazy_regex(
     r"\b(?:(\w+) (?:of|for)|who (?!is\b|was\b|has\b)(\w+?)s) (?:the |our |your |an? )?((?:[\w'’-]+ ?){1,4})\W*$",
     re.IGNORECASE,
 )
-_PART_LABEL = re.compile(
+_PART_LABEL = lazy_regex(
     r"\W*(?:[\w'’-]+ ){0,2}?([\w'’-]+) (?:of|for) (?:the |our )?((?:[\w'’-]+ ?){1,4}):", re.IGNORECASE
 )
-_LABELLED_ITEM = re.compile(r"^[ \t]*(?:[-*+•]|\d+[.)])[ \t]+(?=\S)([^:\n]{2,60}):[ \t]+\S", re.MULTILINE)
-_WAY = re.compile(r"\bfrom (?:the )?([^\W\d][\w'’-]+)(?: [\w'’-]+){0,2}? to (?:the )?([^\W\d][\w'’-]+)", re.IGNORECASE)
-_BOTH_WAYS = re.compile(r"\b(?:between|distance|difference|both|return|either)\b|\bhow far\b", re.IGNORECASE)
-_OF_KIND = re.compile(r"\b(Mt|Mount|Lake|Cape|Fort|Port|Camp|Loch|Lough|Glen)\b\.? ([A-Z][\w'’-]+)")
-_OTHER_WANTED = re.compile(r"\b(?:where|which|who|whom|whose|what(?! time))\b", re.IGNORECASE)
-_NAMED_ITEM = re.compile(
+_LABELLED_ITEM = lazy_regex(r"^[ \t]*(?:[-*+•]|\d+[.)])[ \t]+(?=\S)([^:\n]{2,60}):[ \t]+\S", re.MULTILINE)
+_WAY = lazy_regex(r"\bfrom (?:the )?([^\W\d][\w'’-]+)(?: [\w'’-]+){0,2}? to (?:the )?([^\W\d][\w'’-]+)", re.IGNORECASE)
+_BOTH_WAYS = lazy_regex(r"\b(?:between|distance|difference|both|return|either)\b|\bhow far\b", re.IGNORECASE)
+_OF_KIND = lazy_regex(r"\b(Mt|Mount|Lake|Cape|Fort|Port|Camp|Loch|Lough|Glen)\b\.? ([A-Z][\w'’-]+)")
+_OTHER_WANTED = lazy_regex(r"\b(?:where|which|who|whom|whose|what(?! time))\b", re.IGNORECASE)
+_NAMED_ITEM = lazy_regex(
     r"^[ \t]*(?:[-*+•]|\d+[.)])[ \t]+(?:\*\*|__)([^*_\n]{2,60}?):?(?:\*\*|__)|^(?=#)|\n[ \t]*\n(?=[^\s*+•-])",
     re.MULTILINE,
 )
@@ -85,36 +86,36 @@ _OF_ANY_FEE = content_stems(
     "standard small one off flat fixed single basic normal usual monthly annual yearly daily weekly total additional"
     " extra further separate service administration admin administrative handling processing minimum maximum late"
 )
-_GENERAL_DUTY = re.compile(
+_GENERAL_DUTY = lazy_regex(
     r"\b(?:do|does|will|would) (?:I|we|you|one|they|people|\w+s) (?:have|need) to\b"
     r"|\b(?:must|should) (?:I|we|you|one)\b",
     re.IGNORECASE,
 )
-_PERSON_HAD_TO = re.compile(r"\b(?:I|[Ww]e|[Hh]e|[Ss]he) (?:\w+ly )?(?:had|needed) to\b")
-_DUTY_NOW = re.compile(
+_PERSON_HAD_TO = lazy_regex(r"\b(?:I|[Ww]e|[Hh]e|[Ss]he) (?:\w+ly )?(?:had|needed) to\b")
+_DUTY_NOW = lazy_regex(
     r"\b(?:must|shall|should|(?:has|have|needs?|is|are|required) to|may|can|will|always)\b", re.IGNORECASE
 )
-_MAY_I = re.compile(
+_MAY_I = lazy_regex(
     r"(?:.*[,;] )?\W*(?:can|may|could|should|must|do|does|will) (?:I|we|you|one|my \w+|\w+s)"
     r" (?:(?:have|need) to )?(\w+) (?:an? |the |my |our |any |some )?((?:[\w'’-]+ ?){1,3})",
     re.IGNORECASE,
 )
-_DO_NOT = re.compile(
+_DO_NOT = lazy_regex(
     r"\W*(?:please )?(?:do not|don['’]t|never|you (?:must|may|can|should)(?: not)?)? ?(\w+) (?:any |the |your |an? )?"
     r"((?:[\w'’-]+ ?){1,3})",
     re.IGNORECASE,
 )
-_BEHIND = re.compile(
+_BEHIND = lazy_regex(
     r"\b(?:in|on|at|to|into|with|for|from|of|by|as|when|if|while|during|before|after|and|or)\b.*", re.IGNORECASE
 )
-_PLACE_ASKED = re.compile(
+_PLACE_ASKED = lazy_regex(
     r"\W*(?:can|may|is|are|do|does|could|must|should)\b.*"
     r" (?:in|into|inside|on|at|onto) (?:the|your|an?) ([\w'’-]+)\W*$",
     re.IGNORECASE,
 )
-_PLACE_GIVEN = re.compile(r"\W*(?:in|inside|within|on|at) (?:the|our|all|any|most) ([\w'’-]+)\b", re.IGNORECASE)
-_DONE_TO = re.compile(r"([^,;]+), ((?!\w*ing\b)\w+(?:ed|t|n)) ([^,;]*\bby [^,;]*)")
-_CAPITAL = re.compile(r"(?<!\A)\b[A-Z][\w'’-]+")
+_PLACE_GIVEN = lazy_regex(r"\W*(?:in|inside|within|on|at) (?:the|our|all|any|most) ([\w'’-]+)\b", re.IGNORECASE)
+_DONE_TO = lazy_regex(r"([^,;]+), ((?!\w*ing\b)\w+(?:ed|t|n)) ([^,;]*\bby [^,;]*)")
+_CAPITAL = lazy_regex(r"(?<!\A)\b[A-Z][\w'’-]+")
 _OF_ANYTHING = {stem for word in word_list("subjects_of_anything") for stem in content_stems(word)}
 
 

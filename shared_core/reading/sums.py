@@ -7,15 +7,16 @@ from itertools import pairwise
 
 from shared_core.citation.facts.quantities import quantities_of
 from shared_core.reading.questions import asks_price, content_stems, names_price
+from shared_core.support.regex import lazy_regex
 
-_FEE_ASKED = re.compile(
+_FEE_ASKED = lazy_regex(
     r"\b(?:how much|what) (?:is|are|was|were) (?:the|an?|my|our) (?:\w+ )?(?:fine|charge|deposit|rent|fare|penalty)\b",
     re.IGNORECASE,
 )
-_PENALTY_ASKED = re.compile(
+_PENALTY_ASKED = lazy_regex(
     r"\bwhat(?:['’]s| is| are| was| were) the (?:[\w-]+ ){0,2}(?:fine|penalt(?:y|ies)|charge|fee)s?\b", re.IGNORECASE
 )
-_ELSEWHERE = re.compile(
+_ELSEWHERE = lazy_regex(
     r"\b(?:fined?|fines|penalt(?:y|ies)|charged?|charges|fees?|sums?|amounts?|levied|rates?)\b[^.;]{0,60}?\b"
     r"(?:in accordance with|as per|according to|under"
     r"|(?:set[- ]out|specified|given|listed|shown|found|stated|laid down) in)"
@@ -23,54 +24,54 @@ _ELSEWHERE = re.compile(
     r"|handbook|regulations?|rules?|section|page|website|guidelines)\b",
     re.IGNORECASE,
 )
-_RULE = re.compile(
+_RULE = lazy_regex(
     r"\b(?:rule|section|clause|article|appendix|annex|schedule|page|paragraph) [\dA-Z][\w.()]*", re.IGNORECASE
 )
-_EARNED_ASKED = re.compile(
+_EARNED_ASKED = lazy_regex(
     r"\bhow much (?:money )?(?:do|does|did|will|would|can|could|has|have|had|was|were)\b[^?,;]*"
     r"\b(?:earn(?:ed)?|spen[dt]|owed?|donated?|borrow(?:ed)?|lend|lent|invest(?:ed)?)\b",
     re.IGNORECASE,
 )
-_PAID = re.compile(
+_PAID = lazy_regex(
     r"[£$€¥]|\b(?:free|nothing|wages?|salar(?:y|ies)|pa(?:y|id)|money|half|twice|percent)\b", re.IGNORECASE
 )
-_MUCH_ASKED = re.compile(r"\W*how much (?:is|are|was|were)\b", re.IGNORECASE)
-_MUCH_OF_THING = re.compile(r"\W*how much (?:is|are|was|were) (?:an?|the|one|it|my|our|your)\b", re.IGNORECASE)
-_PAY_ASKED = re.compile(
+_MUCH_ASKED = lazy_regex(r"\W*how much (?:is|are|was|were)\b", re.IGNORECASE)
+_MUCH_OF_THING = lazy_regex(r"\W*how much (?:is|are|was|were) (?:an?|the|one|it|my|our|your)\b", re.IGNORECASE)
+_PAY_ASKED = lazy_regex(
     r"\W*how much (?:do|does|did|will|would|is|are) .{2,60}\b(?:get paid|be paid|paid|earn|make)\b(?! (?:for|of)\b)",
     re.IGNORECASE,
 )
-_COST_OF = re.compile(r"\b(?:cost|price|fee|charge)s? (?:of|for) |\bcosts?\b", re.IGNORECASE)
-_WAGE = re.compile(
+_COST_OF = lazy_regex(r"\b(?:cost|price|fee|charge)s? (?:of|for) |\bcosts?\b", re.IGNORECASE)
+_WAGE = lazy_regex(
     r"\b(?:pa(?:y|ys|id)|wages?|salar(?:y|ies)|earns?|an hour"
     r"|(?:per|a|each) (?:hour|week|month|year|meeting))\b",
     re.IGNORECASE,
 )
-_CHANGE_ASKED = re.compile(
+_CHANGE_ASKED = lazy_regex(
     r"\b(?:more|less|extra|increas\w*|ris(?:e|es|en|ing)|rose|up|down|off|rais\w*|grow\w*|grew|discount\w*|reduc\w*|sav\w+"
     r"|cheaper|dearer|differ\w*|cut|cuts|lower\w*|higher|drop\w*|f[ae]ll\w*|chang\w*|addition\w*|add(?:s|ed)?|supplement|surcharge"
     r"|rebate|concession|by|than)\b",
     re.IGNORECASE,
 )
-_SUM = re.compile(r"[£$€] ?\d[\d.,]*\b|\b\d[\d.,]* ?(?:[£$€]|(?:euros?|dollars?|pounds?|pence|cents)\b)", re.IGNORECASE)
+_SUM = lazy_regex(r"[£$€] ?\d[\d.,]*\b|\b\d[\d.,]* ?(?:[£$€]|(?:euros?|dollars?|pounds?|pence|cents)\b)", re.IGNORECASE)
 _NEAR = 90
 """Characters between "increase" and the sum by which, at most."""
-_MORE_BEHIND = re.compile(
+_MORE_BEHIND = lazy_regex(
     r"(?: (?:an?|per|each|every) (?:\w+))? (?:(?:more|less|cheaper|dearer|higher|lower)\b(?! or\b)|off\b(?!-))",
     re.IGNORECASE,
 )
-_BY_BEFORE = re.compile(
+_BY_BEFORE = lazy_regex(
     r"\b(?:increas\w*|ris(?:e|es|en|ing)|rose|rais(?:e|es|ed|ing)|reduc\w*|lower(?:s|ed|ing)?|cut|f[ae]ll(?:s|en|ing)?|drop\w*"
     r"|up|down|grow\w*|grew|goes|go|went)\b[^.;:£$€]*\bby(?: (?:up to|about|around|at least|at most|another))? \Z"
     r"|\b(?:increase|rise|reduction|discount|saving|cut|drop|rebate) of(?: (?:up to|about|around))? \Z",
     re.IGNORECASE,
 )
-_SUM_TOO = re.compile(r"(?:(?!\b(?:to|from|is|are|costs?|pays?|at)\b)[^.;:])*(?:\band|,|\bor) (?:by )?", re.IGNORECASE)
-_BECOME_ASKED = re.compile(
+_SUM_TOO = lazy_regex(r"(?:(?!\b(?:to|from|is|are|costs?|pays?|at)\b)[^.;:])*(?:\band|,|\bor) (?:by )?", re.IGNORECASE)
+_BECOME_ASKED = lazy_regex(
     r"\b(?:cost|much|fee|price|pay)\b.{0,40}\b(?:become|becoming|be|being|join as)\b (?:an? )?(.+)", re.IGNORECASE
 )
-_FREE = re.compile(r"\b(?:free|no charge|without charge)\b", re.IGNORECASE)
-_JOINS = re.compile(r"\b(?:becom\w+|join\w*|member(?:ship)?\b(?= (?:is|fee|costs?))|subscri\w+|dues)\b", re.IGNORECASE)
+_FREE = lazy_regex(r"\b(?:free|no charge|without charge)\b", re.IGNORECASE)
+_JOINS = lazy_regex(r"\b(?:becom\w+|join\w*|member(?:ship)?\b(?= (?:is|fee|costs?))|subscri\w+|dues)\b", re.IGNORECASE)
 _NO_MONEY = frozenset(("clock", "time", "length", "mass", "area", "volume", "temperature"))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,8 +11,9 @@ from typing import Any
 from shared_core.errors import InputError, MissingDependencyError, ModelLoadError
 from shared_core.reading.base import check_pairs
 from shared_core.support.pickling import Remade
+from shared_core.support.regex import lazy_regex
 
-_YES = re.compile(r"^(entail\w*|supports?|supported|attributable|consistent|factual(ly)?[ _-]?consistent)$")
+_YES = lazy_regex(r"^(entail\w*|supports?|supported|attributable|consistent|factual(ly)?[ _-]?consistent)$")
 _ROOM = 2  # positions that RoBERTa-like models keep for padding
 
 

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from shared_core.reading.features import code, stem
 from shared_core.reading.questions import words
 from shared_core.reading.rows import stems_of
+from shared_core.support.regex import lazy_regex
 
 _PHRASES = tuple(
-    (re.compile(pattern, re.IGNORECASE), verb)
+    (lazy_regex(pattern, re.IGNORECASE), verb)
     for pattern, verb in (
         (r"\b(?:turn|switch)(?:ed|ing|s)?(?:\s+(?:it|them))?\s+off\b", "disable"),
         (r"\b(?:turn|switch)(?:ed|ing|s)?(?:\s+(?:it|them))?\s+on\b", "enable"),
@@ -42,10 +43,10 @@ _SAME: Mapping[int, int] = {
 }
 
 
-_RELATIONS = re.compile(
+_RELATIONS = lazy_regex(
     r"before|after|above|below|over|under|up|down|out|off|from|until|during|against|more|most|between|through"
 )
-_ORDERS = re.compile(r"(?<!\bhow )\b(?:to|into|onto|from|than|by)\b", re.IGNORECASE)
+_ORDERS = lazy_regex(r"(?<!\bhow )\b(?:to|into|onto|from|than|by)\b", re.IGNORECASE)
 
 
 def named_stems(text: str) -> frozenset[int]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from shared_core.reading.cells import EMPTY, Range, cells_at
 from shared_core.reading.places import place_of
+from shared_core.support.regex import lazy_regex
 from shared_core.types import Passage
 
-_LINE = re.compile(r"[^\n]+")
+_LINE = lazy_regex(r"[^\n]+")
 _APART = 2
 """Characters of what may be between two passages that one table runs through."""
 

@@ -15,6 +15,7 @@ from shared_core.reading.features import stem
 from shared_core.reading.language import word_list
 from shared_core.reading.questions import content_stems, has_number, words
 from shared_core.reading.synonyms import named_stems
+from shared_core.support.regex import lazy_regex
 
 UNTOLD = -1.25
 """Added to both log-odds of a sentence that does not tell what is asked for.
@@ -23,7 +24,7 @@ Of 80 first quotes without a reason, in public data and in manuals, 12 were righ
 LATER = -3.0
 """Added to its score."""
 
-_REASON_ASKED = re.compile(
+_REASON_ASKED = lazy_regex(
     r"\bwhy\b|\bhow come\b|\b(?:for )?what(?: is|'s|’s|s| was)?(?: the)? reasons?\b", re.IGNORECASE
 )
 _SIGNS = (
@@ -58,24 +59,24 @@ _PURPOSE = (
 )
 _NEEDS_TO = "able unable want wants need needs likely possible how have has had used required"
 _FOR_PURPOSE = "".join(rf"(?<!\b{word} )" for word in _NEEDS_TO.split()) + rf"\bto (?:\w+ly )?(?:{_PURPOSE})\b"
-_REASON = re.compile(
+_REASON = lazy_regex(
     rf"\b(?:{_SIGNS}|{_AS}|{_SAKE})\b|[,;:(] ?(?:so|as|for)\b|(?:^|[.!?]\s+)So\b|{_FOR_PURPOSE}", re.IGNORECASE
 )
 
 
 _PURPOSE_ASKED = (
-    re.compile(
+    lazy_regex(
         r"\bwhat(?:'s|’s|s| is| are| was| were) (?:the )?(.+?)(?: used| good| meant| intended| there)? for"
         r"(?=\W*$| (?:that|which|in|on|of|when)\b)",
         re.IGNORECASE,
     ),
-    re.compile(r"\bwhat(?:'s|’s|s| is| are) the (?:purpose|point|use) of (.+?)\W*$", re.IGNORECASE),
+    lazy_regex(r"\bwhat(?:'s|’s|s| is| are) the (?:purpose|point|use) of (.+?)\W*$", re.IGNORECASE),
 )
-_NOT_FOR = re.compile(r"(?:ed|ble|ous|ing|\b(?:known|best|match|symbol|name|word|term|short))\Z", re.IGNORECASE)
+_NOT_FOR = lazy_regex(r"(?:ed|ble|ous|ing|\b(?:known|best|match|symbol|name|word|term|short))\Z", re.IGNORECASE)
 """The end of what is, or is something, for something: "responsible for", "a symbol for"."""
-_DIFFERENCE_ASKED = re.compile(r"\bdifferences? between (?:the |an? )?(.+?) and (?:the |an? )?(.+?)\W*$", re.IGNORECASE)
-_REFERS_BACK = re.compile(r"\W*(?:this|these|it|they|its|their|he|she)\b", re.IGNORECASE)
-_CONTRASTS = re.compile(
+_DIFFERENCE_ASKED = lazy_regex(r"\bdifferences? between (?:the |an? )?(.+?) and (?:the |an? )?(.+?)\W*$", re.IGNORECASE)
+_REFERS_BACK = lazy_regex(r"\W*(?:this|these|it|they|its|their|he|she)\b", re.IGNORECASE)
+_CONTRASTS = lazy_regex(
     r"\b(?:than|whereas|while|whilst|but|unlike|instead|rather|however|although|though|contrast|differ\w*|only|both|also"
     r"|additional\w*|former|latter)\b",
     re.IGNORECASE,
@@ -85,35 +86,35 @@ _MONTHS = r"(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)\w*"
 _DAYS = (
     r"(?:(?:mon|tues?|wed(?:nes)?|thurs?|fri|sat(?:ur)?|sun)(?:days?)?|\w*days?|weekends?|daily|eve|easter|christmas)"
 )
-_DAY_ASKED = re.compile(rf"\b(?:what|which) (?:week ?)?days?(?: of the week\b|{_VERB})", re.IGNORECASE)
+_DAY_ASKED = lazy_regex(rf"\b(?:what|which) (?:week ?)?days?(?: of the week\b|{_VERB})", re.IGNORECASE)
 """Not "which day of the month", which a bare number tells, nor "which day pass"."""
-_HOUR_ASKED = re.compile(r"\b(?:what time|at what (?:hour|time))\b", re.IGNORECASE)
-_OPENING_ASKED = re.compile(
+_HOUR_ASKED = lazy_regex(r"\b(?:what time|at what (?:hour|time))\b", re.IGNORECASE)
+_OPENING_ASKED = lazy_regex(
     rf"\bwhen (?:do|does|will) .{{1,80}}\b(?:open|close|shut)\b.{{0,20}}\b(?P<day>{_DAYS}|today|tomorrow)s?\W*$"
     r"|\bwhen (?:do|does) .{1,80}\b(?:close|shut)\W*$",
     re.IGNORECASE,
 )
 """Asks for the hour at which something opens or closes, on a day or every day."""
-_SHUT = re.compile(r"\b(?:is|are|be|stays?|remains?) (?:\w+ )?(?:closed|shut)\b", re.IGNORECASE)
-_DATE_PARTS = re.compile(  # which are no times of day
+_SHUT = lazy_regex(r"\b(?:is|are|be|stays?|remains?) (?:\w+ )?(?:closed|shut)\b", re.IGNORECASE)
+_DATE_PARTS = lazy_regex(  # which are no times of day
     rf"\b(?:19|20)\d\d\b|\b\d{{1,2}}(?:st|nd|rd|th)\b|\b{_MONTHS}\.? \d{{1,2}}\b(?![:.]\d)|\b\d{{1,2}} {_MONTHS}\b"
     r"|\b(?:first|second|third|fourth|fifth|last)\b",
     re.IGNORECASE,
 )
-_DAY = re.compile(
+_DAY = lazy_regex(
     rf"{_DATE_PARTS.pattern}|\b\d{{1,2}}/\d|\b\d{{1,4}}-\d{{1,2}}-\d|\b\d{{1,2}}\.\d{{1,2}}\.(?!\d{{3}}\.)"
     r"|\b(?:today|tomorrow|yesterday|tonight|nightly|midweek|weekly|dates?)\b",
     re.IGNORECASE,
 )
-_HOUR = re.compile(
+_HOUR = lazy_regex(
     rf"\d|\b(?:{'|'.join(word_list('numbers'))}|never|all (?:day|night|hours)|(?:round|around) the clock)\b",
     re.IGNORECASE,
 )
-_CLOCK = re.compile(  # in headings and names of files, which have other numbers
+_CLOCK = lazy_regex(  # in headings and names of files, which have other numbers
     r"\b\d{1,2}(?:[:.h]\d\d\b| ?[ap]\.?m\b| ?o['’]clock)|\b(?:at|from|until|till) \d", re.IGNORECASE
 )
 _SOME = rf"(?:\d[\d.]*|{'|'.join(word_list('numbers'))}|half an|an?|few|several|couple of)"
-_LASTS = re.compile(  # and so is no time of day, but "half an hour before closing" is one
+_LASTS = lazy_regex(  # and so is no time of day, but "half an hour before closing" is one
     rf"\b(?:(?:every|each)(?: other)?(?: {_SOME})?|{_SOME})[ -](?:hours?|hrs?|minutes?|mins?|seconds?|days?)\b"
     r"(?! (?:before|after|prior|early|earlier|ahead|in advance|later|beforehand|from|until|(?:past|to)"
     rf" (?:{_SOME}|noon|midday|midnight))\b)",
@@ -122,7 +123,7 @@ _LASTS = re.compile(  # and so is no time of day, but "half an hour before closi
 _PARTS_OF_DAY = (
     r"noon|midnight|midday|mornings?|afternoons?|evenings?|nights?|dawn|dusk|sun(?:rise|set)|hours?|[ap]\.?m\b"
 )
-_HOUR_WORDS = re.compile(rf"\b(?:{_PARTS_OF_DAY})\b", re.IGNORECASE)
+_HOUR_WORDS = lazy_regex(rf"\b(?:{_PARTS_OF_DAY})\b", re.IGNORECASE)
 _TIMED: tuple[tuple[str, str], ...] = (
     (
         r"how long\b(?! (?:ago|before|since))",
@@ -156,31 +157,31 @@ _TIMED: tuple[tuple[str, str], ...] = (
 """Forms of questions for times and numbers, and the words of sentences without a number that tell them."""
 _OPENS = r"(?:^|[,;:.?] ?)\W*(?:(?:where|who|how|what) and )?(?:[\w'’]+ ){0,2}"
 _TIMES = tuple(
-    (re.compile(_OPENS + asked, re.IGNORECASE), re.compile(rf"\b(?:{told})\b", re.IGNORECASE)) for asked, told in _TIMED
+    (lazy_regex(_OPENS + asked, re.IGNORECASE), lazy_regex(rf"\b(?:{told})\b", re.IGNORECASE)) for asked, told in _TIMED
 )
-_WHEN = re.compile(r"\W*(?:[\w'’]+ ){0,2}?(?:when|(?:what|which) (?:date|day))\b", re.IGNORECASE)
-_DENIED_DATE = re.compile(
+_WHEN = lazy_regex(r"\W*(?:[\w'’]+ ){0,2}?(?:when|(?:what|which) (?:date|day))\b", re.IGNORECASE)
+_DENIED_DATE = lazy_regex(
     rf"\bnot\b\W{{1,4}}(?:(?:on|in|the|from) )*(?:\d[\d.:/–-]*(?:st|nd|rd|th)?(?: {_MONTHS})?|(?:{_MONTHS}|{_DAYS})\b)",
     re.IGNORECASE,
 )
-_DATE = re.compile(rf"\d|\b(?:{_MONTHS}|{_DAYS})\b", re.IGNORECASE)
-_CAPITAL = re.compile(r"\b(?![A-Z]+\b)[^\W\d_a-z][\w'’]*")
-_COUNT_ASKED = re.compile(r"\bhow many (?:more |other )?(\w+)", re.IGNORECASE)
-_DONE_WHEN = re.compile(r"\W*when (?:was|were|is|are) .*?(\w+(?:ed|en|t))\W*$", re.IGNORECASE)
-_DATED_ACT = re.compile(
+_DATE = lazy_regex(rf"\d|\b(?:{_MONTHS}|{_DAYS})\b", re.IGNORECASE)
+_CAPITAL = lazy_regex(r"\b(?![A-Z]+\b)[^\W\d_a-z][\w'’]*")
+_COUNT_ASKED = lazy_regex(r"\bhow many (?:more |other )?(\w+)", re.IGNORECASE)
+_DONE_WHEN = lazy_regex(r"\W*when (?:was|were|is|are) .*?(\w+(?:ed|en|t))\W*$", re.IGNORECASE)
+_DATED_ACT = lazy_regex(
     r"\W*((?:(?:last|next|date of|first) )?\w+(?:ion|al|ing|ment|ance|ure))(?: (?:of|for) [^:;\n]{1,40})?: (.+)",
     re.IGNORECASE,
 )
-_WHO_DOES = re.compile(r"\W*who (?!is (?!\w+ing\b)|are (?!\w+ing\b)|was\b|were\b)", re.IGNORECASE)
-_PHONE_ASKED = re.compile(r"\b(?:phone|telephone|mobile|fax) number", re.IGNORECASE)
-_PHONE = re.compile(r"\d(?:[\s().–/+-]{0,3}\d){5}")
-_OFFICE_ASKED = re.compile(
+_WHO_DOES = lazy_regex(r"\W*who (?!is (?!\w+ing\b)|are (?!\w+ing\b)|was\b|were\b)", re.IGNORECASE)
+_PHONE_ASKED = lazy_regex(r"\b(?:phone|telephone|mobile|fax) number", re.IGNORECASE)
+_PHONE = lazy_regex(r"\d(?:[\s().–/+-]{0,3}\d){5}")
+_OFFICE_ASKED = lazy_regex(
     r"\W*[Ww]ho(?: is| are|['’]s) (?:the|our|your|my) ((?:[a-z][\w'’-]* ?){1,4}?)(?:(?<= )(?:of|for|at|in)\b.*)?\W*"
 )
-_NAMES = re.compile(r"(?<!\A)(?<![.!?] )\b[A-Z][\w'’]+")
-_WHERE = re.compile(r"\W*where\b", re.IGNORECASE)
-_DENIES = re.compile(r"\bnot\b|n['’]t\b|\bnever\b|\bavoid\b", re.IGNORECASE)
-_FORBIDS = re.compile(
+_NAMES = lazy_regex(r"(?<!\A)(?<![.!?] )\b[A-Z][\w'’]+")
+_WHERE = lazy_regex(r"\W*where\b", re.IGNORECASE)
+_DENIES = lazy_regex(r"\bnot\b|n['’]t\b|\bnever\b|\bavoid\b", re.IGNORECASE)
+_FORBIDS = lazy_regex(
     r"\W*(?:\(?\w{1,2}[.)] )?(?:please )?(?:do not|don['’]t|never)\b"
     r"(?!.*(?:[;:]|\b(?:but|instead|except|unless|only|outside)\b))",
     re.IGNORECASE | re.DOTALL,

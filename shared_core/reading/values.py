@@ -21,46 +21,47 @@ from shared_core.citation.facts.tokens import as_matched
 from shared_core.reading.ages import group_asked, groups_named, names_age
 from shared_core.reading.features import RARITY_BUCKETS, Words, stem, words_of
 from shared_core.support.options import code_shape, find_codes, find_variables
+from shared_core.support.regex import lazy_regex
 
-_WEEKDAY = re.compile(rf"\b({'|'.join(WEEKDAYS)})s?\b", re.IGNORECASE)
+_WEEKDAY = lazy_regex(rf"\b({'|'.join(WEEKDAYS)})s?\b", re.IGNORECASE)
 _TO = r"\s?(?:[-–—]|to|until|till|through)\s?"
-_DAY_WORDS = re.compile(
+_DAY_WORDS = lazy_regex(
     rf"\b(?:(?:{'|'.join(WEEKDAYS)})s?|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)|day|the|of|and|to|Jan\w*|Feb\w*|Mar(?:ch)?|Apr\w*|May"
     r"|June?|July?|Aug\w*|Sep\w*|Oct\w*|Nov\w*|Dec\w*|\d+(?:st|nd|rd|th)?)\b",
     re.IGNORECASE,
 )
-_YEAR_RANGE = re.compile(rf"(?<!\d)(\d{{4}})(?:{_TO}|/|\sand\s)(\d{{4}}|\d\d)(?!\d)")
-_DIGITS = re.compile(r"\d+")
-_COUNTED = re.compile(
+_YEAR_RANGE = lazy_regex(rf"(?<!\d)(\d{{4}})(?:{_TO}|/|\sand\s)(\d{{4}}|\d\d)(?!\d)")
+_DIGITS = lazy_regex(r"\d+")
+_COUNTED = lazy_regex(
     r"\b([^\W\d_]{3,}) (\d{1,4}(?:(?: ?[-–—] ?| to | through |, | and | or | & |, and )(?:\1 )?\d{1,4}){1,12})"
     r"(?![\w%]|[.,:]\d)",
     re.IGNORECASE,
 )
-_NUMBERS_TO = re.compile(r"(\d+)(?: ?[-–—] ?| to | through )(?:[^\W\d_]+ )?(\d+)")
-_CENTURY = re.compile(r"\d+00s|\d+th centur(?:y|ies)")
-_ROMAN = re.compile(r"(?<=[a-z] )(?=[LXVI]{2}|[LXV]\b(?!\.))(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})\b")
-_VERB = re.compile(r"may|march")
-_PATH = re.compile(r"(?<![\w./:~-])/[a-z][\w{}-]*(?:/[\w{}-]+)*", re.IGNORECASE)
-_FILE = re.compile(
+_NUMBERS_TO = lazy_regex(r"(\d+)(?: ?[-–—] ?| to | through )(?:[^\W\d_]+ )?(\d+)")
+_CENTURY = lazy_regex(r"\d+00s|\d+th centur(?:y|ies)")
+_ROMAN = lazy_regex(r"(?<=[a-z] )(?=[LXVI]{2}|[LXV]\b(?!\.))(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})\b")
+_VERB = lazy_regex(r"may|march")
+_PATH = lazy_regex(r"(?<![\w./:~-])/[a-z][\w{}-]*(?:/[\w{}-]+)*", re.IGNORECASE)
+_FILE = lazy_regex(
     r"(?<![\w/.])[\w-]+\.(py|js|ts|c|h|rs|go|sh|toml|json|ya?ml|xml|html?|md|rst|txt|cfg|ini|conf|log|csv|pdf|docx?|xlsx?)\b",
     re.IGNORECASE,
 )
-_VERSION = re.compile(r"\b(?:v|versions?|releases?)[ .]?(\d+(?:\.\d+)+)", re.IGNORECASE)
-_MAJOR = re.compile(r"(?:\b(?:versions?|releases?)[ .]?|(?:\b|(?<=[A-Z]))[vV])(\d+)\b(?!\.\d)", re.IGNORECASE)
-_DATED_VERSION = re.compile(r"^\W*v?\d+(?:\.\d+)+\b[^\n]*\b(?:19|20)\d\d\b", re.MULTILINE)
-_SERIES = re.compile(r"(?<![\w.-])(\d+(?:\.\d+)*)\.[xX]\b")  # "20.x" is all releases of 20
-_CLASS = re.compile(  # "level AA" is not "level AAA", nor "class 5T" "class 5R"
+_VERSION = lazy_regex(r"\b(?:v|versions?|releases?)[ .]?(\d+(?:\.\d+)+)", re.IGNORECASE)
+_MAJOR = lazy_regex(r"(?:\b(?:versions?|releases?)[ .]?|(?:\b|(?<=[A-Z]))[vV])(\d+)\b(?!\.\d)", re.IGNORECASE)
+_DATED_VERSION = lazy_regex(r"^\W*v?\d+(?:\.\d+)+\b[^\n]*\b(?:19|20)\d\d\b", re.MULTILINE)
+_SERIES = lazy_regex(r"(?<![\w.-])(\d+(?:\.\d+)*)\.[xX]\b")  # "20.x" is all releases of 20
+_CLASS = lazy_regex(  # "level AA" is not "level AAA", nor "class 5T" "class 5R"
     r"\b((?i:level|grade|class|tier|type|category|group|phase|stage|priority|severity|plan|option|schedule|appendix|annex"
     r"|exhibit|section|part|zone|band|series|size|vitamin|hepatitis|building|block|hall|wing|terminal|gate|team|form"
     r"|division|unit|article|mode|route|ward|sector|(?:year|flat|room|apartment|seat|bus|line|bay|plot|court)(?=s? \d))"
     r"(?:e?s)?)\s+(?!\d+(?:[AP]M|K[MG]|[KMGT]B)\b)(\d{0,3}[A-Z]{1,3})\b(?![.'’-]?\w)"
 )
-_LETTERS_TO = re.compile(r"\b(\d{0,3})([A-Z])(?: ?[-–—] ?| to )\1?([A-Z])\b")
-_GRADE = re.compile(r"(?<![\w+-])[A-F](?:\+|[-−–](?=[\s?.,;:)]|\Z))(?!\w)")
-_ANY_GRADE = re.compile(r"(?<![\w+-])[A-F](?![\w'’./])(?! [a-z])[+−–-]?")
+_LETTERS_TO = lazy_regex(r"\b(\d{0,3})([A-Z])(?: ?[-–—] ?| to )\1?([A-Z])\b")
+_GRADE = lazy_regex(r"(?<![\w+-])[A-F](?:\+|[-−–](?=[\s?.,;:)]|\Z))(?!\w)")
+_ANY_GRADE = lazy_regex(r"(?<![\w+-])[A-F](?![\w'’./])(?! [a-z])[+−–-]?")
 _METHODS = "GET|POST|PUT|PATCH|DELETE|HEAD"
-_CALL = re.compile(rf"\b({_METHODS})\W{{1,5}}?(/[\w{{}}/-]*[\w}}])")
-_ASKS_WHEN = re.compile(r"\b(?:when|date|day|month|year)\b", re.IGNORECASE)
+_CALL = lazy_regex(rf"\b({_METHODS})\W{{1,5}}?(/[\w{{}}/-]*[\w}}])")
+_ASKS_WHEN = lazy_regex(r"\b(?:when|date|day|month|year)\b", re.IGNORECASE)
 _NO_RARITIES = np.zeros(RARITY_BUCKETS, np.float32)
 
 

@@ -17,10 +17,11 @@ from shared_core.citation.facts.quantities import UNITS, Quantity, quantities_of
 from shared_core.reading.bands import Band
 from shared_core.reading.language import word_list
 from shared_core.reading.questions import content_stems
+from shared_core.support.regex import lazy_regex
 
 _LESS = "less|fewer|shorter|lower|colder|cooler|lighter|smaller|narrower|cheaper|slower|younger|newer"
 _MORE = "more|[a-z]{3,}er"
-_BOUND = re.compile(
+_BOUND = lazy_regex(
     rf"\b(?:(?P<below>(?:{_LESS}) than"
     r"|under|below|up to(?: and including)?|at most|no(?:t)? (?:more|longer|higher|later|heavier|larger) than"
     r"|a maximum of|within)"
@@ -28,70 +29,70 @@ _BOUND = re.compile(
     r"|over|above|at least|no(?:t)? (?:less|fewer|shorter) than|a minimum of|exceeding|beyond))\s+\Z",
     re.IGNORECASE,
 )
-_INCLUDING = re.compile(r"up to|at |no|a m|within", re.IGNORECASE)
-_BEHIND = re.compile(
+_INCLUDING = lazy_regex(r"up to|at |no|a m|within", re.IGNORECASE)
+_BEHIND = lazy_regex(
     r"\s(?P<noun>[^\W\d_]+\s)?(?:or|and)\s(?:(?P<above>more|over|above|higher|longer|warmer|heavier|larger|upwards)"
     r"|less|fewer|below|under|lower|shorter|lighter)\b",
     re.IGNORECASE,
 )
-_TO = re.compile(r"\s?(?:-{1,2}|–|—|to|and|until|up to)\s?", re.IGNORECASE)
-_FROM = re.compile(r"\b(?:between|from)\s+\Z", re.IGNORECASE)
-_AHEAD = re.compile(r"\s(?:before|prior to|in advance|ahead|beforehand)\b", re.IGNORECASE)
-_LATEST = re.compile(r"up to|no(?:t)? later than|until", re.IGNORECASE)
+_TO = lazy_regex(r"\s?(?:-{1,2}|–|—|to|and|until|up to)\s?", re.IGNORECASE)
+_FROM = lazy_regex(r"\b(?:between|from)\s+\Z", re.IGNORECASE)
+_AHEAD = lazy_regex(r"\s(?:before|prior to|in advance|ahead|beforehand)\b", re.IGNORECASE)
+_LATEST = lazy_regex(r"up to|no(?:t)? later than|until", re.IGNORECASE)
 """Of a time before something a least one: cancelling is free up to 14 days before."""
-_NOUN = re.compile(r"\s([^\W\d_]{3,})")
+_NOUN = lazy_regex(r"\s([^\W\d_]{3,})")
 
-_CONDITION = re.compile(r"\b(?:if|when|whenever|once|unless|while|who|that|whose)\b[^,;:]*\Z", re.IGNORECASE)
-_FINITE = re.compile(
+_CONDITION = lazy_regex(r"\b(?:if|when|whenever|once|unless|while|who|that|whose)\b[^,;:]*\Z", re.IGNORECASE)
+_FINITE = lazy_regex(
     r"\b(?:is|are|was|were|must|may|can|cannot|could|should|will|would|shall|needs?|requires?|costs?|gets?|pays?|have|has"
     r"|do|does|receives?|counts?|qualif(?:y|ies)|incurs?|earns?|loses?|fits?|takes?|goes|go|comes?|travels?|stays?|shows?"
     r"|stops?|starts?|applies|apply|becomes?|remains?|n['’]t)\b|\w{3,}ed\b",
     re.IGNORECASE,
 )
-_TELLING = re.compile(
+_TELLING = lazy_regex(
     r"\b(?:is|are|was|were|has|have|had|took|lasts?|lasted|weighs?|weighed|costs?|measures?|holds?|contains?|handles?"
     r"|employs?|serves?|covers?|reach(?:es|ed)|rises?|rose|fell|makes?|made|sells?|sold|produces?|moves?|does|did|spent"
     r"|there|it|he|she|they|we|you|I|\w+ed)\b|\btakes\b",
     re.IGNORECASE,
 )
-_MODAL = re.compile(r"\b(?:must|may|can|cannot|should|will|need)\b", re.IGNORECASE)
+_MODAL = lazy_regex(r"\b(?:must|may|can|cannot|should|will|need)\b", re.IGNORECASE)
 _SUBJECT_WORDS = 4
-_CHOSEN = re.compile(
+_CHOSEN = lazy_regex(
     r"\b(?:sets?|setting|settable|adjust\w*|select\w*|choose|chosen|works?|operat\w+|stor(?:e|ed|age)|keep|kept|use[ds]?"
     r"|accept\w*|supports?|allow\w*|permit\w*|ranges?|var(?:y|ies)|valid|available|suitable)\b",
     re.IGNORECASE,
 )
-_CARRIES = re.compile(
+_CARRIES = lazy_regex(
     r"\b(?:carr(?:y|ies)|holds?|supports?|takes?|accepts?|allows?|withstands?|seats?|lifts?|tows?|fits?|admits?|bears?)\b"
     r"[^.;:]{0,40}\Z",
     re.IGNORECASE,
 )
-_PERMITTED = re.compile(
+_PERMITTED = lazy_regex(
     r"\b(?:can|may) (?!(?:also |often )?(?:take|last|cost|reach|be|vary|rise|grow|live)\b)[^.;:]{0,40}\Z", re.IGNORECASE
 )
-_OF_SUCH = re.compile(
+_OF_SUCH = lazy_regex(
     r"\b(?:on|for|in|at|to|from|with|by)\s+(?:all |any |every )?(?:[\w-]+\s+)?[\w-]{2,}s\s+"
     r"(?:of\s+|with\s+|that are\s+)?\Z",
     re.IGNORECASE,
 )
 """Before the range of things that a rule is for: "free on crossings of less than 45 minutes"."""
-_POSSIBLE = re.compile(
+_POSSIBLE = lazy_regex(
     r"\b(?:can|may|must|could|free|possible|allowed|given|granted|return\w*|refund\w*)\b", re.IGNORECASE
 )
-_CAPACITY = re.compile(r"up to|at most|a maximum of|no(?:t)? more than", re.IGNORECASE)
-_SENTENCE = re.compile(r"[^\n]+?(?:[.;!?](?=\s|\Z)|(?=\n|\Z))")
-_AGO = re.compile(r" (?:ago|old)\b")
-_AT = re.compile(r"\bat \Z", re.IGNORECASE)
-_OF = re.compile(r"\bof \Z", re.IGNORECASE)
-_MORE_THAN = re.compile(r"[a-z]+er than")  # "a trip longer than", but "a trip of more than"
-_OWNER = re.compile(r"\b([^\W\d_]{3,}) of \Z")
-_MEASURED = re.compile(
+_CAPACITY = lazy_regex(r"up to|at most|a maximum of|no(?:t)? more than", re.IGNORECASE)
+_SENTENCE = lazy_regex(r"[^\n]+?(?:[.;!?](?=\s|\Z)|(?=\n|\Z))")
+_AGO = lazy_regex(r" (?:ago|old)\b")
+_AT = lazy_regex(r"\bat \Z", re.IGNORECASE)
+_OF = lazy_regex(r"\bof \Z", re.IGNORECASE)
+_MORE_THAN = lazy_regex(r"[a-z]+er than")  # "a trip longer than", but "a trip of more than"
+_OWNER = lazy_regex(r"\b([^\W\d_]{3,}) of \Z")
+_MEASURED = lazy_regex(
     r"\b(?:do|does|did|will|can) (?:[\w-]+ ){0,2}?([^\W\d_]{3,}) (?:weigh|cost|measure|last|take|carry|hold"
     r"|lift|tow|seat|fit|support|withstand) \Z",
     re.IGNORECASE,
 )
 _PLURALS = {"child": "children", "person": "people", "man": "men", "woman": "women"}
-_ARTICLE = re.compile(r"\b(?:an?|the|my|our|your|this|that) \Z", re.IGNORECASE)
+_ARTICLE = lazy_regex(r"\b(?:an?|the|my|our|your|this|that) \Z", re.IGNORECASE)
 _ASIDE = content_stems(" ".join(word_list("beside_amounts"))) | content_stems("happen happens")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from shared_core.errors import InputError
+from shared_core.support.regex import lazy_regex
 
 NO_RETRIEVAL, RETRIEVAL, CONTINUE = "[No Retrieval]", "[Retrieval]", "[Continue to Use Evidence]"
 IRRELEVANT, RELEVANT = "[Irrelevant]", "[Relevant]"
@@ -37,9 +38,9 @@ RELEASED_IDS: Mapping[str, int] = MappingProxyType({t: 32_000 + i for i, t in en
 """Ids in the released 7B and 13B checkpoints."""
 
 _ENDS = ("</s>", "<s>", "<pad>", "<unk>", "<|endoftext|>")
-_EVIDENCE = re.compile(r"<paragraph>.*?</paragraph>", re.DOTALL)
-_CONTROL = re.compile("|".join(re.escape(t) for t in (*REFLECTION_TOKENS, *_ENDS)))
-_BEFORE_MARK = re.compile(rf"[ \t]*(?:{_CONTROL.pattern})(?=[.,;:!?)])")
+_EVIDENCE = lazy_regex(r"<paragraph>.*?</paragraph>", re.DOTALL)
+_CONTROL = lazy_regex("|".join(re.escape(t) for t in (*REFLECTION_TOKENS, *_ENDS)))
+_BEFORE_MARK = lazy_regex(rf"[ \t]*(?:{_CONTROL.pattern})(?=[.,;:!?)])")
 
 
 def reflection_ids(vocabulary: Mapping[str, int]) -> dict[str, int]:

@@ -6,7 +6,6 @@ enough to the published model's to be mixed with them in one index (``docs/retri
 
 from __future__ import annotations
 
-import re
 import threading
 import unicodedata
 import zlib
@@ -19,6 +18,7 @@ from shared_core.errors import MissingDependencyError, ModelLoadError
 from shared_core.retrieval.graphs import Graph, each, read_archive
 from shared_core.retrieval.tokenizer import DIVIDED
 from shared_core.support.markup import blank_unseen
+from shared_core.support.regex import lazy_regex
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,7 +33,7 @@ BITS = 5
 """Bits of a number of a word vector: 8 of them are stored in 5 bytes, the first one highest."""
 LIGATURES = {letter: unicodedata.normalize("NFKC", letter) for letter in map(chr, range(0xFB00, 0xFB07))}
 """Letters that many PDFs hold as one character, which the word pieces do not know."""
-_SURROGATE = re.compile("[\ud800-\udfff]")  # half a character: legal in a Python string, not in the tokenizer
+_SURROGATE = lazy_regex("[\ud800-\udfff]")  # half a character: legal in a Python string, not in the tokenizer
 
 _loaded: list[MiniLM] = []
 _loading = threading.Lock()

@@ -7,6 +7,8 @@ import tomllib
 from collections.abc import Mapping
 from importlib import resources
 
+from shared_core.support.regex import lazy_regex
+
 _LISTS = tomllib.loads(resources.files("shared_core.retrieval").joinpath("other_names.toml").read_text("utf-8"))
 
 
@@ -30,11 +32,11 @@ _NEAR = _names_of(_LISTS["near"])
 def _pattern_of(name: str) -> re.Pattern[str]:
     """Match a name with each of its words in a regular form."""
     words = [r"(?:[\w'-]+ ){0,3}" if word == "*" else rf"{re.escape(word)}{_ENDING} " for word in name.split()]
-    return re.compile(rf"{''.join(words).removesuffix(' ')}(?![\w-])")
+    return lazy_regex(rf"{''.join(words).removesuffix(' ')}(?![\w-])")
 
 
 _ENDING = "(?:e?s|e?d|ing)?"
-_WORD = re.compile(r"(?<![\w'-])[\w'&-]+")
+_WORD = lazy_regex(r"(?<![\w'-])[\w'&-]+")
 _SOUGHT = _names_of(f"{_LISTS['alike'].strip()}\n{_LISTS['near'].strip()}")
 _BEGUN: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
 """For each first word of names all that begin so, the longest first."""

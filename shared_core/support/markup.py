@@ -5,25 +5,27 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-_LINK = re.compile(
+from shared_core.support.regex import lazy_regex
+
+_LINK = lazy_regex(
     r"""(?<![\w\])])(?P<open>!?\[)(?P<label>(?>(?:[^\[\]]|\[[^\[\]]*\](?:\([^()\s]*\))?)*))\]  # not a[i](x)
     \((?=[^()\s]*[/\#.:])(?:<[^<>\n]*>|(?>(?:[^()\s]|\([^()\s]*\))*))
     (?:[ \t]+(?:"[^"\n]*"|'[^'\n]*'))?\)(?:\{[^{}\n]*\})?""",
     re.VERBOSE,
 )
-_TAG = re.compile(
+_TAG = lazy_regex(
     r"""</?(?:abbr|[abipsu]|br|center|code|del|div|em|font|h[1-6]|hr|img|ins|kbd|li|[ou]l|small|span|strong|su[bp]|table
     |tbody|t[dhr]|thead|tt)(?:\s[^<>=]*+=[^<>]*+|\s*+/?)>""",
     re.VERBOSE | re.IGNORECASE,
 )
-_WEB_LINK = re.compile(
+_WEB_LINK = lazy_regex(
     r"""!?\[(?P<label>(?>(?:[^\[\]]|\[[^\[\]]*\])*))\]
     \(\s*<?(?P<target>(?:[A-Za-z][\w+.-]{0,20}:|//)(?>(?:[^()\s<>]|\([^()\s<>]*\))*))>?
     (?:\s+(?:"[^"\n]*"|'[^'\n]*'))?\s*\)""",
     re.VERBOSE,
 )
 _NESTED = 3  # an image within a link
-_VISIBLE = re.compile(r"\S")
+_VISIBLE = lazy_regex(r"\S")
 
 
 def blank_unseen(text: str) -> str:

@@ -7,19 +7,21 @@ from bisect import bisect_right
 from collections.abc import Collection
 from functools import lru_cache
 
-_OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
-_CODE = re.compile(r"(?<![\w-])[A-Za-z][A-Za-z-]{0,11}\d[\w.-]{0,11}(?<![.-])(?![\w-])")
-_KEY = re.compile(rf"[^\w\n]*({_CODE.pattern})[ \t*_`)\]]*(?:[:\t]|[-–—] |$)", re.MULTILINE)
-_SIGNED = re.compile(r"(?<![^\s\"'`])(?:[*#!@^+<>{}\[|~\\=][^\s\"'`]*|\([?*#!@^+<>{}\[|~\\=][^\s\"'`]*\))")
-_VARIABLE = re.compile(  # max_size, maxSize, MaxQueueSize, but not what may be a product: PayPal, iPhone, macOS
+from shared_core.support.regex import lazy_regex
+
+_OPTION = lazy_regex(r"(?<![\w-])--?[A-Za-z][\w-]*")
+_CODE = lazy_regex(r"(?<![\w-])[A-Za-z][A-Za-z-]{0,11}\d[\w.-]{0,11}(?<![.-])(?![\w-])")
+_KEY = lazy_regex(rf"[^\w\n]*({_CODE.pattern})[ \t*_`)\]]*(?:[:\t]|[-–—] |$)", re.MULTILINE)
+_SIGNED = lazy_regex(r"(?<![^\s\"'`])(?:[*#!@^+<>{}\[|~\\=][^\s\"'`]*|\([?*#!@^+<>{}\[|~\\=][^\s\"'`]*\))")
+_VARIABLE = lazy_regex(  # max_size, maxSize, MaxQueueSize, but not what may be a product: PayPal, iPhone, macOS
     r"(?<![\w-])(?:[A-Za-z]\w*_\w+|(?:[a-z]{2,}(?:[A-Z][a-z]+)|[A-Z]?[a-z]+(?:[A-Z]+[a-z]+\d*){2})\w*)"
 )
-_HEAD = re.compile(
+_HEAD = lazy_regex(
     r"^(?![ \t]*`{3})[ \t|*+`'\"$#]*+(?:- +)?(?:[^\W\d_][^:;|\n]{0,39}: )?[`*'\"$]*+"
     r"((?:--?[A-Za-z]|[A-Za-z]\w*_)(?:(?! {2}| [—–-] |: )[^;|\t\n])*)",
     re.MULTILINE,
 )
-_SETTING = re.compile(
+_SETTING = lazy_regex(
     r"""(?P<indent>[ \t]*)(?P<item>(?:-[ ]+(?=\S))*)(?:
         (?P<section>\[{1,2}[^\[\]\n]{1,80}\]{1,2}[ \t]*$)
       | (?P<quote>["']?)(?P<key>[^\W\d_-][^"':={}\[\]#;\n]{0,79}?
@@ -29,8 +31,8 @@ _SETTING = re.compile(
     )?""",
     re.VERBOSE,
 )
-_NAMES_ITS_BLOCK = re.compile(r"(?:(\w*)[_-])?(?:name|id|title)", re.IGNORECASE)
-_LABEL = re.compile(r"[^\W\d_a-z]|\w+ ")
+_NAMES_ITS_BLOCK = lazy_regex(r"(?:(\w*)[_-])?(?:name|id|title)", re.IGNORECASE)
+_LABEL = lazy_regex(r"[^\W\d_a-z]|\w+ ")
 _LONGEST_NAME = 60
 
 

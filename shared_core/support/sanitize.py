@@ -10,13 +10,15 @@ import json
 import re
 from typing import Any
 
-_LINE_ENDS = re.compile("\r\n|[\r\x85\u2028\u2029]")
+from shared_core.support.regex import lazy_regex
+
+_LINE_ENDS = lazy_regex("\r\n|[\r\x85\u2028\u2029]")
 # C0 but for tab and line feed, delete, C1; surrogates, which no stream can hold.
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+_CONTROL = lazy_regex("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 # Marks, embeddings, overrides and isolates of direction; joiners of nothing; annotations; tags.
 _MARKS = "\u061c\u180e\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
-_INVISIBLE = re.compile(f"[{_MARKS}]")
-_TO_ESCAPE = re.compile(f"[\x7f-\x9f\ud800-\udfff\u2028\u2029{_MARKS}]")
+_INVISIBLE = lazy_regex(f"[{_MARKS}]")
+_TO_ESCAPE = lazy_regex(f"[\x7f-\x9f\ud800-\udfff\u2028\u2029{_MARKS}]")
 
 
 def to_printable(text: str) -> str:

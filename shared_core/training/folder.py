@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from typing import Any
 
 from shared_core.errors import InputError, SelfReflectError
 from shared_core.support.files import replace_file
+from shared_core.support.regex import lazy_regex
 from shared_core.support.run_log import RUN, RunLog
 
 CARD = "training.json"
@@ -26,7 +26,7 @@ CARD = "training.json"
 CHECKPOINTS = "checkpoints"
 _RUN, _MARK = "run.json", "complete.json"
 _ALL_BUT_FULL = 2**20  # bytes left where a write has just failed
-_NAME = re.compile(r"checkpoint-(\d+)")
+_NAME = lazy_regex(r"checkpoint-(\d+)")
 
 
 @contextmanager

@@ -19,15 +19,16 @@ import numpy as np
 from shared_core.abstention.refusals import is_refusal
 from shared_core.citation import ends_sentence, split_sentences
 from shared_core.errors import InputError
+from shared_core.support.regex import lazy_regex
 from shared_core.uncertainty.arrays import Float64, nothing_agrees
 
-_WORD = re.compile(r"[^\W_]+")
-_ASCII_WORD = re.compile(r"[a-z0-9]+")
+_WORD = lazy_regex(r"[^\W_]+")
+_ASCII_WORD = lazy_regex(r"[a-z0-9]+")
 _NUMBER = r"(?<![\w.,])(-?\d+(?:\.\d+)?)(?![\w,]*\d)"
-_LABELLED = re.compile(r"\b(?:confidence|certainty|probability)\b[^\d\n-]{0,24}" + _NUMBER, re.IGNORECASE)
-_MARKED = re.compile(_NUMBER + r"\s*(?:%|percent\b|per cent\b|/\s*100\b|out of 100\b)", re.IGNORECASE)
-_ANY_NUMBER = re.compile(_NUMBER)
-_VERDICT = re.compile(r"^\W*(?:answer\W+)?(yes|no|true|false)\b", re.IGNORECASE)
+_LABELLED = lazy_regex(r"\b(?:confidence|certainty|probability)\b[^\d\n-]{0,24}" + _NUMBER, re.IGNORECASE)
+_MARKED = lazy_regex(_NUMBER + r"\s*(?:%|percent\b|per cent\b|/\s*100\b|out of 100\b)", re.IGNORECASE)
+_ANY_NUMBER = lazy_regex(_NUMBER)
+_VERDICT = lazy_regex(r"^\W*(?:answer\W+)?(yes|no|true|false)\b", re.IGNORECASE)
 
 
 def lexical_similarity(texts: Sequence[str], metric: Literal["rougeL", "rouge1"] = "rougeL") -> float:
@@ -88,7 +89,7 @@ def _confidence(text: str) -> float | None:
     return None
 
 
-_STATED = re.compile(
+_STATED = lazy_regex(
     r"(?:(?:the\s+)?(?:answer|probability|confidence)\s*(?:is|:|=)\s*)?"
     r"(?:(?P<share>\d{1,3}(?:\.\d+)?)\s*/\s*(?P<of>100|10|1)|(?P<number>\d{1,3}(?:\.\d+)?|\.\d+)\s*(?P<unit>%|percent)?"
     r"|(?P<word>yes|true|no|false))",
@@ -191,35 +192,35 @@ def _lcs(a: list[str], b: list[str]) -> int:
 
 
 _KIND = r"(?:(?:final|correct|right|short|best|full)\s+)*"
-_ANSWER_STATED = re.compile(
+_ANSWER_STATED = lazy_regex(
     # "the (final) answer (to the question) is (that)"; the article may be missing where a line begins
     rf"(?:\b(?:the|my|our)\s+|^[ \t*_>#-]*){_KIND}answer(?:\s+(?:to|for)\b[^.,:!?\n]{{1,150}}?)?\s+"
     r"(?:is|was|(?:would|must|should)\s+be|(?:seems|appears)\s+to\s+be)\b[ \t]*:?[ \t]*(?:that\b[ \t]+)?",
     re.IGNORECASE | re.MULTILINE,
 )
-_ANSWER_LABELLED = re.compile(  # "Answer: …", at the beginning of a line or sentence
+_ANSWER_LABELLED = lazy_regex(  # "Answer: …", at the beginning of a line or sentence
     rf"(?:^|(?<=[.!?]\s))[ \t*_>#-]*(?:the\s+)?{_KIND}answer[*_ \t]*:[*_ \t]*", re.IGNORECASE | re.MULTILINE
 )
-_IS = re.compile(f"{_ANSWER_STATED.pattern}|{_ANSWER_LABELLED.pattern}", re.IGNORECASE | re.MULTILINE)
-_LEAD = re.compile(rf"(?:\b(?:so|thus|hence|therefore)\b,?[ \t]*)?(?:{_IS.pattern})", re.IGNORECASE | re.MULTILINE)
-_INTRODUCED = re.compile(rf"(?:[^.!?\n]{{0,150}}?,\s*)?(?:{_LEAD.pattern})", re.IGNORECASE)
+_IS = lazy_regex(f"{_ANSWER_STATED.pattern}|{_ANSWER_LABELLED.pattern}", re.IGNORECASE | re.MULTILINE)
+_LEAD = lazy_regex(rf"(?:\b(?:so|thus|hence|therefore)\b,?[ \t]*)?(?:{_IS.pattern})", re.IGNORECASE | re.MULTILINE)
+_INTRODUCED = lazy_regex(rf"(?:[^.!?\n]{{0,150}}?,\s*)?(?:{_LEAD.pattern})", re.IGNORECASE)
 """“Based on the passages, the answer is …”: models repeat the lead that they were to go on from."""
-_MARKUP = re.compile(r"</?\s*(?:final_)?answer\s*>|\*\*|`+|\\boxed\{([^{}]*)\}", re.IGNORECASE)
-_LIST_MARK = re.compile(r"^\s*(?:[-*•]|\d{1,2}[.)])\s+")
-_OPTION = re.compile(r"([A-Z])\.(?=\s+(?!(?:[A-Z]\.|[A-Z][^\s.]*\.?\s*$))|\s*$)")
+_MARKUP = lazy_regex(r"</?\s*(?:final_)?answer\s*>|\*\*|`+|\\boxed\{([^{}]*)\}", re.IGNORECASE)
+_LIST_MARK = lazy_regex(r"^\s*(?:[-*•]|\d{1,2}[.)])\s+")
+_OPTION = lazy_regex(r"([A-Z])\.(?=\s+(?!(?:[A-Z]\.|[A-Z][^\s.]*\.?\s*$))|\s*$)")
 """A single letter as the whole answer: "A. Later …"; not the initial of a name: "J. R. Moss", "J. Smith."."""
-_CLOSED = re.compile(r"[.!?](?=[\"'”’)])")
-_REVERSED = re.compile(rf"([^?]+?)\s+is the {_KIND}answer\b[^?]*$", re.IGNORECASE)
-_PUBLISHED_IS = re.compile(r"the answer is(?:\s*:\s*)?(.*?)[,.]", re.DOTALL)
-_PUBLISHED_REVERSED = re.compile(r"[.?!]\s*([^?!]*?)\s+is the answer\b", re.DOTALL)
-_UNKNOWN = re.compile(
+_CLOSED = lazy_regex(r"[.!?](?=[\"'”’)])")
+_REVERSED = lazy_regex(rf"([^?]+?)\s+is the {_KIND}answer\b[^?]*$", re.IGNORECASE)
+_PUBLISHED_IS = lazy_regex(r"the answer is(?:\s*:\s*)?(.*?)[,.]", re.DOTALL)
+_PUBLISHED_REVERSED = lazy_regex(r"[.?!]\s*([^?!]*?)\s+is the answer\b", re.DOTALL)
+_UNKNOWN = lazy_regex(
     r"\b[Uu]nknown\b(?!\s+[A-Z])|\bUNKNOWN\b|"  # not "the Unknown Soldier"
     r"^\W*(?i:(?:(?:it|this|that)\s+is\s+)?not\s+(?:known|given|stated|mentioned|specified|provided|available|clear|"
     r"answered|found|in\s+(?:the|any|these))\b|"
     r"(?:(?:it|this|that|the answer)\s+)?(?:can(?:not|\s+not|['’]t)|could(?:\s+not|n['’]t))\s+be\s+"
     r"(?:determined|answered|inferred)\b)"
 )
-_YES_OR_NO = re.compile(r"(yes|no)(?:\.?$|\s*[,;:]\s+|\s+[(–—-]\s*|\s+(?:because|since|as)\s)", re.IGNORECASE)
+_YES_OR_NO = lazy_regex(r"(yes|no)(?:\.?$|\s*[,;:]\s+|\s+[(–—-]\s*|\s+(?:because|since|as)\s)", re.IGNORECASE)
 _SMALL_IN_TITLES = frozenset(
     ("a", "an", "and", "as", "at", "but", "by", "for", "from", "in", "of", "on", "or", "the", "to", "with")
 )

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from shared_core.citation.facts.arithmetic import equal_quantity
 from shared_core.citation.facts.quantities import quantities_of
 from shared_core.citation.facts.tokens import Found, Sentence, as_matched, sentences_of
+from shared_core.support.regex import lazy_regex
 
 _WORDS = (
     "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen",
@@ -24,7 +25,7 @@ _AGE_FOLLOWS = (  # else it is a measure: "I'm 5 feet tall", "she is 2 weeks lat
     r"(?=\W*$|[,.;:!?)–—]| - | (?:and (?!an?\b|half)|but|so|now|today|next|how|what|when|where|which|who|can|could"
     r"|may|do|does|is|am|are|should|will|would)\b)(?![,.]\d)"
 )
-AGE = re.compile(
+AGE = lazy_regex(
     rf"\b(\d{{1,3}}|{'|'.join(_WORDS)})[- ]?(?:years?|yrs?)?[- ]?(?:old|olds|y/?o)\b|\bage(?:d| of)? (\d{{1,3}})\b"
     rf"|\b(?:I['’]?m|I am|{_SOMEONE}(?:['’]s| is)) (?:(?:only|just|now|already|nearly|over|turning) ){{0,2}}"
     rf"(\d{{1,3}}|{'|'.join(_WORDS[1:])})\b{_AGE_FOLLOWS}"
@@ -32,13 +33,13 @@ AGE = re.compile(
     r"|\b(?:retire|vote|marry|get married|enrol+|qualify) at (\d{1,2})\b(?![:.]\d| ?[ap]\.?m| ?o['’]clock|\d)",
     re.IGNORECASE,
 )
-OF_AGES = re.compile(
+OF_AGES = lazy_regex(
     r"\bage[sd]?\b|\byears?\b|\byrs?\b|\bchild(?:ren)?\b|\bkids?\b|\byouths?\b|\badults?\b|\bseniors?\b|\bjuniors?\b|\binfants?\b"
     r"|\b(?:under|over)[- ]\d{1,2}s\b|\bteens?\b|\bstudents?\b|\bpensioners?\b|\btoddlers?\b",
     re.IGNORECASE,
 )
 _NO_AGE = r"(?!\s?(?:%|minutes?|days?|hours?))"
-_RANGE = re.compile(
+_RANGE = lazy_regex(
     r"(?<![\d.,:$£€/-])(?P<first>\d{1,2})\s?(?:-{1,3}|–|—|to)\s?(?P<last>\d{1,3})(?![\d.,:%/-]*\d|\s?(?:[ap]\.?m\b|%))"
     rf"|\b(?:under|below|younger than|less than)(?: the age of)?[- ](?P<under>\d{{1,2}})s?\b{_NO_AGE}"
     r"|\b(?:up to|until)(?: the age of)? (?P<upto>\d{1,2})\b(?=\s?(?:years?|yrs?|\)|,|;|$))"
@@ -55,7 +56,7 @@ _TEAM = (
     r"|captains?|results?|trophy|trophies|tournaments?|festivals?|championships?|girls|boys|football\w*|rugby|cricket"
     r"|hockey|netball)"
 )
-_GROUP = re.compile(
+_GROUP = lazy_regex(
     r"\bU-?(?P<short>\d{1,2})(?:['’]?s)?\b|(?<![\d.,:-])(?P<before>\d{1,2})U\b"
     rf"|\bunder[- ](?P<team>\d{{1,2}})(?:['’]?s)?(?= (?:[a-z]+ )?{_TEAM}\b)"
     r"|(?<!\bin )\bunder[- ](?P<many>\d{1,2})['’]?s\b"
@@ -63,14 +64,14 @@ _GROUP = re.compile(
     r"(?!\s?(?:%|[a-z]{1,2}\b|second|minute|hour|day|week|month|year|yr|mile|metre))",
     re.IGNORECASE,
 )
-_FURTHER = re.compile(
+_FURTHER = lazy_regex(
     r"\s?(?:,|/|&|\b(?:and|or)\b|(?P<to>-|–|\bto\b))\s?(?:under[- ]|U-?)?(?P<age>\d{1,2})(?:['’]?s)?\b(?![.:]?\d)",
     re.IGNORECASE,
 )
 _GROUPS = range(4, 31)
 """Ages that teams are named by."""
 
-_CUT = re.compile(r"[,;](?!\d)|\b(?:and|but|while|whereas|or)\b")
+_CUT = lazy_regex(r"[,;](?!\d)|\b(?:and|but|while|whereas|or)\b")
 _YEARS = ("", "year", "years", "yrs")
 
 

@@ -6,11 +6,12 @@ import re
 
 from shared_core.citation.facts.quantities import UNITS, Quantity, Unit
 from shared_core.citation.facts.tokens import Found, Sentence, content_keys, fold, stem, tokens_of
+from shared_core.support.regex import lazy_regex
 
-_EVERY_OTHER = re.compile(
+_EVERY_OTHER = lazy_regex(
     r"\bevery (second|other|third|fourth|fifth|sixth|2nd|3rd|4th|two|three|four|five|six) (\w+)", re.IGNORECASE
 )
-_ON_EACH = re.compile(r"\b(?:every|each) (?!second\b|other\b|third\b|two\b|single\b)(\w+)", re.IGNORECASE)
+_ON_EACH = lazy_regex(r"\b(?:every|each) (?!second\b|other\b|third\b|two\b|single\b)(\w+)", re.IGNORECASE)
 _DAILY = {"daily": "day", "weekly": "week", "monthly": "month", "yearly": "year", "annually": "year", "hourly": "hour"}
 
 
@@ -32,8 +33,8 @@ def is_every_other(quantity: Quantity, claim: Sentence, evidence: str) -> bool:
     return bool(every and re.search(r"\b(?:every other|alternate)\b", evidence, re.IGNORECASE))
 
 
-_BOTH = re.compile(r"\b(?:both|the two) (?:of )?(?:the |its |their |his |her )?(\w+)", re.IGNORECASE)
-_ONE_OF = re.compile(
+_BOTH = lazy_regex(r"\b(?:both|the two) (?:of )?(?:the |its |their |his |her )?(\w+)", re.IGNORECASE)
+_ONE_OF = lazy_regex(
     r"\b(?:(?:only )?one|either|neither) of (?:the |its |their |his |her )?(?:two |both )?(\w+)", re.IGNORECASE
 )
 
@@ -61,7 +62,7 @@ _OPPOSED = (
         r"|(?:in full|as a whole|in its entirety) only)\b",
     ),
 )
-_PAIRS = [tuple(re.compile(side, re.IGNORECASE) for side in pair) for pair in _OPPOSED]
+_PAIRS = [tuple(lazy_regex(side, re.IGNORECASE) for side in pair) for pair in _OPPOSED]
 _ALIKE = 0.5
 
 
@@ -79,8 +80,8 @@ def in_part(claim: Sentence, nearest: Sentence) -> Found:
     return None
 
 
-_ALL_OF = re.compile(r"\b(?:all|every|each|any|both) (?:of )?(?:the |our |its )?(\w+)", re.IGNORECASE)
-_LIMIT = re.compile(
+_ALL_OF = lazy_regex(r"\b(?:all|every|each|any|both) (?:of )?(?:the |our |its )?(\w+)", re.IGNORECASE)
+_LIMIT = lazy_regex(
     r"\s(under|over|below|above|aged|with|without|from|who|whose|younger|older|up to)\s([^,;.]*)", re.IGNORECASE
 )
 
@@ -99,7 +100,7 @@ def limited(claim: Sentence, nearest: Sentence) -> Found:
     return None
 
 
-_COUNTED = re.compile(
+_COUNTED = lazy_regex(
     r"\b(half an?|half of an?|a quarter of an?|one|an?|two|three|four|[1-9]) "
     r"(\d+(?:[.,]\d+)? ?(?:mg|µg|mcg|g|kg|ml|l|cl|litre|liter|cm|mm|m)\b)",
     re.IGNORECASE,
@@ -125,7 +126,7 @@ def _times(word: str) -> float:
     return 0.25 if word.startswith("a quarter") else _TIMES.get(word) or float(word)
 
 
-_IN_UNIT = re.compile(r"\b(?:in|as) (?:whole |full )?([^\W\d_]{2,12})\b", re.IGNORECASE)
+_IN_UNIT = lazy_regex(r"\b(?:in|as) (?:whole |full )?([^\W\d_]{2,12})\b", re.IGNORECASE)
 
 
 def in_other_unit(claim: Sentence, nearest: Sentence) -> Found:
@@ -142,12 +143,12 @@ def _measure(word: str) -> Unit | None:
     return unit if unit and unit.dimension in ("mass", "length", "volume", "area", "time", "data", "speed") else None
 
 
-_EVEN_IF = re.compile(
+_EVEN_IF = lazy_regex(
     r"\b(?:even (?:if|when|for|on|in|with)|whatever|whether or not|regardless of|no matter|irrespective of|including)\b"
     r"([^,.;]*)",
     re.IGNORECASE,
 )
-_CONDITION = re.compile(
+_CONDITION = lazy_regex(
     r"\b(?:if|unless|provided(?: that)?|as long as|except\w*|excluding|apart from|but not|not)\b([^,.;]*)",
     re.IGNORECASE,
 )
@@ -166,8 +167,8 @@ def even_if(claim: Sentence, nearest: Sentence) -> Found:
     return None
 
 
-_ALWAYS = re.compile(r"\b(?:always|in (?:any|every|all) cases?|without exception)\b", re.IGNORECASE)
-_NOT_ALWAYS = re.compile(
+_ALWAYS = lazy_regex(r"\b(?:always|in (?:any|every|all) cases?|without exception)\b", re.IGNORECASE)
+_NOT_ALWAYS = lazy_regex(
     r"\b(?:if|unless|except\w*|usual\w*|normal\w*|general\w*|typical\w*|mostly|often|sometimes|occasional\w*|provided"
     r"|(?-i:may)|might|only when|as a rule)\b",
     re.IGNORECASE,
@@ -182,7 +183,7 @@ def always_added(claim: Sentence, nearest: Sentence) -> Found:
     return None if _NOT_ALWAYS.search(claim.text) else (always.group(), not_always.group())
 
 
-_ANY = re.compile(r"\bany (?!of\b)([^\W\d_]{3,})", re.IGNORECASE)
+_ANY = lazy_regex(r"\bany (?!of\b)([^\W\d_]{3,})", re.IGNORECASE)
 
 
 def any_kind(claim: Sentence, nearest: Sentence) -> Found:

@@ -9,8 +9,9 @@ from functools import lru_cache
 
 from shared_core.citation.facts.quantities import UNITS, Quantity, Unit, quantities_of
 from shared_core.citation.facts.tokens import Sentence, fold
+from shared_core.support.regex import lazy_regex
 
-_HOUR = re.compile(r"(\d{1,2})\.([0-5]\d)")
+_HOUR = lazy_regex(r"(\d{1,2})\.([0-5]\d)")
 _CLOSE, _BOUND, _SAME_MEASURE = 0.06, 2.0, 0.02
 _BINARY = 0.08  # a gigabyte is 1000³ bytes or 1024³
 
@@ -100,7 +101,7 @@ def _close(claimed: float, held: float, quantity: Quantity, other: Quantity) -> 
     return (held != int(held) or abs(held) >= 10000) and abs(rounded - claimed) <= 1e-9 * abs(claimed)
 
 
-_RANGE = re.compile(r"\s?(?:[-–—]|to|and|or)\s?")
+_RANGE = lazy_regex(r"\s?(?:[-–—]|to|and|or)\s?")
 _NO_UNIT = Unit("", 1.0)
 
 
@@ -190,8 +191,8 @@ def is_difference(claimed: Quantity, held: Sequence[Quantity], *, change: bool =
     )
 
 
-_OF = re.compile(r"\s(?:out )?of (?:(?:the|our|its|their|all) )?")
-_REST = re.compile(
+_OF = lazy_regex(r"\s(?:out )?of (?:(?:the|our|its|their|all) )?")
+_REST = lazy_regex(
     r"\b(?:remain\w*|left|other\w*|rest|still|missing|outstanding|due|un(?:paid|sold|used|filled|answered|finished))\b",
     re.IGNORECASE,
 )

@@ -16,15 +16,16 @@ from shared_core.citation.facts.tokens import (
     tokens_of,
     with_word_before,
 )
+from shared_core.support.regex import lazy_regex
 
-_FALSE = re.compile(
+_FALSE = lazy_regex(
     r"\b(?:(?:is|was|be|are) (?:simply |just |plainly |therefore |also )?(?:false|untrue|incorrect|wrong|not true"
     r"|not the case|a myth|a lie|a misconception|a fallacy|a mistake|a rumou?r)(?: to \w+)?(?:,? that)\b"
     r"|\b(?:wrongly|falsely|mistakenly|erroneously|incorrectly)\b(?: \w+){0,2}? that\b"
     r"|\A\W*(?:myth|misconception|false|rumou?r|error)(?: \d+)?:)",
     re.IGNORECASE,
 )
-_UNSURE = re.compile(
+_UNSURE = lazy_regex(
     r"\b(?:(?<!regardless of )(?<!matter )(?<!irrespective of )(?<!\A)whether(?! or not)"
     r"|(?:is|are|was) (?:disputed|doubtful|doubted|possible|alleged|rumou?red|conceivable) that"
     r"|(?<!\bthe )(?<!\ba )(?<!\bits )(?<!\bhis )(?<!\bher )(?<!\btheir )(?<!\bthis )"
@@ -35,8 +36,8 @@ _UNSURE = re.compile(
     r"(?! (?:it|him|her|them|me|us|you|by|at|in|and|or)\b)",
     re.IGNORECASE,
 )
-_SCOPE_END = re.compile(r"[,;.]\s|\b(?:but|because|since|while|whereas|and (?:\w+ly )?\w+ed)\b")
-_NON_FACTIVE = re.compile(
+_SCOPE_END = lazy_regex(r"[,;.]\s|\b(?:but|because|since|while|whereas|and (?:\w+ly )?\w+ed)\b")
+_NON_FACTIVE = lazy_regex(
     r"\b(?:false\w*|untrue|incorrect\w*|wrong\w*|myths?|mistak\w+|misconception|fallacy|lie|rumou?r\w*|erroneous\w*"
     r"|whether|disput\w+|doubt\w*|possib\w+|alleg\w+|conceivabl\w+|suspect\w*|fear\w*|hop(?:e[sd]?|ing)|wish\w*"
     r"|wonder\w*|den(?:y|ies|ied)|speculat\w+|imagin\w+|pretend\w*|demand\w*|request\w*|urg(?:e[sd]?|ing)|propos\w+"
@@ -72,12 +73,12 @@ def _doubted(sentence: Sentence) -> list[Token]:
     return [t for t in sentence.tokens if opener.end() <= t.start < (end.start() if end else len(sentence.text))]
 
 
-_NO = re.compile(  # not "No problem", "No more than 15"
+_NO = lazy_regex(  # not "No problem", "No more than 15"
     r"\s*(?:no(?=\s*(?:[,.;:!–—]|\Z)|\s+(?:you|it|they|we|he|she|there|this|that)\b)|not (?:at all|yet|necessarily)\b)",
     re.IGNORECASE,
 )
-_YES = re.compile(r"\s*(?:yes|of course|certainly|sure)\b", re.IGNORECASE)
-_UNKNOWN = re.compile(
+_YES = lazy_regex(r"\s*(?:yes|of course|certainly|sure)\b", re.IGNORECASE)
+_UNKNOWN = lazy_regex(
     r"\b(?:(?:not|n['’]t|nobody|no one|yet to be) (?:\w+ )?"
     r"(?:know[sn]?|sure|certain|decided|clear|settled)"
     r"|unknown|unclear|undecided|uncertain|open question|remains to be seen)\b",
@@ -102,20 +103,20 @@ def left_open(claim: Sentence, held: Sequence[Sentence]) -> Found:
     return found
 
 
-_UNDONE = re.compile(
+_UNDONE = lazy_regex(
     r"\b(?:declin(?:e[sd]?|ing)|refus(?:e[sd]?|ing)|fail(?:s|ed|ing)?|neglect(?:s|ed)?|omit(?:s|ted)?|forg[eo]t"
     r"|was unable|were unable|is unable|are unable|tr(?:y|ies|ied)|attempt(?:s|ed)?|want(?:s|ed)?|threaten(?:s|ed)?"
     r"|offer(?:s|ed)?|agree[sd]?|vow(?:s|ed)?|decide[sd]? not|hesitate[sd]?)(?: \w+ly)? to\b",
     re.IGNORECASE,
 )
-_TURNED_DOWN = re.compile(
+_TURNED_DOWN = lazy_regex(
     r"\b(?:but|and|though|although)\b(?: \w+){0,3}? "
     r"(?:declined|refused|rejected|turned (?:it|them|this|that) down|withdrew|withdrawn)"
     r"(?: (?:it|them|this|the (?:offer|post|job|role|invitation|honou?r|prize|award|nomination|place))\b|(?=[.,;]|\Z))",
     re.IGNORECASE,
 )
-_NOT = re.compile(r"(?:\bnot|n['’]t|\bnever)(?: \w+ly)? \Z", re.IGNORECASE)
-_OFFERS = re.compile(
+_NOT = lazy_regex(r"(?:\bnot|n['’]t|\bnever)(?: \w+ly)? \Z", re.IGNORECASE)
+_OFFERS = lazy_regex(
     r"\b(?:offer\w*|declin\w+|refus\w+|reject\w+|turned|nominat\w+|invit\w+|propos\w+|withdr\w+|award\w*)\b",
     re.IGNORECASE,
 )
@@ -176,12 +177,12 @@ def does(claim: Sentence, verb: str) -> str:
     return ""
 
 
-_SUPPOSED = re.compile(
+_SUPPOSED = lazy_regex(
     r"\A\W*(?:if|in case|provided(?: that)?|assuming(?: that)?)\s[^,;.]*,"
     r"|,?\s(?:if|in case|provided that|on condition that|as long as)\s[^,;.]*(?=[,;.]|\Z)",
     re.IGNORECASE,
 )
-_SUPPOSES = re.compile(
+_SUPPOSES = lazy_regex(
     r"\b(?:if|when\w*|unless|once|provid\w+|assum\w+|in case|as (?:soon|long)|should|conditions?|subject|depend\w*"
     r"|after|only|would|could|might|in the event)\b",
     re.IGNORECASE,
@@ -205,10 +206,10 @@ def supposed(claim: Sentence, nearest: Sentence, held: Sequence[Sentence]) -> Fo
     return condition.group().strip(" ,"), ""
 
 
-_ENDED = re.compile(
+_ENDED = lazy_regex(
     r"\b(?:until|up to|before|prior to) (?:\w+ ){0,2}?\d{4}\b|\bused to\b|\b(?:formerly|previously)\b", re.IGNORECASE
 )
-_STILL = re.compile(r"\b(is|are|has|have|can|does|do)\b", re.IGNORECASE)
+_STILL = lazy_regex(r"\b(is|are|has|have|can|does|do)\b", re.IGNORECASE)
 _WAS = {"is": ("was",), "are": ("were",), "has": ("had",), "have": ("had",), "can": ("could",), "does": (), "do": ()}
 
 
@@ -225,13 +226,13 @@ def outdated(claim: Sentence, nearest: Sentence) -> Found:
     return (claim.text.strip(), nearest.text.strip()) if not now and alike and set(was) & set(words) else None
 
 
-_GUESS = re.compile(
+_GUESS = lazy_regex(
     r"\b(?:probably|possibly|perhaps|maybe|presumably|allegedly|reportedly|supposedly|conceivably"
     r"|(?<!more )(?<!less )(?<!as )likely|it (?:seems|seemed|appears|appeared)|(?:seem|appear)(?:s|ed)? to"
     r"|(?:hope|want|wish|aim)(?:s|ed)? to|would like to)\b",
     re.IGNORECASE,
 )
-_GUESSES = re.compile(
+_GUESSES = lazy_regex(
     r"\b(?:may|might|could|would|should|can|if|unless|chance|risk|suspicion|plan\w*|inten[dt]\w*)\b",
     re.IGNORECASE,
 )
@@ -248,13 +249,13 @@ def unhedged(claim: Sentence, nearest: Sentence) -> Found:
     return (guess.group(), "") if said & behind and len(said & inside) >= _INSIDE * len(said) else None
 
 
-_SURE = re.compile(
+_SURE = lazy_regex(
     r"\b(?:certainly|definitely|surely|undoubtedly|doubtless|without (?:a )?doubt|beyond doubt|prov(?:ed|en|es)"
     r"|(?<!was )(?<!were )(?<!been )(?<!is )(?<!are )"
     r"(?:establish(?:ed|es)|confirm(?:ed|s))|undisputed(?:ly)?|guaranteed?|always|never fails)\b",
     re.IGNORECASE,
 )
-_MAYBE = re.compile(
+_MAYBE = lazy_regex(
     r"\b(?:probabl[ey]|possibl[ey]|perhaps|maybe|likely|presumabl[ey]|allegedly|reportedly|apparently|suspect(?:s|ed)?"
     r"|believed?|thought|assumed?|suggests?|(?-i:may)|might|could|seems?|appears?)\b",
     re.IGNORECASE,

@@ -28,12 +28,13 @@ from shared_core.citation.facts.tokens import (
     telling_keys_of,
     tokens_of,
 )
+from shared_core.support.regex import lazy_regex
 
 _FAR = 8
 """Words between two numbers at most: what is further apart is no list."""
 _MOST = 12  # numbers of a sentence; more are a table
-_OF_BOTH = re.compile(r"\bof (?:whom|which|these|those)\b")
-_CUT = re.compile(r"\b(?:and|but|while|to|or|whereas)\b|[,;](?!\d)|[()]")
+_OF_BOTH = lazy_regex(r"\bof (?:whom|which|these|those)\b")
+_CUT = lazy_regex(r"\b(?:and|but|while|to|or|whereas)\b|[,;](?!\d)|[()]")
 
 
 def attached_otherwise(
@@ -170,12 +171,12 @@ def _telling(words: Sequence[str], others: Sequence[str]) -> Found:
     return (mine[0], theirs[0]) if mine and theirs else None
 
 
-_FROM_BEFORE = re.compile(r"\bfrom (?:about |around |just )?\Z", re.IGNORECASE)
-_TO = re.compile(r",? to (?:about |around |just |over |nearly )?")
-_FROM = re.compile(r",? (?:up|down|an? \w+|\w+(?:ed|ing)) from (?:about |around |just )?")
+_FROM_BEFORE = lazy_regex(r"\bfrom (?:about |around |just )?\Z", re.IGNORECASE)
+_TO = lazy_regex(r",? to (?:about |around |just |over |nearly )?")
+_FROM = lazy_regex(r",? (?:up|down|an? \w+|\w+(?:ed|ing)) from (?:about |around |just )?")
 _RISES = side_of("rise") or (-1, 0)
-_AGAINST = re.compile(r",? (?:(?:up|down|as) )?(?:compared (?:with|to)|versus|vs\.?|against) (?:about |around |just )?")
-_EARLIER = re.compile(r"[^.;,]{0,40}\b(?:prior|previous|last|earlier|ago|before|preceding)\b")
+_AGAINST = lazy_regex(r",? (?:(?:up|down|as) )?(?:compared (?:with|to)|versus|vs\.?|against) (?:about |around |just )?")
+_EARLIER = lazy_regex(r"[^.;,]{0,40}\b(?:prior|previous|last|earlier|ago|before|preceding)\b")
 
 
 def changed_otherwise(claim: Sentence, held: Sentence) -> Found:
@@ -235,11 +236,11 @@ def _dated(dates: Sequence[Date]) -> set[str]:
     return {t.key for d in dates for t in tokens_of(d.text)}
 
 
-_RATE = re.compile(
+_RATE = lazy_regex(
     r"\s?(?:[^\W\d_]+\s)?(?:(?:per\s|/\s?)([^\W\d_]+)"
     r"|(?:an?|each|every)\s(second|minute|hour|day|night|week|fortnight|month|quarter|year)\b)"
 )
-_WITHIN = re.compile(r"\b(within|after)\s\Z", re.IGNORECASE)
+_WITHIN = lazy_regex(r"\b(within|after)\s\Z", re.IGNORECASE)
 
 
 def other_rate(claim: Sentence, quantity: Quantity, held: Sentence) -> Found:
@@ -267,17 +268,17 @@ def _rates(text: str, at: int) -> dict[object, str]:
     return found
 
 
-_STRICT = re.compile(
+_STRICT = lazy_regex(
     r"(?<!\bno )(?<!\bnot )\b(?:(?:more|greater|higher|longer|larger|less|fewer|lower|shorter) than"
     r"|exceed\w*|under|below|above) \Z",
     re.IGNORECASE,
 )
-_LARGER = re.compile(
+_LARGER = lazy_regex(
     r"\b(?:larger|bigger|more|greater|longer|higher|older|above|over|beyond|exceed\w*)\b", re.IGNORECASE
 )
-_SMALLER = re.compile(r"\b(?:smaller|less|fewer|shorter|lower|younger|below|under)\b", re.IGNORECASE)
-_AT_MOST = re.compile(r"\b(?:up to|at most|(?:no|not) more than|(?:a )?maximum(?: of)?) \Z", re.IGNORECASE)
-_MOST_OF = re.compile(
+_SMALLER = lazy_regex(r"\b(?:smaller|less|fewer|shorter|lower|younger|below|under)\b", re.IGNORECASE)
+_AT_MOST = lazy_regex(r"\b(?:up to|at most|(?:no|not) more than|(?:a )?maximum(?: of)?) \Z", re.IGNORECASE)
+_MOST_OF = lazy_regex(
     r"\b(?:may|can|could|might|allow\w*|permit\w*|max\w*|limit\w*|most|cap\w*|range\w*|between|as (?:many|much)"
     r"|sleeps?|seats?|holds?|fits?|accommodat\w+|room for)\b",
     re.IGNORECASE,
@@ -319,9 +320,9 @@ def _bound_of(quantity: Quantity, text: str) -> str:
     return {"below": "above", "above": "below"}.get(quantity.hedge, quantity.hedge) if ahead else quantity.hedge
 
 
-_OTHERS = re.compile(r"\b(?:others|otherwise|the rest)\b", re.IGNORECASE)
-_LATEST = re.compile(r"\b(?:no|not) (?:later|earlier|sooner) than \Z", re.IGNORECASE)
-_AHEAD = re.compile(r"\s?(?:\w+ )?(?:before|ahead|in advance|prior|earlier|beforehand)\b", re.IGNORECASE)
+_OTHERS = lazy_regex(r"\b(?:others|otherwise|the rest)\b", re.IGNORECASE)
+_LATEST = lazy_regex(r"\b(?:no|not) (?:later|earlier|sooner) than \Z", re.IGNORECASE)
+_AHEAD = lazy_regex(r"\s?(?:\w+ )?(?:before|ahead|in advance|prior|earlier|beforehand)\b", re.IGNORECASE)
 
 
 def other_subject(claim: Sentence, held: Sentence) -> Found:
@@ -370,10 +371,10 @@ def other_row(claim: Sentence, held: Sequence[Sentence]) -> Found:
     return None
 
 
-_PART = re.compile(r";\s|\b(?:and|but|while|whereas|before|after|when|until)\b")
+_PART = lazy_regex(r";\s|\b(?:and|but|while|whereas|before|after|when|until)\b")
 _NAMED = r"(?:the\s+)?(?:[12]\d{3}|[A-Z][\w’'-]+(?:\s+[A-Z][\w’'-]+)*)"
-_ITEM = re.compile(rf"\W*(?:(?:in|at|to|from|for|on|with)\s+)?{_NAMED}\W*")
-_PLACE = re.compile(
+_ITEM = lazy_regex(rf"\W*(?:(?:in|at|to|from|for|on|with)\s+)?{_NAMED}\W*")
+_PLACE = lazy_regex(
     r"\b(in|at|to|from|for|on|with)\s+(?:the\s+)?([12]\d{3}\b(?!\s+\w+s\b)|[A-Z][\w’'-]+(?:\s+[A-Z][\w’'-]+)*)"
 )
 

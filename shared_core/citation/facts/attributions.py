@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from shared_core.citation.facts.tokens import fold, tokens_of
 from shared_core.support.files import read_lists
+from shared_core.support.regex import lazy_regex
 
 __all__ = ["POINTING", "without_attribution"]
 
@@ -41,7 +42,7 @@ def _named(heads: str) -> str:
 
 _BEFORE = r"\A(?P<before>\W*(?:(?:yes|no|sure|so|also|answer)\b[,.:;!]?\s+)?)"
 _LEADING = tuple(
-    re.compile(rf"{_BEFORE}{rest}(?=\S)", re.IGNORECASE)
+    lazy_regex(rf"{_BEFORE}{rest}(?=\S)", re.IGNORECASE)
     for rest in (
         rf"{POINTING}\s+{_named(_HEADS)}\s*[,:]\s*",
         rf"(?:from|in|within)\s+{_named(_PASSAGES)}\s*[,:]\s*",
@@ -50,7 +51,7 @@ _LEADING = tuple(
         rf"(?:as\s+)?{_named(_HEADS)}\s+{_SAYS}\s*(?:that\b|[:,])\s*",
     )
 )
-_TRAILING = re.compile(rf"\s*[,(]?\s*\b{POINTING}\s+{_named(_HEADS)}\)?(?P<end>[\s.!\"”’]*)\Z", re.IGNORECASE)
+_TRAILING = lazy_regex(rf"\s*[,(]?\s*\b{POINTING}\s+{_named(_HEADS)}\)?(?P<end>[\s.!\"”’]*)\Z", re.IGNORECASE)
 _REACH = 160  # characters from the end of a sentence
 
 

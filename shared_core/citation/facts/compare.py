@@ -66,13 +66,14 @@ from shared_core.citation.facts.tokens import (
     statements_of,
     tokens_of,
 )
+from shared_core.support.regex import lazy_regex
 
-_SPLIT = re.compile(r"[,;:](?!\d)|[()–—]|\b(?:and|but|which|who|while|where|und|aber|et|mais|y|pero|e|ma)\b")
-_ARTICLE = re.compile(r"[,(–—] ?(?:an?|the)\Z", re.IGNORECASE)
-_COMPARES = re.compile(r"er\Z|^(?:more|less|before)\Z", re.IGNORECASE)
-_CHANGE = re.compile(r"\b(?:by|difference of) (?:about |around |some |nearly |over )?\Z", re.IGNORECASE)
-_ONE_OF = re.compile(r"(?:one of|couple (?!of))", re.IGNORECASE)  # counts nothing
-_LIST_MARK = re.compile(r"^[^\S\n]*(?:\(?\d{1,2}[.)]|[-*•–])\s+", re.MULTILINE)
+_SPLIT = lazy_regex(r"[,;:](?!\d)|[()–—]|\b(?:and|but|which|who|while|where|und|aber|et|mais|y|pero|e|ma)\b")
+_ARTICLE = lazy_regex(r"[,(–—] ?(?:an?|the)\Z", re.IGNORECASE)
+_COMPARES = lazy_regex(r"er\Z|^(?:more|less|before)\Z", re.IGNORECASE)
+_CHANGE = lazy_regex(r"\b(?:by|difference of) (?:about |around |some |nearly |over )?\Z", re.IGNORECASE)
+_ONE_OF = lazy_regex(r"(?:one of|couple (?!of))", re.IGNORECASE)  # counts nothing
+_LIST_MARK = lazy_regex(r"^[^\S\n]*(?:\(?\d{1,2}[.)]|[-*•–])\s+", re.MULTILINE)
 _STRONGER = (
     scope.overstated,
     modality.obliged,

@@ -9,8 +9,9 @@ from functools import lru_cache
 
 from shared_core.citation.facts.tokens import as_matched, fold
 from shared_core.support.files import read_lists
+from shared_core.support.regex import lazy_regex
 
-_WORDS = re.compile(r"[^\W\d_]+")
+_WORDS = lazy_regex(r"[^\W\d_]+")
 _LINES = read_lists("shared_core.citation.facts", "dates.txt")["months"].splitlines()
 _MONTH = {name: number for number, names in enumerate(_LINES, 1) for name in names.split()}
 MONTH_NAMES = tuple(names.split()[0] for names in _LINES)
@@ -22,23 +23,23 @@ _WEEKDAY = {w: i for i, w in enumerate(WEEKDAYS)} | {f"{w}s": i for i, w in enum
 _DAYS = [w[:3] for w in WEEKDAYS]
 _DAY_BEGINS = [w[:2] for w in WEEKDAYS]
 _OF_RANGE = rf"({'|'.join(_DAYS)}|(?-i:Mo|Tu|We|Th|Fr|Sa|Su)(?![a-z]))[a-z]*"
-_DAY_RANGE = re.compile(rf"\b{_OF_RANGE}\.?\s?(?:[-–—]|to|until|till|through|thru)\s?{_OF_RANGE}\b", re.IGNORECASE)
-_DAY_NAME = re.compile(
+_DAY_RANGE = lazy_regex(rf"\b{_OF_RANGE}\.?\s?(?:[-–—]|to|until|till|through|thru)\s?{_OF_RANGE}\b", re.IGNORECASE)
+_DAY_NAME = lazy_regex(
     r"\b(?:(mon|tues|wednes|thurs|fri|satur|sun)days?|(?-i:(Mon|Tue|Wed|Thu|Fri|Sat|Sun))(?:s|rs|urs)?)\b", re.I
 )
-_DAY_GROUP = re.compile(r"\b(week)(day|end)s?\b", re.IGNORECASE)
-_EVERY_DAY = re.compile(r"\b(?:daily|(?:every|each|any|all) (?:other )?(?:day|week)s?)\b", re.IGNORECASE)
-_ISO = re.compile(r"(?<!\d)(\d{4})-(\d{1,2})-(\d{1,2})(?!\d)")
-_CJK_DATE = re.compile(r"(?:(\d{4})年)?(\d{1,2})月(?:(\d{1,2})日)?")
-_NUMERIC = re.compile(r"(?<![\d./])(\d{1,2})([./])(\d{1,2})\2(\d{4})(?!\d)")
-_DAY_MONTH = re.compile(  # without a year only behind a preposition: "2.10." may be a section
+_DAY_GROUP = lazy_regex(r"\b(week)(day|end)s?\b", re.IGNORECASE)
+_EVERY_DAY = lazy_regex(r"\b(?:daily|(?:every|each|any|all) (?:other )?(?:day|week)s?)\b", re.IGNORECASE)
+_ISO = lazy_regex(r"(?<!\d)(\d{4})-(\d{1,2})-(\d{1,2})(?!\d)")
+_CJK_DATE = lazy_regex(r"(?:(\d{4})年)?(\d{1,2})月(?:(\d{1,2})日)?")
+_NUMERIC = lazy_regex(r"(?<![\d./])(\d{1,2})([./])(\d{1,2})\2(\d{4})(?!\d)")
+_DAY_MONTH = lazy_regex(  # without a year only behind a preposition: "2.10." may be a section
     r"\b(?:from|until|till|on|to|by|between|and|vom|bis|am|ab|zum|und) ((\d{1,2})\.(0[1-9]|1[0-2])\.)(?![\d\w])",
     re.IGNORECASE,
 )
 _DAY = r"(?P<day{n}>\d{{1,2}})(?:st|nd|rd|th|\.|er|º)?"
 _NAME = r"(?P<month{n}>[^\W\d_]{{3,10}})\.?"
 _YEAR = r"(?P<year{n}>\d{{3,4}})"
-_DATE = re.compile(
+_DATE = lazy_regex(
     rf"(?<!\d){_DAY.format(n=1)}[\s-]?(?:of\s|de\s)?{_NAME.format(n=1)}(?:,?[\s-](?:de\s|del\s)?{_YEAR.format(n=1)})?(?!\w)"
     rf"|(?<!\w){_NAME.format(n=2)}\s(?:{_DAY.format(n=2)}(?![.,]?\d)(?:,?\s{_YEAR.format(n=2)}(?!\d))?"
     rf"|(?:of\s|de\s)?{_YEAR.format(n=3)}(?!\d))"
@@ -66,7 +67,7 @@ class Date:
     either: bool = False
 
 
-_BEFORE_MONTH = re.compile(
+_BEFORE_MONTH = lazy_regex(
     r"\b(?:in|since|until|till|by|during|of|late|early|last|next|every|this|from|between|to|through)[\s-]$"
     r"|\b(?:January|February|April|June|July|August|September|October|November|December),?(?: and| or)? $",
     re.IGNORECASE,

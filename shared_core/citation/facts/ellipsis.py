@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from shared_core.citation.facts.tokens import BE, Sentence, Token, fold, tokens_of
+from shared_core.support.regex import lazy_regex
 
 _MODALS = ("can", "could", "may", "might", "must", "shall", "should", "will", "would", "cannot")
 _HAVE, _DO = ("has", "have", "had"), ("do", "does", "did")
 _AUXILIARIES = (BE, _MODALS, _HAVE, _DO)
-_LEFT = re.compile(
+_LEFT = lazy_regex(
     r"(?P<joint>[,;]\s*(?:(?:and|but|while|whereas|although|though)\s)?|\s(?:and|but|while|whereas)\s|\A(?:but\s)?)"
     r"(?P<subject>[^,;:()]{1,60}?)\s(?P<verb>is|are|was|were|do|does|did|has|have|had"
     r"|can|could|may|might|must|shall|should|will|would|cannot)"
@@ -40,7 +41,7 @@ def in_full(sentences: Sequence[Sentence]) -> list[Sentence]:
     return found
 
 
-_INCLUDING = re.compile(
+_INCLUDING = lazy_regex(
     r"\A([^,]+), (?:including|even|also) ([^,]+), ((?:can|may|must|is|are|was|were|has|have)\b.*)\Z", re.DOTALL
 )
 

@@ -19,48 +19,49 @@ from shared_core.citation.facts.periods import periods_of
 from shared_core.citation.facts.quantities import UNITS, Quantity, quantities_of
 from shared_core.citation.facts.scope import EXCEPT, names_excepted
 from shared_core.citation.facts.tokens import Sentence, Token, content_keys, fold, stem, tokens_of
+from shared_core.support.regex import lazy_regex
 
 __all__ = ["implied", "in_period", "of_others", "within_condition"]
 
-_EDGE = re.compile(
+_EDGE = lazy_regex(
     r"\b(?:start\w*|begin\w*|began|opens|opened|closes|end(?:s|ed|ing)?|finish\w*|expir\w*|until|till|from|since|by|before"
     r"|after|deadline|last|first|due|launch\w*|held|tak(?:es?|ing) place|took place|arriv\w*|deliver\w*|return\w*"
     r"|(?:is|are|was|were|be) (?:on|in|at)(?= (?:\d|noon|mid|(?-i:[A-Z]))))",
     re.IGNORECASE,
 )
-_STATE = re.compile(r"\b(?:is|are|was|were|be|can|may|runs?|works?|stays?|operates?|lasts?)\b", re.IGNORECASE)
-_HEDGED = re.compile(
+_STATE = lazy_regex(r"\b(?:is|are|was|were|be|can|may|runs?|works?|stays?|operates?|lasts?)\b", re.IGNORECASE)
+_HEDGED = lazy_regex(
     r"\b(?:some|most|many|few|several|usually|often|sometimes|normally|mainly|might|could|perhaps|probably|likely|about"
     r"|around|nearly|almost|approximately|expect\w*|plan\w*|estimat\w*)\b",
     re.IGNORECASE,
 )
-_MEASURES = re.compile(
+_MEASURES = lazy_regex(
     r"\b(?:takes?|took|lasts?|lasted|weighs?|costs?|pays?|is|are|was|were|gets?|got|holds?|contains?|has|have|had|earns?"
     r"|measures?|reach(?:es|ed)?|needs?|allows?|lend|lent|keeps?)(?: \w+)? \Z",
     re.IGNORECASE,
 )
-_BOUND = re.compile(
+_BOUND = lazy_regex(
     r"(?:(?:\w+er|more|less) than|over|under|above|below|up to|at (?:least|most)|after|before|a (?:maximum|minimum) of"
     r"|exceed\w*) \Z",
     re.IGNORECASE,
 )
-_ORDER = re.compile(r"\b(before|after) \Z", re.IGNORECASE)
-_OTHERS = re.compile(r"\b(?:(?:all )?others?|otherwise|the rest)\b", re.IGNORECASE)
-_CUT = re.compile(
+_ORDER = lazy_regex(r"\b(before|after) \Z", re.IGNORECASE)
+_OTHERS = lazy_regex(r"\b(?:(?:all )?others?|otherwise|the rest)\b", re.IGNORECASE)
+_CUT = lazy_regex(
     r";|[.!?] |,? \b(?:but|while|whereas|otherwise|others|or else)\b|, (?!\d)"
     r"|\band (?=[^,;]{0,60}\b(?:is|are|was|were|may|can|must|will)\b)"
 )
-_LIMITS = re.compile(r"\b(?:unless|except\w*|only|provided|apart|but)\b", re.IGNORECASE)
-_MODAL = re.compile(r"\b(?:(?-i:may)|can|could|should|might|must)\b", re.IGNORECASE)
-_IF = re.compile(r"\A\W*(?:if|when|whenever|once|where|for|in case)\b", re.IGNORECASE)
+_LIMITS = lazy_regex(r"\b(?:unless|except\w*|only|provided|apart|but)\b", re.IGNORECASE)
+_MODAL = lazy_regex(r"\b(?:(?-i:may)|can|could|should|might|must)\b", re.IGNORECASE)
+_IF = lazy_regex(r"\A\W*(?:if|when|whenever|once|where|for|in case)\b", re.IGNORECASE)
 _GLUE = frozenset(
     map(stem, "total together altogether sum combined overall take last long old age roughly approximately".split())
 )
-_TOTAL = re.compile(
+_TOTAL = lazy_regex(
     r"\b(?:in total|together|altogether|in all|combined|in sum|overall|total(?:led|s)?)\b", re.IGNORECASE
 )
-_SPANS = re.compile(r"\b(?:for|lasts?|lasted|takes?|took)\b", re.IGNORECASE)
-_FROM_TO = re.compile(r"\s?(?:[-–—]|to|until|till|and)\s?(?:(?:ends?|finish(?:es)?|closes?) at )?|,? (?:and )?(?:it )?"
+_SPANS = lazy_regex(r"\b(?:for|lasts?|lasted|takes?|took)\b", re.IGNORECASE)
+_FROM_TO = lazy_regex(r"\s?(?:[-–—]|to|until|till|and)\s?(?:(?:ends?|finish(?:es)?|closes?) at )?|,? (?:and )?(?:it )?"
                       r"(?:ends?|ended|finish(?:es|ed)|closes?|closed) (?:at|in) ")  # fmt: skip
 _WHOLE = {"percent": 100.0, "": 1.0}
 
@@ -299,8 +300,8 @@ def _of_exception(claim: Sentence, held: Sentence) -> bool:
     return is_denied(claim) != is_denied(Sentence(before, tokens_of(before))) and _rest_is_in(claim, held)
 
 
-_NON = re.compile(r"\bnon-(\w+)", re.IGNORECASE)
-_ONLY = re.compile(r"\A\W*only (?:the )?([\w -]+?) (?:may|can|must|will|should|are|is|have|has)\b", re.IGNORECASE)
+_NON = lazy_regex(r"\bnon-(\w+)", re.IGNORECASE)
+_ONLY = lazy_regex(r"\A\W*only (?:the )?([\w -]+?) (?:may|can|must|will|should|are|is|have|has)\b", re.IGNORECASE)
 
 
 def _of_others(claim: Sentence, held: Sentence) -> bool:

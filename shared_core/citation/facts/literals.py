@@ -12,13 +12,14 @@ from functools import lru_cache
 
 from shared_core.citation.facts.tokens import fold, tokens_of
 from shared_core.support.files import read_lists
+from shared_core.support.regex import lazy_regex
 
 __all__ = ["has_address", "missing_literals"]
 
 _LISTS = {name: words.split() for name, words in read_lists("shared_core.citation.facts", "literals.txt").items()}
 _ENDINGS = "|".join(sorted({*_LISTS["extensions"], *_LISTS["hosts"]}, key=len, reverse=True))
 _VALUES, _SPEAKING = frozenset(_LISTS["values"]), frozenset(_LISTS["speaking"])
-_LITERAL = re.compile(
+_LITERAL = lazy_regex(
     r"(?P<ticks>`{1,3})(?P<quoted>[^`\n]{1,300})(?P=ticks)"
     r"|(?P<url>\b(?:https?://|mailto:|www\.)(?>(?:[^\s<>()\[\]\"`“”]|\([^\s()]{0,80}\)){3,500}))"
     r"|(?P<email>(?<![\w.+-])[\w+-][\w.+-]{0,80}@[\w-]{1,80}(?:\.[\w-]{1,80}){1,8})"
@@ -28,9 +29,9 @@ _LITERAL = re.compile(
     r"|(?P<name>(?<![\w-])_{0,2}[A-Za-z0-9]{1,80}(?:_[A-Za-z0-9]{1,80}){1,12}_{0,2}(?!\w)(?:[-.][a-z\d]\w{0,80}){0,8})"
     r"|(?P<handle>(?<![\w.@>}+-])@[A-Za-z_][\w/-]{2,80}(?:\.[a-z]\w{0,80}){0,8})"
 )
-_ESCAPE = re.compile(r"\\([\\`*_{}\[\]()#+.!@/~|<>-])")
-_SUBSCRIPT = re.compile(r"_*[A-Za-z]{1,3}_(?:\d{1,2}|[A-Za-z])[A-Za-z]?_*\Z")  # CO_2, x_i
-_SCHEME = re.compile(r"(?:https?://(?:www\.)?|mailto:|\bwww\.)", re.IGNORECASE)
+_ESCAPE = lazy_regex(r"\\([\\`*_{}\[\]()#+.!@/~|<>-])")
+_SUBSCRIPT = lazy_regex(r"_*[A-Za-z]{1,3}_(?:\d{1,2}|[A-Za-z])[A-Za-z]?_*\Z")  # CO_2, x_i
+_SCHEME = lazy_regex(r"(?:https?://(?:www\.)?|mailto:|\bwww\.)", re.IGNORECASE)
 _TOO_LONG = 20_000  # characters of a claim
 
 
@@ -109,9 +110,9 @@ def _command(before: str) -> str:
 # --- code ----------------------------------------------------------------------------------------------------------
 
 
-_SIGNS = re.compile(r"[_/@.=()<>{}\[\]$#:\\]|--|^-\w|\w-\w")
-_PLACEHOLDER = re.compile(r"<[^<>]{0,60}>|\{[^{}]{0,60}\}|\.{3}|…|\bYOUR_\w+", re.IGNORECASE)
-_ATOM = re.compile(r"[^\s=,;()\[\]{}\"'“”‘’<>|&]+")
+_SIGNS = lazy_regex(r"[_/@.=()<>{}\[\]$#:\\]|--|^-\w|\w-\w")
+_PLACEHOLDER = lazy_regex(r"<[^<>]{0,60}>|\{[^{}]{0,60}\}|\.{3}|…|\bYOUR_\w+", re.IGNORECASE)
+_ATOM = lazy_regex(r"[^\s=,;()\[\]{}\"'“”‘’<>|&]+")
 
 
 def _has_code(code: str, evidence: str) -> bool:

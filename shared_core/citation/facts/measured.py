@@ -9,6 +9,7 @@ from shared_core.citation.facts.attached import parts_of
 from shared_core.citation.facts.negations import is_denied
 from shared_core.citation.facts.quantities import UNITS, Quantity, quantities_of
 from shared_core.citation.facts.tokens import Sentence, content_keys, telling_keys, tokens_of
+from shared_core.support.regex import lazy_regex
 
 __all__ = ["measured_more"]
 
@@ -25,7 +26,7 @@ _WORDS: dict[str, tuple[int, tuple[str, ...]]] = {
     "costs less": (-1, _MONEY), "weighs more": (1, ("mass",)), "weighs less": (-1, ("mass",)),
     "lasts longer": (1, ("time",)), "takes longer": (1, ("time",)),
 }  # fmt: skip
-_COMPARES = re.compile(rf"\b(?:is |are )?({'|'.join(sorted(_WORDS, key=len, reverse=True))}) than\b", re.IGNORECASE)
+_COMPARES = lazy_regex(rf"\b(?:is |are )?({'|'.join(sorted(_WORDS, key=len, reverse=True))}) than\b", re.IGNORECASE)
 
 
 def measured_more(claim: Sentence, sentences: Sequence[Sentence]) -> bool | None:

@@ -19,25 +19,26 @@ from shared_core.citation.facts.tokens import (
     tokens_of,
     with_word_before,
 )
+from shared_core.support.regex import lazy_regex
 
 _ALIKE, _HALF = 0.6, 0.5  # of the words that the claim and a clause have in common
 
-_MAY = re.compile(r"\b(?:may|might|can|could)\b", re.IGNORECASE)
-_MUST = re.compile(r"\b(?:must|shall|(?:has|have|needs?|(?:is|are) (?:required|obliged)) to)\b", re.IGNORECASE)
-_PLANS = re.compile(
+_MAY = lazy_regex(r"\b(?:may|might|can|could)\b", re.IGNORECASE)
+_MUST = lazy_regex(r"\b(?:must|shall|(?:has|have|needs?|(?:is|are) (?:required|obliged)) to)\b", re.IGNORECASE)
+_PLANS = lazy_regex(
     r"\b(?:will|(?:plan|intend|expect|hope|aim|propose|promise|schedule)(?:s|d|ed|ned|ing|ning)?(?: \w+)? to"
     r"|(?:expect|forecast|predict)(?:s|ed)?(?: \w+){1,3} to"
     r"|(?:is|are) (?:(?:due|set|going|about) to|to (?!the\b|an?\b))"
     r"|consider(?:s|ing)|(?:is|are) thinking (?:about|of))\b",
     re.IGNORECASE,
 )
-_AHEAD = re.compile(
+_AHEAD = lazy_regex(
     r"\b(?:will|would|shall|going|to be|plan(?:s|ned|ning)?|inten[dt]\w*|expect\w*|propos\w*|schedul\w*|hop\w*"
     r"|aim\w*)\b",
     re.IGNORECASE,
 )
-_CONDITION = re.compile(r"\b(?:(unless)|if|when|provided that)\b([^,.;]*)", re.IGNORECASE)
-_EXCEPTION = re.compile(r"(?:, )?\b(?:unless|only (?:if|when|with|after|by|on|in|for|to|during|from))\b", re.IGNORECASE)
+_CONDITION = lazy_regex(r"\b(?:(unless)|if|when|provided that)\b([^,.;]*)", re.IGNORECASE)
+_EXCEPTION = lazy_regex(r"(?:, )?\b(?:unless|only (?:if|when|with|after|by|on|in|for|to|during|from))\b", re.IGNORECASE)
 
 
 def obliged(claim: Sentence, nearest: Sentence) -> Found:
@@ -69,16 +70,16 @@ def done(claim: Sentence, nearest: Sentence, held: Sequence[Sentence]) -> Found:
     return None
 
 
-_HEDGED = re.compile(
+_HEDGED = lazy_regex(
     r"\b(?:may|might|could|would|can|should|must|possib\w*|perhaps|maybe|potential\w*|likely|unlikely|suggest\w*|suspect\w*|risk"
     r"|expect\w*|plan(?:s|ned|ning)?|if|unless|believ\w*|think\w*|thought|hypoth\w*|seem\w*|appear\w*|probab\w*|sometimes|often|hop\w+"
     r"|provided|depend\w*|allow\w*|permit\w*|whether|able)\b",
     re.IGNORECASE,
 )
-_PERHAPS = re.compile(  # "may only cover" limits what is covered
+_PERHAPS = lazy_regex(  # "may only cover" limits what is covered
     r"\b(?:may|might|could)\b(?! only\b)(?: (?:also|well|even|still|\w+ly|have|be|have been))* ([a-z]\w+)"
 )
-_IF = re.compile(r"\b(?:if|provided that|in case)\b ([^,.;]*)", re.IGNORECASE)
+_IF = lazy_regex(r"\b(?:if|provided that|in case)\b ([^,.;]*)", re.IGNORECASE)
 
 
 def certain(claim: Sentence, nearest: Sentence, held: Sequence[Sentence]) -> Found:
@@ -149,11 +150,11 @@ def left_out(claim: Sentence, nearest: Sentence) -> Found:
 
 # --- reasons ---------------------------------------------------------------------------------------------------------
 
-_BECAUSE = re.compile(
+_BECAUSE = lazy_regex(
     r"\b(?:because(?: of)?|due to|owing to|as a result of|thanks to|caused by)\b([^,.;]*)", re.IGNORECASE
 )
-_CAUSES = re.compile(r"\bcaus(?:e|es|ed|ing)\b(?! of)", re.IGNORECASE)
-_RELATED = re.compile(r"\b(?:associat\w+|link(?:ed|s)?|correlat\w+|related|connected|tend\w*)\b", re.IGNORECASE)
+_CAUSES = lazy_regex(r"\bcaus(?:e|es|ed|ing)\b(?! of)", re.IGNORECASE)
+_RELATED = lazy_regex(r"\b(?:associat\w+|link(?:ed|s)?|correlat\w+|related|connected|tend\w*)\b", re.IGNORECASE)
 
 
 def presumed_cause(claim: Sentence, nearest: Sentence) -> Found:
@@ -164,12 +165,12 @@ def presumed_cause(claim: Sentence, nearest: Sentence) -> Found:
     return None
 
 
-_NO_EFFECT = re.compile(
+_NO_EFFECT = lazy_regex(
     r"\bno (?:[^\W\d_]+ly )?(?:significant |clear |measurable |marked |meaningful |further )?"
     r"(?:effects?|differences?|changes?|improvements?|reductions?|associations?|correlations?|benefits?)\b",
     re.IGNORECASE,
 )
-_EFFECT = re.compile(
+_EFFECT = lazy_regex(
     r"\b(?:improv|reduc|rais|lower|increas|decreas|worsen|affect|rose|fell|boost|cut|declin|differ|influenc)(?:e[sd]?|s|ed|ing)?\b",
     re.IGNORECASE,
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence, Set
 from difflib import SequenceMatcher
 from itertools import groupby, islice, takewhile
@@ -22,6 +21,7 @@ from shared_core.citation.facts.tokens import (
     stem,
 )
 from shared_core.support.files import read_lists
+from shared_core.support.regex import lazy_regex
 
 _DEMONYM = ("ian", "ish", "ese", "an", "ic", "i", "er", "ine")
 _ALIASES = map(str.split, read_lists("shared_core.citation.facts", "names.txt")["aliases"].splitlines())
@@ -30,8 +30,8 @@ _SYMMETRIC = frozenset(
     map(stem, "married marry met meet borders bordered siblings between wed partner partners twin cousins both".split())
 )
 _STRETCH = 3  # words that replace others; of longer stretches nobody can say which replaces which
-_WORD = re.compile(r"\w+")
-_QUOTED = re.compile(r"[\"“„«'‘][^\"“”„«»]{3,80}[\"”»'’]")
+_WORD = lazy_regex(r"\w+")
+_QUOTED = lazy_regex(r"[\"“„«'‘][^\"“”„«»]{3,80}[\"”»'’]")
 _PRONOUNS = frozenset("he she it they his her its their him them this that these those who which".split())
 _TITLES = frozenset("mr mrs ms dr prof sir lady lord saint st president king queen the".split())
 
@@ -263,7 +263,7 @@ def swapped(claim: Sentence, nearest: Sentence) -> Found:
     return None
 
 
-_PAIR = re.compile(
+_PAIR = lazy_regex(
     r"([A-Z][\w’'-]+(?: [A-Z][\w’'-]+)*) (in|of|from|for|at|with|to) (?:the )?([A-Z][\w’'-]+(?: [A-Z][\w’'-]+)*)"
 )
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence, Set
 
 from shared_core.citation.facts.tokens import Found, Sentence, Token, clauses_of, content_keys, fold, stem, telling_keys
+from shared_core.support.regex import lazy_regex
 
 _LACK = frozenset(
     stem(word)
@@ -77,14 +78,14 @@ def _both_free(one: Sentence, other: Sentence) -> bool:
     return bool(_COSTS_NOTHING.search(one.text) and free and not _NOT_FREE.search(other.text[: free.start()]))
 
 
-_COSTS_NOTHING = re.compile(
+_COSTS_NOTHING = lazy_regex(
     r"\b(?:no|nothing|not|never|without|cannot|\w+n['’]t)\b(?: \w+){0,3}? "
     r"(?:pay\w*|fees?|charg\w+|cost\w*|extra|admission|price)\b"
     r"|\b(?:costs?|pays?|charged?|charges?) (?:\w+ )?(?:nothing|no )",
     re.IGNORECASE,
 )
-_FREE = re.compile(r"\b(?:free|gratis|complimentary|included|includes?|covered|covers?)\b", re.IGNORECASE)
-_NOT_FREE = re.compile(r"(?:\b(?:not|never|no|nor|neither)|n['’]t)(?: \w+)? \Z", re.IGNORECASE)
+_FREE = lazy_regex(r"\b(?:free|gratis|complimentary|included|includes?|covered|covers?)\b", re.IGNORECASE)
+_NOT_FREE = lazy_regex(r"(?:\b(?:not|never|no|nor|neither)|n['’]t)(?: \w+)? \Z", re.IGNORECASE)
 
 
 def _denies_rest(claim: Sentence, nearest: Sentence, negator: Token) -> bool:

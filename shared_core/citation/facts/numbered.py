@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -10,15 +9,16 @@ from itertools import pairwise
 from shared_core.citation.facts.dates import MONTHS
 from shared_core.citation.facts.quantities import quantities_of
 from shared_core.citation.facts.tokens import Sentence, Token, fold, stem
+from shared_core.support.regex import lazy_regex
 
-_LETTER = re.compile(r"[A-HJ-Z](?!\.\s*[A-Z])")  # "I" is a pronoun, and "F. K." are initials
-_NUMBER = re.compile(r"\d{1,4}(?![.,:]?\d)")
-_YEAR = re.compile(r"(?:1[5-9]|20)\d\d")
-_FURTHER = re.compile(
+_LETTER = lazy_regex(r"[A-HJ-Z](?!\.\s*[A-Z])")  # "I" is a pronoun, and "F. K." are initials
+_NUMBER = lazy_regex(r"\d{1,4}(?![.,:]?\d)")
+_YEAR = lazy_regex(r"(?:1[5-9]|20)\d\d")
+_FURTHER = lazy_regex(
     r"\s*(?:,\s*(?:and|or)\b|,|/|&|\+|\b(?:and|or)\b|(\bto\b|-|–))\s*(\d{1,4}(?![\w.:]*\d)|[A-Z])(?![\w’'])"
 )
-_ENDS = re.compile(r"\s*(?:\Z|[.,;:!?()\[\]–—-](?!\d))")
-_VERB = re.compile(r"(?:s|ed)\Z")
+_ENDS = lazy_regex(r"\s*(?:\Z|[.,;:!?()\[\]–—-](?!\d))")
+_VERB = lazy_regex(r"(?:s|ed)\Z")
 _NO_NOUN = frozenset(
     "about around over under nearly almost only just least most until page line aged age total number times up next "
     "last past first another more".split()

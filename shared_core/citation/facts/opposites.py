@@ -26,6 +26,7 @@ from shared_core.citation.facts.tokens import (
     tokens_of,
 )
 from shared_core.support.files import read_lists
+from shared_core.support.regex import lazy_regex
 
 
 def _pairs(text: str) -> dict[str, tuple[int, int]]:
@@ -53,7 +54,7 @@ def side_of(word: str) -> tuple[int, int] | None:
 _PRONOUNS = frozenset("it he she they this these that those".split())
 _RELATIVE = frozenset("who which of".split())
 _JOINS = frozenset("and but while whereas".split())
-_CUT = re.compile(r"[,;:](?!\d)|\b(?:and|but|while|whereas)\b")
+_CUT = lazy_regex(r"[,;:](?!\d)|\b(?:and|but|while|whereas)\b")
 _ORDERS = ("before", "after", "above", "below")
 _ARTICLES = ("a", "an", "the")
 _NO_ORDER = frozenset(
@@ -62,9 +63,9 @@ _NO_ORDER = frozenset(
     alternately because""".split()
 )
 """Words that say the same with the things around them exchanged, or of which other rules know the order."""
-_JOINED = re.compile(r"\W*(?:(?:and|or|to)\b)?\W*")
+_JOINED = lazy_regex(r"\W*(?:(?:and|or|to)\b)?\W*")
 _ALIKE = 0.6
-_SIDE_TAKEN = re.compile(
+_SIDE_TAKEN = lazy_regex(
     r"\b(vot(?:e[sd]?|ing)|argu(?:e[sd]?|ing)|spoke|speaks?|speaking|campaign(?:s|ed|ing)?|rul(?:e[sd]?|ing)"
     r"|lobb(?:y|ies|ied|ying)|decid(?:e[sd]?|ing))\s+(in favou?r of|for|against)\b",
     re.IGNORECASE,
@@ -126,7 +127,7 @@ def _lost_to(claim: Sentence, token: Token, held: Sentence, other: Token) -> boo
 
 
 _WINS = frozenset(map(stem, "win wins won winning lose loses lost losing".split()))
-_TO = re.compile(r"\b(?:to|against|over)\s([^,.;]*)", re.IGNORECASE)
+_TO = lazy_regex(r"\b(?:to|against|over)\s([^,.;]*)", re.IGNORECASE)
 
 
 def _closes_then(claim: Sentence, token: Token, held: Sentence, other: Token) -> bool:
@@ -143,8 +144,8 @@ def _closes_then(claim: Sentence, token: Token, held: Sentence, other: Token) ->
 
 _CLOSES = frozenset(map(stem, "close closes closed closing shut shuts".split()))
 _OPEN = frozenset(map(stem, "open opens opened opening".split()))
-_AT = re.compile(r"\b(?:at|by|from|after) \Z", re.IGNORECASE)
-_UNTIL = re.compile(r"(?:\b(?:until|till|til|to)|[-–—])\s?\Z", re.IGNORECASE)
+_AT = lazy_regex(r"\b(?:at|by|from|after) \Z", re.IGNORECASE)
+_UNTIL = lazy_regex(r"(?:\b(?:until|till|til|to)|[-–—])\s?\Z", re.IGNORECASE)
 
 
 def _is_excepted(rest: Sequence[str], sentence: Sentence) -> bool:
@@ -407,7 +408,7 @@ def _names_thing(token: Token) -> bool:
 # --- in the same place, or with a prefix ------------------------------------------------------------------------------
 
 _PREFIXES = ("un", "non", "dis", "in", "im", "ir", "il")
-_ADJECTIVE = re.compile(r"(?:able|ible|ed|ent|ant|ate|al|ar|ive|ful|ous|ct|ain|ing|ete)(?:ly)?\Z")
+_ADJECTIVE = lazy_regex(r"(?:able|ible|ed|ent|ant|ate|al|ar|ive|ful|ous|ct|ain|ing|ete)(?:ly)?\Z")
 _VERBATIM = 0.7
 
 

@@ -8,13 +8,14 @@ import re
 from shared_core.citation.facts.negations import is_denied
 from shared_core.citation.facts.opposites import is_opposite
 from shared_core.citation.facts.tokens import Found, Sentence, Token, fold, stem, telling_keys, tokens_of
+from shared_core.support.regex import lazy_regex
 
 _BEFORE, _AFTER = ("before", "prior"), ("after", "following")
-_THAN = re.compile(r"\bthan\b|\bas (?:\w+ly )?[a-z]+ (as)\b", re.IGNORECASE)
-_END = re.compile(r"[,;](?!\d)|\b(?:and|but|while|whereas|although)\b")
+_THAN = lazy_regex(r"\bthan\b|\bas (?:\w+ly )?[a-z]+ (as)\b", re.IGNORECASE)
+_END = lazy_regex(r"[,;](?!\d)|\b(?:and|but|while|whereas|although)\b")
 _MORE, _LESS = frozenset("more better greater".split()), frozenset("less fewer worse".split())
 _ALIKE = 0.6
-_DEGREE = re.compile(r"\b(?:(more)|less|fewer) ([^\W\d_]{3,})", re.IGNORECASE)
+_DEGREE = lazy_regex(r"\b(?:(more)|less|fewer) ([^\W\d_]{3,})", re.IGNORECASE)
 
 
 def degree_turned(claim: Sentence, nearest: Sentence) -> Found:
@@ -77,7 +78,7 @@ def _one_then_other(sentence: Sentence) -> tuple[set[str], set[str]] | None:
     return (first - then, then) if first - then and then else None
 
 
-_THEN = re.compile(r"[,;] (?:and |but )?(?:only )?then\b", re.IGNORECASE)
+_THEN = lazy_regex(r"[,;] (?:and |but )?(?:only )?then\b", re.IGNORECASE)
 
 
 def _are_alike(one: set[str], other: set[str]) -> bool:
@@ -107,9 +108,9 @@ def compared_otherwise(claim: Sentence, nearest: Sentence) -> bool | None:
     return None
 
 
-_BECAUSE = re.compile(r"\b(?:because(?: of)?|due to|owing to|as a (?:result|consequence) of)\b", re.IGNORECASE)
-_CAUSED = re.compile(r"\b(?:(?:is|are|was|were|been) (?:\w+ly )?caused by|(?:resulted|results) from)\b", re.IGNORECASE)
-_CAUSES = re.compile(
+_BECAUSE = lazy_regex(r"\b(?:because(?: of)?|due to|owing to|as a (?:result|consequence) of)\b", re.IGNORECASE)
+_CAUSED = lazy_regex(r"\b(?:(?:is|are|was|were|been) (?:\w+ly )?caused by|(?:resulted|results) from)\b", re.IGNORECASE)
+_CAUSES = lazy_regex(
     r"(?<!\bwas )(?<!\bwere )(?<!\bis )(?<!\bare )\b(?:caused|causes|led to|leads to|resulted in|results in)\b",
     re.IGNORECASE,
 )

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from shared_core.citation.facts.dates import MONTHS, WEEKDAYS, Date
 from shared_core.citation.facts.tokens import as_matched
+from shared_core.support.regex import lazy_regex
 
 MONTH = (
     r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sept?(?:ember)?|Oct(?:ober)?"
@@ -16,7 +17,7 @@ MONTH = (
 )
 SEASONS = {"spring": 4, "summer": 7, "autumn": 10, "fall": 10, "winter": 1}
 """The month in the middle of each season, north of the equator."""
-_SOUTH = re.compile(
+_SOUTH = lazy_regex(
     r"\b(?:Australian?|New Zealand|South Africa|Tasmania|Argentina|Chile|Sydney|Melbourne|Auckland|Cape Town)\b"
     r"|\.(?:au|nz|za)\b"
 )
@@ -27,11 +28,11 @@ _END = (
     rf"{_WEEKDAY}(?:(?P<before{{n}}>{_NUMBER}) (?:of )?)?(?P<month{{n}}>{MONTH.replace('{', '{{')})\.?"
     rf"(?: (?P<behind{{n}}>{_NUMBER})(?![\d:.]*\d))?(?:,? (?P<year{{n}}>(?:19|20)\d\d))?"
 )
-_BETWEEN_MONTHS = re.compile(
+_BETWEEN_MONTHS = lazy_regex(
     rf"(?<![\w.-])(?P<between>between )?{_END.format(n=1)}(?(between) and |{_TO}){_END.format(n=2)}(?![\w-])"
 )
 _DAY = _NUMBER.format()
-_WITHIN_MONTH = re.compile(
+_WITHIN_MONTH = lazy_regex(
     rf"(?<![\w.:-])(?P<from>{_DAY}){_TO}{_WEEKDAY}(?P<to>{_DAY}) (?:of )?(?P<of>{MONTH})\b"
     rf"|(?<![\w-])(?P<month>{MONTH})\.? (?P<first>{_DAY}){_TO}(?P<last>{_DAY})(?![\d:.]*\d)(?!\w)"
 )

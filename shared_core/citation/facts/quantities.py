@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from shared_core.citation.facts.tokens import as_matched, fold
 from shared_core.support.files import read_lists
+from shared_core.support.regex import lazy_regex
 
 
 class Unit(NamedTuple):
@@ -48,42 +49,42 @@ _ROMAN = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
 
 _AMBIGUOUS = {"m": 1e6, "k": 1e3}  # "$3m" is money, "3 m" a length
 
-_NUMBER = re.compile(
+_NUMBER = lazy_regex(
     r"(?P<sign>(?<![\w\d])[-−])?(?P<money>[$€£¥]\s?)?"
     r"(?P<digits>\d{1,3}(?: \d{3})+(?!\d)|\d+(?:[.,'’\u00a0\u202f]\d+)*|\d+)(?P<ordinal>(?:st|nd|rd|th)\b)?"
 )
 _BEHIND = UNITS.keys() | _SCALE.keys() | _AMBIGUOUS.keys()
-_WORDS = re.compile(r"[^\W\d_]+")
-_NEXT_UNIT = re.compile(r"\s?-?\s?(km/h|[°º]\s?[CF]\b|[%$€£¥]|[^\W\d_]+[²2]?|[万亿億萬])")
-_KIND_OF_DAY = re.compile(r"\s(?:working|business|calendar|consecutive)(?=\s(?:day|hour|week)s?\b)", re.IGNORECASE)
-_DEGREES = re.compile(r"(?<=\d\d)[CF]\b")  # "180C"; "4C" may be a name
-_BOUND_BEHIND = re.compile(
+_WORDS = lazy_regex(r"[^\W\d_]+")
+_NEXT_UNIT = lazy_regex(r"\s?-?\s?(km/h|[°º]\s?[CF]\b|[%$€£¥]|[^\W\d_]+[²2]?|[万亿億萬])")
+_KIND_OF_DAY = lazy_regex(r"\s(?:working|business|calendar|consecutive)(?=\s(?:day|hour|week)s?\b)", re.IGNORECASE)
+_DEGREES = lazy_regex(r"(?<=\d\d)[CF]\b")  # "180C"; "4C" may be a name
+_BOUND_BEHIND = lazy_regex(
     r"\s?(?:[^\W\d_]+\s)?(?:or|and)\s(?:(more|above|over|higher|longer|older|later|upwards)"
     r"|less|fewer|below|under|lower|shorter|younger|earlier)\b(?!\s[^\W\d_]*\s?\d)"
 )
-_POINTS = re.compile(r"\s?(?:percentage|percent|per cent|%)[\s-]points?\b|\s?pp\b", re.IGNORECASE)
-_ENGLISH = re.compile(r"\b(?:the|of|and|to|not|for|with|by|are|were|has|have|its)\b", re.IGNORECASE)
-_DECADE = re.compile(r"(?<![\w.,])(\d{3}0)['’]?s\b")
+_POINTS = lazy_regex(r"\s?(?:percentage|percent|per cent|%)[\s-]points?\b|\s?pp\b", re.IGNORECASE)
+_ENGLISH = lazy_regex(r"\b(?:the|of|and|to|not|for|with|by|are|were|has|have|its)\b", re.IGNORECASE)
+_DECADE = lazy_regex(r"(?<![\w.,])(\d{3}0)['’]?s\b")
 _CENTURIES = "|".join(word for word, number in _ORDINAL.items() if number <= 20)
-_CENTURY = re.compile(
+_CENTURY = lazy_regex(
     rf"\b(?:(\d{{1,2}})(?:st|nd|rd|th|\.)|({_CENTURIES}|twenty-first))[\s-](?:centur|jahrhundert)", re.IGNORECASE
 )
-_CLOCK = re.compile(
+_CLOCK = lazy_regex(
     r"(?<![\d:.,])(\d{1,2})(?:[:.]([0-5]\d))?\s?([ap])\.?m\b\.?|(?<![\d:.,])([01]?\d|2[0-3]):([0-5]\d)(?![:\d])"
     r"|\b(noon|midday|midnight)\b",
     re.IGNORECASE,
 )
-_FRACTION = re.compile(
+_FRACTION = lazy_regex(
     rf"\b(?:(a|one|two|three|four)[\s-])?({'|'.join(_PARTS)})(s?)\b(?=\s+(?:of|the)\b|\W*$|[.,;])", re.IGNORECASE
 )
-_OF_UNIT = re.compile(
+_OF_UNIT = lazy_regex(
     r"\b(?:(three)[\s-]quarters of|(?:a\s)?(quarter) of|half)[\s-]an?\s([^\W\d_]+)"
     rf"|\b(an?|\d+|{'|'.join(_SMALL)})(?:\s([^\W\d_]+))? and a half\b",
     re.IGNORECASE,
 )
-_HALF_OF_GAME = re.compile(r"\b(?:first|second|1st|2nd|last|latter|other) \Z", re.IGNORECASE)
-_SHORT_YEAR = re.compile(r"(?<!\d)(1\d|20)(\d\d)\s?[-–/]\s?$")
-_NUMERAL = re.compile(r"\b(?=[IVX]{2})X{0,3}(?:IX|IV|V?I{0,3})(?<=[IVX]{2})\b")
+_HALF_OF_GAME = lazy_regex(r"\b(?:first|second|1st|2nd|last|latter|other) \Z", re.IGNORECASE)
+_SHORT_YEAR = lazy_regex(r"(?<!\d)(1\d|20)(\d\d)\s?[-–/]\s?$")
+_NUMERAL = lazy_regex(r"\b(?=[IVX]{2})X{0,3}(?:IX|IV|V?I{0,3})(?<=[IVX]{2})\b")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,15 +16,16 @@ from typing import Literal, NamedTuple
 from shared_core.citation.facts.arithmetic import equal_quantity
 from shared_core.citation.facts.quantities import Quantity, quantities_of
 from shared_core.citation.facts.tokens import Found, Sentence, telling_keys_of
+from shared_core.support.regex import lazy_regex
 
-_LINE = re.compile(r"[^\n]*\S[^\n]*")
-_BULLET = re.compile(r"[-*•–+][ \t]+|\(?\d{1,2}[.)][ \t]+")
-_ITEM = re.compile(r"([^\W_][^:;|\n]{0,59}): +(\S[^\n]{0,159})")
-_FIELD = re.compile(r"([^:;\n]{1,40}): (.*)")
-_COLUMN = re.compile(r"[ \t]*\t[ \t]*| {3,}")
-_RULE = re.compile(r"[ \t|:=+-]+")
+_LINE = lazy_regex(r"[^\n]*\S[^\n]*")
+_BULLET = lazy_regex(r"[-*•–+][ \t]+|\(?\d{1,2}[.)][ \t]+")
+_ITEM = lazy_regex(r"([^\W_][^:;|\n]{0,59}): +(\S[^\n]{0,159})")
+_FIELD = lazy_regex(r"([^:;\n]{1,40}): (.*)")
+_COLUMN = lazy_regex(r"[ \t]*\t[ \t]*| {3,}")
+_RULE = lazy_regex(r"[ \t|:=+-]+")
 _KEY_WORDS = 6  # of an item's key; more are a sentence
-_COMPARED = re.compile(r"\b(?:than|over|under|above|below)\s+[^\w\s]?\Z")  # 5 kg, with which something is compared
+_COMPARED = lazy_regex(r"\b(?:than|over|under|above|below)\s+[^\w\s]?\Z")  # 5 kg, with which something is compared
 _PART = 0.5  # of a long value's words that tell where a claim has it from
 
 

@@ -20,10 +20,11 @@ from shared_core.citation.facts.tokens import (
     tokens_of,
     with_word_before,
 )
+from shared_core.support.regex import lazy_regex
 
 _COUNT = "two|three|four|five|six|seven|eight|nine|ten"
-_SHARE = re.compile(rf"\b(\d+|one|{_COUNT}) of (?:the|its|their) ((?:\d+|{_COUNT}) \w+)", re.IGNORECASE)
-_PART = re.compile(
+_SHARE = lazy_regex(rf"\b(\d+|one|{_COUNT}) of (?:the|its|their) ((?:\d+|{_COUNT}) \w+)", re.IGNORECASE)
+_PART = lazy_regex(
     rf"\b(?:of (?:them|these|those|which)|(?:a|one) (?:portion|part|section|stretch) of"
     rf"|(?:\d[\d.,]*(?: ?%| percent)?|one|{_COUNT}) of (?:the|them|its|their))\b",
     re.IGNORECASE,
@@ -100,24 +101,24 @@ def _time_behind(tokens: Sequence[Token], token: Token) -> bool:
 # --- which of them ---------------------------------------------------------------------------------------------------
 
 _WHOLE = frozenset("all every each any always everywhere anywhere worldwide everyone everybody daily no never".split())
-_NARROW = re.compile(
+_NARROW = lazy_regex(
     r"(?:\s(?:under|over|below|above|with|without|within|who|that|whose|weighing|aged?|outside|between)\b"
     r"|, (?:except|if|provided))([^,;.]*)",
     re.IGNORECASE,
 )
-_FURTHER = re.compile(r"(?:\s[\w-]+){1,7}?\s(?:who|whose|weighing|provided)\b([^,;.]*)", re.IGNORECASE)
-_NARROWED = re.compile(r"^\W*(?:within|among|outside|during|under|inside)\s([^,]*),", re.IGNORECASE)
-EXCEPT = re.compile(
+_FURTHER = lazy_regex(r"(?:\s[\w-]+){1,7}?\s(?:who|whose|weighing|provided)\b([^,;.]*)", re.IGNORECASE)
+_NARROWED = lazy_regex(r"^\W*(?:within|among|outside|during|under|inside)\s([^,]*),", re.IGNORECASE)
+EXCEPT = lazy_regex(
     r"\b(?:except(?:ing|ions?)?|exclud\w*|other than|apart from|but not|save for"
     r"|(?<=everyone )but|(?<=everybody )but|(?<=everything )but|(?<=everywhere )but|(?<=nobody )but|(?<=no one )but)\b"
     r"(?: (?:for|on|in|at|to|of|cases|the))*"
     r"([^,.;]*)",
     re.IGNORECASE,
 )
-_EVEN = re.compile(r"\b(?:includ\w+|even|also)\b(?: (?:for|on|in|at|to|of|cases|the))*([^,.;]*)", re.IGNORECASE)
+_EVEN = lazy_regex(r"\b(?:includ\w+|even|also)\b(?: (?:for|on|in|at|to|of|cases|the))*([^,.;]*)", re.IGNORECASE)
 
 
-LIMITS = re.compile(
+LIMITS = lazy_regex(
     r"\b(?:only|unless|except\w*|if|when|but|provided|conditions?|restrict\w*|subject to|depend\w*|need\w*|requir\w*"
     r"|must)\b",
     re.IGNORECASE,
@@ -184,14 +185,14 @@ def only_added(claim: Sentence, evidence: Sequence[Sentence]) -> Found:
 
 _SOLE = frozenset("only solely exclusively".split())
 _NUMBERS = frozenset(f"a an half about {_COUNT.replace('|', ' ')}".split())
-_SOLELY = re.compile(
+_SOLELY = lazy_regex(
     r"\b(?:sole\w*|exclusiv\w*|alone|just|single|unique\w*|entire\w*|all|every|purely|merely|limit\w*|reserved|one|first"
     r"|last|solitary|wholly|other|else|few\w*|remaining|rare\w*|aged|from \d+|at (?:least|most)|up to)\b",
     re.IGNORECASE,
 )
 
 
-_ALONE = re.compile(r"\b(?:([^\W\d_]+) alone|(?:only|solely|exclusively)(?: \w{2,7})? ([^\W\d_]+))\b")
+_ALONE = lazy_regex(r"\b(?:([^\W\d_]+) alone|(?:only|solely|exclusively)(?: \w{2,7})? ([^\W\d_]+))\b")
 
 
 def one_of_two(claim: Sentence, nearest: Sentence) -> Found:
@@ -237,9 +238,9 @@ def names_excepted(claim: Sentence, excepted: re.Match[str]) -> bool:
 
 _ONLY = frozenset("only solely exclusively alone".split())
 _ANYONE = frozenset("anyone anybody everyone everybody all any every each both".split())
-_NONE_OF = re.compile(r"\bnon-(\w+)", re.IGNORECASE)
-_UNLIKE = re.compile(r"\bunlike ([^,;]*)", re.IGNORECASE)
-_UNREAL = re.compile(r"\bwould\b.*\bif\b|\bif\b.*\bwould\b", re.IGNORECASE | re.DOTALL)
+_NONE_OF = lazy_regex(r"\bnon-(\w+)", re.IGNORECASE)
+_UNLIKE = lazy_regex(r"\bunlike ([^,;]*)", re.IGNORECASE)
+_UNREAL = lazy_regex(r"\bwould\b.*\bif\b|\bif\b.*\bwould\b", re.IGNORECASE | re.DOTALL)
 
 
 def denies_others(claim: Sentence, nearest: Sentence) -> bool:
@@ -268,7 +269,7 @@ def denies_others(claim: Sentence, nearest: Sentence) -> bool:
     return bool(_ONLY & {fold(t.text) for t in nearest.tokens} and words & nearest.keys)
 
 
-_ONLY_THERE = re.compile(
+_ONLY_THERE = lazy_regex(
     r"\b(?:in|for|on|at|by|with|from|during) ([^,.;]{2,40}?) only\b"
     r"|\bonly (?:in|for|on|at|by|with|from|during) ([^,.;]{2,40})",
     re.IGNORECASE,
@@ -351,8 +352,8 @@ def of_a_kind(claim: Sentence, nearest: Sentence) -> Found:
     return None
 
 
-_NEARLY = re.compile(r"\b(almost|nearly|virtually|practically) ([^\W\d_]+)", re.IGNORECASE)
-_ROUGHLY = re.compile(
+_NEARLY = lazy_regex(r"\b(almost|nearly|virtually|practically) ([^\W\d_]+)", re.IGNORECASE)
+_ROUGHLY = lazy_regex(
     r"\b(?:almost|nearly|virtually|practically|about|around|roughly|close|near|approach\w*|just|narrowly)\b",
     re.IGNORECASE,
 )

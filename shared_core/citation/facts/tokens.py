@@ -15,14 +15,15 @@ from itertools import groupby
 from shared_core.citation.headings import mark_end
 from shared_core.citation.sentences import split_sentences
 from shared_core.support.files import read_lists
+from shared_core.support.regex import lazy_regex
 
-_WORD = re.compile(
+_WORD = lazy_regex(
     r"(?:[^\W\d_]\.){2,}"  # initials: U.S., J.R.R.
     r"|\d{1,3}(?: \d{3})+(?!\d)|\d+(?:[.,'’\u00a0\u202f]\d+)*"  # numbers with their separators
     r"|[^\W\d_](?:[^\W_]|[\u0300-\u036f]|['’](?=[^\W\d_]))*"  # words, with letters behind an apostrophe
 )
-_ELIDED = re.compile(r"^(?:l|d|dell|nell|dall|all|qu|j|s|n|m|t|c)['’](?=[^\W\d_]{2})", re.IGNORECASE)
-_POSSESSIVE = re.compile(r"['’]s?$")
+_ELIDED = lazy_regex(r"^(?:l|d|dell|nell|dall|all|qu|j|s|n|m|t|c)['’](?=[^\W\d_]{2})", re.IGNORECASE)
+_POSSESSIVE = lazy_regex(r"['’]s?$")
 _FUNCTION, _NEGATIONS, _COUNTS = (
     frozenset(words.split()) for words in read_lists("shared_core.citation.facts", "tokens.txt").values()
 )
@@ -226,7 +227,7 @@ def _without_mark(sentence: str) -> str:
     return " " * end + sentence[end:] if end and not _DATE.match(sentence) else sentence
 
 
-_DATE = re.compile(r"\d{1,2}\. [^\W\d_]+\.? \d{4}|\d{1,2}\.\d{1,2}\.\d{2}")  # "3. Mai 1887" is no item
+_DATE = lazy_regex(r"\d{1,2}\. [^\W\d_]+\.? \d{4}|\d{1,2}\.\d{1,2}\.\d{2}")  # "3. Mai 1887" is no item
 
 
 def statements_of(text: str) -> tuple[Sentence, ...]:
@@ -278,7 +279,7 @@ def fields_of(text: str) -> list[tuple[str, str]]:
     return _FIELD.findall(text)
 
 
-_FIELD = re.compile(r"(?:^|[;|\n])[ \t]*([^;:|\n]{1,40}): ([^;|\n]*)")
+_FIELD = lazy_regex(r"(?:^|[;|\n])[ \t]*([^;:|\n]{1,40}): ([^;|\n]*)")
 
 
 def align(one: Sequence[str], other: Sequence[str]) -> Sequence[tuple[str, int, int, int, int]]:
@@ -305,4 +306,4 @@ def clauses_of(sentence: Sentence) -> list[tuple[Token, ...]]:
     return cut_tokens(sentence, _CLAUSE)
 
 
-_CLAUSE = re.compile(r"[,;:](?!\d)|\b(?:and|but|while|whereas|although|though)\b")
+_CLAUSE = lazy_regex(r"[,;:](?!\d)|\b(?:and|but|while|whereas|although|though)\b")

@@ -16,31 +16,32 @@ from shared_core.documents.loaders.adoc_tables import Table, table_html
 from shared_core.documents.loaders.extracted import Extracted, front_matter, titled
 from shared_core.documents.loaders.html import read_html
 from shared_core.documents.loaders.limits import Budget
+from shared_core.support.regex import lazy_regex
 
-_CONDITION = re.compile(r"(ifdef|ifndef|ifeval|endif)::([^\[]*)\[(.*)\]\s*")
-_ELSEWHERE = re.compile(r"env-|backend-(?!html)|basebackend-(?!html)|doctype-manpage|safe-mode-")
+_CONDITION = lazy_regex(r"(ifdef|ifndef|ifeval|endif)::([^\[]*)\[(.*)\]\s*")
+_ELSEWHERE = lazy_regex(r"env-|backend-(?!html)|basebackend-(?!html)|doctype-manpage|safe-mode-")
 _DEFINED = frozenset(("backend-html5", "basebackend-html", "backend", "asciidoctor", "doctype-article"))
-_ESCAPED = re.compile(r"^\\(?=(?:include|ifdef|ifndef|ifeval|endif)::)")
-_INCLUDE = re.compile(r"include::\S[^\[]*\[.*\]\s*")
-_ATTRIBUTE = re.compile(r":(!?)([\w][\w-]*)(!?):(?:[ \t]+(.*))?")
-_BLOCK_ATTRIBUTES = re.compile(r"\[(?:\[[^\[\]]*\]|(?:(?!\d)\w|[.#%,\"'{])[^\n]*)?\]\s*")
-_TITLE = re.compile(r"\.([^\s.][^\n]*)")
-_SECTION = re.compile(r"(={1,6}|#{1,6})[ \t]+(\S.*?)(?:[ \t]+\1)?\s*")
+_ESCAPED = lazy_regex(r"^\\(?=(?:include|ifdef|ifndef|ifeval|endif)::)")
+_INCLUDE = lazy_regex(r"include::\S[^\[]*\[.*\]\s*")
+_ATTRIBUTE = lazy_regex(r":(!?)([\w][\w-]*)(!?):(?:[ \t]+(.*))?")
+_BLOCK_ATTRIBUTES = lazy_regex(r"\[(?:\[[^\[\]]*\]|(?:(?!\d)\w|[.#%,\"'{])[^\n]*)?\]\s*")
+_TITLE = lazy_regex(r"\.([^\s.][^\n]*)")
+_SECTION = lazy_regex(r"(={1,6}|#{1,6})[ \t]+(\S.*?)(?:[ \t]+\1)?\s*")
 _UNDERLINES = {"=": 1, "-": 2, "~": 3, "^": 4, "+": 5}
-_DELIMITER = re.compile(r"(?:-{4,}|\.{4,}|={4,}|\*{4,}|_{4,}|\+{4,}|/{4,}|`{3,}[^`]*|--|[|,:!]={3,})\s*")
-_BREAK = re.compile(r"(?:'{3,}|<{3,}|---|\*\*\*|- - -|\* \* \*)\s*")
-_MACRO = re.compile(r"(?!include::)([a-z][\w-]*)::(\S*?)\[(.*)\]\s*")
-_BULLET = re.compile(r"[ \t]*(-|\*{1,5}|•)[ \t]+(?:\[[ xX*]\][ \t]+)?(\S.*)")
-_NUMBERED = re.compile(r"[ \t]*(\.{1,5}|\d{1,3}\.|[a-zA-Z]\.|[ivxIVX]{1,6}\))[ \t]+(\S.*)")
-_TERM = re.compile(r"[ \t]*((?!//)\S.{0,300}?)(:{2,4}|;;)(?:[ \t]+(\S.*))?\s*")
-_CALLOUT = re.compile(r"<(\d+|\.)>[ \t]+(\S.*)")
-_CALLOUT_IN_CODE = re.compile(
+_DELIMITER = lazy_regex(r"(?:-{4,}|\.{4,}|={4,}|\*{4,}|_{4,}|\+{4,}|/{4,}|`{3,}[^`]*|--|[|,:!]={3,})\s*")
+_BREAK = lazy_regex(r"(?:'{3,}|<{3,}|---|\*\*\*|- - -|\* \* \*)\s*")
+_MACRO = lazy_regex(r"(?!include::)([a-z][\w-]*)::(\S*?)\[(.*)\]\s*")
+_BULLET = lazy_regex(r"[ \t]*(-|\*{1,5}|•)[ \t]+(?:\[[ xX*]\][ \t]+)?(\S.*)")
+_NUMBERED = lazy_regex(r"[ \t]*(\.{1,5}|\d{1,3}\.|[a-zA-Z]\.|[ivxIVX]{1,6}\))[ \t]+(\S.*)")
+_TERM = lazy_regex(r"[ \t]*((?!//)\S.{0,300}?)(:{2,4}|;;)(?:[ \t]+(\S.*))?\s*")
+_CALLOUT = lazy_regex(r"<(\d+|\.)>[ \t]+(\S.*)")
+_CALLOUT_IN_CODE = lazy_regex(
     r"[ \t]*(?://|#|--|;;)?[ \t]*(?:<!--)?<(\d+|\.)>(?:-->)?(?=[ \t]*(?:<\d+>[ \t]*)*$)", re.MULTILINE
 )
-_ADMONITION = re.compile(r"(NOTE|TIP|IMPORTANT|WARNING|CAUTION):[ \t]+")
+_ADMONITION = lazy_regex(r"(NOTE|TIP|IMPORTANT|WARNING|CAUTION):[ \t]+")
 _ADMONITIONS = frozenset(("NOTE", "TIP", "IMPORTANT", "WARNING", "CAUTION"))
 _CODE = frozenset(("source", "listing", "literal"))
-_TAG = re.compile(r"<[^<>]*>")
+_TAG = lazy_regex(r"<[^<>]*>")
 _DEPTH = 8  # of blocks within blocks; what is deeper is text
 _CHECKED = 500  # blocks between two looks at the time
 

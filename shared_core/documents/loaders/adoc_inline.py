@@ -6,6 +6,8 @@ import html
 import re
 from collections.abc import Mapping
 
+from shared_core.support.regex import lazy_regex
+
 CHARACTERS: Mapping[str, str] = {
     "empty": "", "blank": "", "sp": " ", "nbsp": " ", "zwsp": "", "wj": "", "apos": "'", "quot": '"', "lsquo": "‘",
     "rsquo": "’", "ldquo": "“", "rdquo": "”", "deg": "°", "plus": "+", "brvbar": "¦", "vbar": "|", "amp": "&",
@@ -13,11 +15,11 @@ CHARACTERS: Mapping[str, str] = {
     "backtick": "`", "two-colons": "::", "two-semicolons": ";;", "cpp": "C++", "pp": "++", "cxx": "C++",
 }  # fmt: skip
 """Attributes that stand for characters (Asciidoctor's intrinsic attributes)."""
-_ATTRIBUTE = re.compile(r"(?<!\\)\{([\w][\w-]*)\}")
-_ESCAPED = re.compile(r"\\(?=\{[\w-]+\})")
+_ATTRIBUTE = lazy_regex(r"(?<!\\)\{([\w][\w-]*)\}")
+_ESCAPED = lazy_regex(r"\\(?=\{[\w-]+\})")
 _MOST = 800  # characters of what is marked
 
-_INLINE = re.compile(
+_INLINE = lazy_regex(
     rf"""
     \\(?P<escaped>\*\*?|__?|``?|\#\#?|\+|\^|~|<<|\(\(|\[\[|->|--|(?:[a-z][\w+.-]{{0,40}}:(?=\S{{0,300}}\[)|https?:))
     | \+\+\+(?P<raw>.{{1,{_MOST}}}?)\+\+\+ | \+\+(?P<literal>.{{1,{_MOST}}}?)\+\+
@@ -46,8 +48,8 @@ _TAGS = {"bold": "b", "bold2": "b", "slanted": "i", "slanted2": "i", "raised": "
 _SIGNS = {"C": "©", "R": "®", "TM": "™"}
 _UNSEEN = frozenset(("image", "icon", "anchor", "indexterm", "video", "audio"))
 FORMULAS = frozenset(("stem", "latexmath", "asciimath"))
-_NAMED = re.compile(r'\A"((?:[^"\\]|\\.)*)"(?:,.*)?\Z|,[ ]*(?:\w[\w-]*=|role|window).*\Z', re.DOTALL)
-_WORD = re.compile(r"[a-z]")
+_NAMED = lazy_regex(r'\A"((?:[^"\\]|\\.)*)"(?:,.*)?\Z|,[ ]*(?:\w[\w-]*=|role|window).*\Z', re.DOTALL)
+_WORD = lazy_regex(r"[a-z]")
 
 
 def inline(text: str, attributes: Mapping[str, str]) -> str:

@@ -9,12 +9,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-_COLUMNS = re.compile(r"""\bcols\s*=\s*(?:"([^"]*)"|'([^']*)'|([^,\s]+))""")
-_HEADER = re.compile(r"%\w*[%\w]*header|\boption[s]?\s*=\s*[\"']?[\w, ]*\bheader|\bopts\s*=\s*[\"']?[\w, ]*\bheader")
-_NO_HEADER = re.compile(r"%noheader|\bnoheader\b")
-_FORMAT = re.compile(r"\bformat\s*=\s*[\"']?(csv|dsv|tsv|psv)")
-_SEPARATOR = re.compile(r"\bseparator\s*=\s*[\"']?([^\s\"',])")
-_SPECIFICATION = re.compile(r"(?:(?<=\s)|\A)(?:(\d+)\*)?(?:(\d+)?(?:\.(\d+))?\+)?(?:[<^>]|\.[<^>])*([adehlmsv])?\Z")
+from shared_core.support.regex import lazy_regex
+
+_COLUMNS = lazy_regex(r"""\bcols\s*=\s*(?:"([^"]*)"|'([^']*)'|([^,\s]+))""")
+_HEADER = lazy_regex(r"%\w*[%\w]*header|\boption[s]?\s*=\s*[\"']?[\w, ]*\bheader|\bopts\s*=\s*[\"']?[\w, ]*\bheader")
+_NO_HEADER = lazy_regex(r"%noheader|\bnoheader\b")
+_FORMAT = lazy_regex(r"\bformat\s*=\s*[\"']?(csv|dsv|tsv|psv)")
+_SEPARATOR = lazy_regex(r"\bseparator\s*=\s*[\"']?([^\s\"',])")
+_SPECIFICATION = lazy_regex(r"(?:(?<=\s)|\A)(?:(\d+)\*)?(?:(\d+)?(?:\.(\d+))?\+)?(?:[<^>]|\.[<^>])*([adehlmsv])?\Z")
 _MOST = 500  # columns, or rows of a cell, at most
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
+from shared_core.support.regex import lazy_regex
 
-_VALUE = re.compile(
+_VALUE = lazy_regex(
     r"(?=.*\d)[-+–−<>≤≥~±]?[^\w\s]{0,2}\s?[\d.,:/’' \-–−+()%‰°$€£¥]+\s?[^\w\s]{0,2}|TRUE|FALSE|-+|#[\w/?!]+"
 )
 _UNIT = r"(?:(?!(?:st|nd|rd|th)\b)[°º]?[^\W\d]{1,4}\.?[²³]?|\w{4,7}s\b)(?:/\w{1,6})?"
-_MEASURE = re.compile(
+_MEASURE = lazy_regex(
     rf"[-+–−<>≤≥~±]?[$€£¥]?\s?\d[\d.,]*(?:\s?[-–]\s?\d[\d.,]*)?\s?{_UNIT}(?:\s?\d[\d.,]*(?:\s?{_UNIT})?)?"
 )
-_YEAR = re.compile(r"(?:19|20)\d\d(?:[/–-]\d{2,4})?[*†‡]{0,3}")
+_YEAR = lazy_regex(r"(?:19|20)\d\d(?:[/–-]\d{2,4})?[*†‡]{0,3}")
 
 
 def is_value(cell: str) -> bool:

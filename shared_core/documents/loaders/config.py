@@ -8,20 +8,21 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from shared_core.documents.loaders.extracted import TERM_LEVEL, Extracted, Heading
+from shared_core.support.regex import lazy_regex
 
 # A line of YAML or JSON with nothing but the name of a block, and what opens it.
-_OPENER = re.compile(
+_OPENER = lazy_regex(
     r"""(?:["']?(?P<name>/[^\s"':\[\]#]{0,119}|[^\s"':{}\[\]#-][^"':{}\[\]#]{0,59})["']?[ ]*:(?:[ ]+|(?=[{\[])|\Z))?
         (?:[{\[]|&[\w-]+)?[ ]*(?:\#.*)?""",
     re.VERBOSE,
 )
 # The first line of a block in a list, or in braces, that gives its name.
-_NAMED = re.compile(
+_NAMED = lazy_regex(
     r"""(?P<item>-[ ]+)?["']?(?:\w*[_-])?(?:name|id|title)["']?[ ]*:[ ]*
         ["']?(?P<name>[^\s"',{}\[\]][^"'\n{}\[\]]{0,59}?)["']?,?""",
     re.VERBOSE,
 )
-_SECTION = re.compile(r"^\[{1,2}([^\W\d_][^\[\]\n]{0,79})\]{1,2}[ \t]*(?=\r?$)", re.MULTILINE)
+_SECTION = lazy_regex(r"^\[{1,2}([^\W\d_][^\[\]\n]{0,79})\]{1,2}[ \t]*(?=\r?$)", re.MULTILINE)
 _DEEPEST, _LONGEST_CONFIG = 9, 2**20
 _LARGE = 800  # characters of a block that passages would cut anywhere
 

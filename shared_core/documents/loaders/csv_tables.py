@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import itertools
-import re
 import threading
 from collections.abc import Iterator, Sequence
 
@@ -15,6 +14,7 @@ from shared_core.documents.loaders.rows import MAX_CELLS, TEXT_COLUMNS, as_text,
 from shared_core.documents.loaders.table_groups import split_groups
 from shared_core.documents.loaders.two_heads import join_heads
 from shared_core.errors import DocumentError
+from shared_core.support.regex import lazy_regex
 from shared_core.types import MetadataValue
 
 _DELIMITERS = (",", ";", "\t", "|")
@@ -22,10 +22,10 @@ _QUOTING = "Put fields with quotes, delimiters or line breaks in double quotes, 
 _SAMPLE_LINES = 20
 _MAX_ABOVE = 10
 _REREAD = 3  # times its length that a file may be read over because of quotes that are never closed
-_INTEGER = re.compile(r"-?(0|[1-9]\d{0,17})$")
-_NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})(\.\d+)?([eE][-+]?\d{1,3})?$")
-_DIGIT = re.compile(r"\d")
-_BEGINS_NUMBER = re.compile(r"[<>~≈±+−-]?[ ]?[.,]?\d")
+_INTEGER = lazy_regex(r"-?(0|[1-9]\d{0,17})$")
+_NUMBER = lazy_regex(r"-?(0|[1-9]\d{0,17})(\.\d+)?([eE][-+]?\d{1,3})?$")
+_DIGIT = lazy_regex(r"\d")
+_BEGINS_NUMBER = lazy_regex(r"[<>~≈±+−-]?[ ]?[.,]?\d")
 _LONGEST_UNIT = 12  # characters
 _field_limit = threading.Lock()
 

@@ -6,6 +6,7 @@ import codecs
 import re
 
 from shared_core.errors import DocumentError, InputError
+from shared_core.support.regex import lazy_regex
 
 # The UTF-32 mark begins with the UTF-16 one, so it must be tried first.
 _MARKS = (
@@ -25,14 +26,14 @@ _MAGIC = (
     (b"\x7fELF", "a program"),
     (b"SQLite format 3\x00", "a database"),
 )
-_CONTROL = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+_CONTROL = lazy_regex("[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 _SAMPLE = 65_536
 _CONTROL_SHARE = 0.02
-_LATIN = re.compile(
+_LATIN = lazy_regex(
     r"mac_(?:roman|latin2|iceland|turkish)|cp(?:125[0247]|1006|437|775|85\d)$|hp_roman8|latin_1|iso8859_\d+"
 )
-_WESTERN = re.compile(r"(?>(?i:[\x00-\x7fàáâãäåæçèéêëìíîïñòóôõöøùúûüœß\xa0“”„‘’‚–—…•€£§°©®™«»¿¡²½·])*)")
-_META_CHARSET = re.compile(
+_WESTERN = lazy_regex(r"(?>(?i:[\x00-\x7fàáâãäåæçèéêëìíîïñòóôõöøùúûüœß\xa0“”„‘’‚–—…•€£§°©®™«»¿¡²½·])*)")
+_META_CHARSET = lazy_regex(
     rb"""<meta[^>]{0,300}?charset\s*=\s*["']?\s*([a-zA-Z0-9_.:-]+)|<\?xml[^>]{0,200}?encoding\s*=\s*["']([^"']+)""",
     re.IGNORECASE,
 )

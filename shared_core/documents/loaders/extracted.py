@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar
 
 from shared_core.errors import DocumentError
+from shared_core.support.regex import lazy_regex
 from shared_core.types import MetadataValue
 
 T = TypeVar("T")
@@ -119,14 +120,14 @@ def join_pages(parts: Iterable[Extracted]) -> Extracted:
 
 
 # Its first line has a key, so that a rule at the top of a text begins none.
-_FRONT_MATTER = re.compile(r"(---|\+\+\+)[ \t]*\r?\n(?:[ \t]*(?:#[^\n]*)?\r?\n)*(?=\[|[\"']?\w[\w-]*[\"']?[ \t]*[:=])")
-_FRONT_TITLE = re.compile(r"^[\"']?title[\"']?[ \t]*[:=][ \t]*(.+)$", re.MULTILINE | re.IGNORECASE)
+_FRONT_MATTER = lazy_regex(r"(---|\+\+\+)[ \t]*\r?\n(?:[ \t]*(?:#[^\n]*)?\r?\n)*(?=\[|[\"']?\w[\w-]*[\"']?[ \t]*[:=])")
+_FRONT_TITLE = lazy_regex(r"^[\"']?title[\"']?[ \t]*[:=][ \t]*(.+)$", re.MULTILINE | re.IGNORECASE)
 _PARTED = "\n\n"
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = lazy_regex("[\ud800-\udfff]")
 _SENTENCE_ENDS = tuple(".?!;:,。？！؟")
 _TITLE_CHARACTERS = 120
-_NO_BREAK = re.compile(r"[^\r\n]")
-_FIRST_LINE = re.compile(r"\s*(\S[^\r\n]*)(?>\r\n|\r|\n)[^\S\r\n]*[\r\n]")  # and an empty line below it
+_NO_BREAK = lazy_regex(r"[^\r\n]")
+_FIRST_LINE = lazy_regex(r"\s*(\S[^\r\n]*)(?>\r\n|\r|\n)[^\S\r\n]*[\r\n]")  # and an empty line below it
 
 
 def front_matter(text: str) -> tuple[int, str]:
@@ -147,7 +148,7 @@ def front_matter(text: str) -> tuple[int, str]:
 
 
 # Titles that programs set when the author gave none.
-_NO_TITLE = re.compile(
+_NO_TITLE = lazy_regex(
     r"^(untitled.*|microsoft (word|powerpoint) - .*|(slide|folie|diapositiv[ae]|スライド|幻灯片) \d+|no slide title"
     r"|powerpoint.?(presentation|präsentation|プレゼンテーション|演示文稿|프레젠테이션)|présentation powerpoint"
     r"|(presentación de|presentazione (standard di|di)) powerpoint|.*\.(docx?|odt|rtf|pptx?|tex|dvi|e?ps|pdf|indd))$",

@@ -7,6 +7,8 @@ from importlib import resources
 from pathlib import PurePath
 from typing import NamedTuple
 
+from shared_core.support.regex import lazy_regex
+
 
 def _keys(table: str) -> dict[str, str]:
     """Map each word of a table to the key of its line: ``key: word word``; indented lines go on."""
@@ -29,7 +31,7 @@ BINARY = OFFICE | {"pdf", "epub"}
 
 TABLES = frozenset(("csv", "tsv", "jsonl", "json"))
 
-_MANUAL = re.compile(r"\.[1-9][a-z]{0,4}")  # section of a manual
+_MANUAL = lazy_regex(r"\.[1-9][a-z]{0,4}")  # section of a manual
 _PARTS = frozenset((".inc", ".in"))  # of files that others include, or that a build fills in: "usage.rst.inc"
 _TEMPLATE = ".erb"  # of a site's page: "pages/hosting.html.md.erb"
 _PAGES = frozenset(("markdown", "adoc", "text"))
@@ -38,20 +40,20 @@ _KEPT = frozenset((".debian", ".old", ".orig"))
 _LANGUAGES = ".ar .bg .ca .cs .da .de .el .en .es .et .fa .fi .fr .he .hi .hr .hu .id .is .it .ja .ko .lt .lv .nl .no"
 _VARIANTS = frozenset(f"{_LANGUAGES} .pl .pt .pt-br .ro .ru .sk .sl .sr .sv .th .tr .uk .vi .zh .zh-cn .zh-tw".split())
 _ENCODINGS = frozenset((".utf8", ".utf-8", ".latin1", ".iso-8859-1", ".euc-jp", ".euc-kr", ".jis", ".big5", ".gb2312"))
-_GENERATED = re.compile(r"search[-_]?index\.js(?:on)?|package-lock\.json")
-_HASH = re.compile(r"[-._](?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{8,20}(?=\.)")  # of its content: "book-a0b12cfe.js"
+_GENERATED = lazy_regex(r"search[-_]?index\.js(?:on)?|package-lock\.json")
+_HASH = lazy_regex(r"[-._](?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{8,20}(?=\.)")  # of its content: "book-a0b12cfe.js"
 COMPOUND = b"\xd0\xcf\x11\xe0"
 """Beginning of a document of Office 97 to 2003, or of a newer one with a password."""
 _STREAMS = {"doc": ("WordDocument",), "ppt": ("PowerPoint Document",), "xls": ("Workbook", "Book")}
 _MEMBERS = {"docx": b"word/document", "pptx": b"ppt/presentation", "xlsx": b"xl/workbook"}
-_OPENDOCUMENT = re.compile(rb"mimetypeapplication/vnd\.oasis\.opendocument\.(text|presentation|spreadsheet)")
+_OPENDOCUMENT = lazy_regex(rb"mimetypeapplication/vnd\.oasis\.opendocument\.(text|presentation|spreadsheet)")
 _OPENDOCUMENT_KINDS = {b"text": "odt", b"presentation": "odp", b"spreadsheet": "ods"}
-_HTML = re.compile(
+_HTML = lazy_regex(
     rb"(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)?<(?:!doctype html|html|table|head|body|meta)\b", re.I | re.S
 )
-_RST = re.compile(r"^\.\. (?:[\w:+-]+::|_[^:\n]+:)|(?<!\w):[a-z]+(?::[a-z]+)*:`[^`\n]+`", re.MULTILINE)
-_LITERAL = re.compile(r"(?<![`\w])``[^`\s](?:[^`\n]*[^`\s])?``(?![`\w])")
-_UNDERLINED = re.compile(r"^[^\W_][^\n]*\n([=~^*+-])\1{3,}[ \t]*$", re.MULTILINE)
+_RST = lazy_regex(r"^\.\. (?:[\w:+-]+::|_[^:\n]+:)|(?<!\w):[a-z]+(?::[a-z]+)*:`[^`\n]+`", re.MULTILINE)
+_LITERAL = lazy_regex(r"(?<![`\w])``[^`\s](?:[^`\n]*[^`\s])?``(?![`\w])")
+_UNDERLINED = lazy_regex(r"^[^\W_][^\n]*\n([=~^*+-])\1{3,}[ \t]*$", re.MULTILINE)
 _SAMPLE = 65_536
 _MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 

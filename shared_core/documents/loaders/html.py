@@ -35,14 +35,15 @@ from shared_core.documents.loaders.html_zones import Zones, zone_kind
 from shared_core.documents.loaders.limits import CHUNK, Budget, too_much
 from shared_core.documents.loaders.named_rows import CELLS, Table, flatten_cell
 from shared_core.errors import DocumentError, MissingDependencyError
+from shared_core.support.regex import lazy_regex
 
 MAX_PAGE_ELEMENTS = 2_000_000
-_SPACE = re.compile(r"[ \t\r\n\f]+")
+_SPACE = lazy_regex(r"[ \t\r\n\f]+")
 # The number of an item that has an element of its own, and what may stand right before one.
-_ITEM = re.compile(r"\((?:\d{1,3}|[a-z]{1,4}|[A-Z])\)")
-_BEFORE_ITEM = re.compile(r"(?:[—–:;,.]|\b(?:and|or))$")
-_TITLE = re.compile(r"<title\b", re.IGNORECASE)
-_DIRECTIVE = re.compile(r"\{%[^%\n]*%\}")
+_ITEM = lazy_regex(r"\((?:\d{1,3}|[a-z]{1,4}|[A-Z])\)")
+_BEFORE_ITEM = lazy_regex(r"(?:[—–:;,.]|\b(?:and|or))$")
+_TITLE = lazy_regex(r"<title\b", re.IGNORECASE)
+_DIRECTIVE = lazy_regex(r"\{%[^%\n]*%\}")
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _PARAGRAPHS = frozenset(
     """address article aside blockquote body caption center details dialog dir div dl fieldset figcaption figure footer
@@ -50,13 +51,13 @@ _PARAGRAPHS = frozenset(
 )
 _LINES = frozenset(("br", "dd", "dt", "li", "option", "tr"))
 _RAISED = {"sup": RAISED, "sub": LOWERED}
-_RAISED_NUMBER = re.compile(r"[-+−–,.\s]*\d[-+−–,.\s\d]*", re.ASCII)
+_RAISED_NUMBER = lazy_regex(r"[-+−–,.\s]*\d[-+−–,.\s\d]*", re.ASCII)
 # A term of a definition list that is the label of a value, and such a value: no option, no sentence.
-_LABEL = re.compile(r"[^\W\d_][^\n\t:=.?()\[\]<>]{1,39}:?")
-_VALUE = re.compile(r"[^\n\t]{1,59}[^\s.;:!?]")
+_LABEL = lazy_regex(r"[^\W\d_][^\n\t:=.?()\[\]<>]{1,39}:?")
+_VALUE = lazy_regex(r"[^\n\t]{1,59}[^\s.;:!?]")
 _LEAST_LABELS = 2
 # A page that only sends its readers to another one: what it says on the way tells nothing.
-_LEADS_ON = re.compile(r"\s*\d{1,2}(?:\.\d+)?\s*[;,]\s*url\s*=", re.IGNORECASE)
+_LEADS_ON = lazy_regex(r"\s*\d{1,2}(?:\.\d+)?\s*[;,]\s*url\s*=", re.IGNORECASE)
 _LEADING_ON = 400  # letters of such a page at most
 _ALL_LINKS = 0.85  # of a page's letters
 

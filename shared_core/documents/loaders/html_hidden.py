@@ -6,6 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 
+from shared_core.support.regex import lazy_regex
+
 NO_END = frozenset("area base br col embed hr img input link meta source wbr".split())
 """Elements without an end tag."""
 FOREIGN = frozenset(("svg", "math"))
@@ -21,9 +23,9 @@ BREAK_OUT = frozenset(
 HTML_WITHIN = frozenset(("foreignobject", "annotation-xml", "desc"))
 # Text that is struck out does not hold; neither does the content of an object. One that is never ended stays visible.
 _MUST_END = frozenset(("del", "object", "s", "strike"))
-_MUST_END_TAG = re.compile(rf"<(/?)({'|'.join(sorted(_MUST_END))})(?=[\s/>])", re.IGNORECASE)
-_HIDING_STYLE = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
-_PANEL = re.compile(r"(?i:\btabs?[-_]?(?:content|pane|panel|item)s?\b)")  # class names of what a tab shows
+_MUST_END_TAG = lazy_regex(rf"<(/?)({'|'.join(sorted(_MUST_END))})(?=[\s/>])", re.IGNORECASE)
+_HIDING_STYLE = lazy_regex(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
+_PANEL = lazy_regex(r"(?i:\btabs?[-_]?(?:content|pane|panel|item)s?\b)")  # class names of what a tab shows
 
 
 def unseen_in(text: str) -> frozenset[str]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from shared_core.documents.loaders.numbering import Level, to_int
+from shared_core.support.regex import lazy_regex
 
 LISTS = frozenset(("ol", "ul", "menu"))
 _FORMATS = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
-_OWN = re.compile(r"\s*(?:[(\[]?(?:\d{1,3}(?:\.\d{1,3})*|[A-Za-z]|[ivxIVX]{1,5})[.)\]]|[^\w\s\"'“‘«¿¡$€£<>/\\`~@#&]\s)")
+_OWN = lazy_regex(r"\s*(?:[(\[]?(?:\d{1,3}(?:\.\d{1,3})*|[A-Za-z]|[ivxIVX]{1,5})[.)\]]|[^\w\s\"'“‘«¿¡$€£<>/\\`~@#&]\s)")
 _DEEPEST = 8
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from shared_core.documents.loaders.extracted import PARAGRAPH_GAP, TextRun
+from shared_core.support.regex import lazy_regex
 
 _ROLES = {
     "main": "main", "navigation": "nav", "banner": "header", "contentinfo": "footer", "complementary": "aside",
@@ -47,10 +48,10 @@ _ALL_LINKS = 0.85
 _SHARE = 0.25  # of the page's text: with less, an element marked as its content is not
 _LEFT_SHARE, _LEFT_LETTERS = 0.05, 200
 _FOOTER_SHARE = 0.3
-_CONTACT = re.compile(
+_CONTACT = lazy_regex(
     r"(?<![\w.-])(?:\+|\(?0)\d[\d ()/.–-]{5,}\d(?![\w.-])|[\w.+-]+@[\w-]+\.\w"
 )  # a telephone number, a mail address
-_RIGHTS = re.compile(r"©|\(c\)|\bcopyright\b|\ball rights reserved\b", re.IGNORECASE)
+_RIGHTS = lazy_regex(r"©|\(c\)|\bcopyright\b|\ball rights reserved\b", re.IGNORECASE)
 
 
 def zone_kind(tag: str, attributes: Mapping[str, str]) -> str:

@@ -13,11 +13,12 @@ from shared_core.documents.loaders.extracted import Extracted, Problem
 from shared_core.documents.loaders.limits import Budget, too_much
 from shared_core.documents.loaders.rows import MAX_CELLS, SHORT, TEXT_COLUMNS, Row, as_text, below, has_words, row_text
 from shared_core.errors import DocumentError
+from shared_core.support.regex import lazy_regex
 
 MAX_LINE_CHARACTERS = 8 * 2**20
 """Of JSON: parsed values take up to fifty times their length in memory."""
 
-_JSON_BREAK = re.compile(  # strings and lists of numbers stay whole
+_JSON_BREAK = lazy_regex(  # strings and lists of numbers stay whole
     r'"(?>(?:[^"\\]|\\.)*)"|\[[^\[\]{}"]*+\]|\{\s*+\}|(?P<at>(?P<open>[{\[,])[ \t]*|(?P<close>[}\]]))'
 )
 _DEEPEST = 40  # spaces before a value

@@ -8,22 +8,22 @@ them: lines with the same labels as below another one. So are records, whose fir
 from __future__ import annotations
 
 import itertools
-import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from shared_core.documents.loaders.extracted import TERM_LEVEL, Extracted, Heading, one_line
+from shared_core.support.regex import lazy_regex
 
-_BULLET = re.compile(r"(?:[-*+•◦▪·]|\d{1,2}[.)]|[a-z][.)])[ \t]+")
-_MARKS = re.compile(r"\*\*|__|`")
+_BULLET = lazy_regex(r"(?:[-*+•◦▪·]|\d{1,2}[.)]|[a-z][.)])[ \t]+")
+_MARKS = lazy_regex(r"\*\*|__|`")
 _FENCES = ("```", "~~~")
-_LABELLED = re.compile(  # "Phone: 555 0123"; "Monday  9:00", "Monday – closed"; "Monday 9:00", "Adults €5"
+_LABELLED = lazy_regex(  # "Phone: 555 0123"; "Monday  9:00", "Monday – closed"; "Monday 9:00", "Adults €5"
     r"([^\W_][^:\t\n]{0,39}?)(?:\s?:\s(?=\s*\S)|\t|[ ]{2}|\s[–—-]\s(?=\S)|\.{3}|\s(?=[^\w\s]{0,2}\d))"
 )
-_NAME = re.compile(r"[^\W\d_][^:;!?\t\n]{0,39}(?<![.,]):?")  # not a street's, with its number
-_OF_CODE = re.compile(r"[a-z0-9_.\-]+:")
+_NAME = lazy_regex(r"[^\W\d_][^:;!?\t\n]{0,39}(?<![.,]):?")  # not a street's, with its number
+_OF_CODE = lazy_regex(r"[a-z0-9_.\-]+:")
 _ENDS = (".", "!", "?", ":")
 _LONGEST = 120  # characters of a labelled line
 _SHORT = 60  # and of one without a sign behind its label

@@ -25,26 +25,27 @@ from shared_core.documents.loaders.extracted import (
 )
 from shared_core.documents.loaders.limits import Budget
 from shared_core.errors import DocumentError
+from shared_core.support.regex import lazy_regex
 
-_MAIL_HEAD = re.compile(rb"(?:From [^\n]*\n)?(?:[!-9;-~]+:[^\n]*\n(?:[ \t][^\n]*\n)*)+\r?\n")
-_MAIL_BEGINS = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))From [^\n]*\n(?=[!-9;-~]+:)")
-_MARKED_FROM = re.compile(rb"^>(>*From )", re.MULTILINE)  # in a mailbox, of a line that would begin a mail
-_MAIL_NAME = re.compile(rb"^([!-9;-~]+):", re.MULTILINE)
+_MAIL_HEAD = lazy_regex(rb"(?:From [^\n]*\n)?(?:[!-9;-~]+:[^\n]*\n(?:[ \t][^\n]*\n)*)+\r?\n")
+_MAIL_BEGINS = lazy_regex(rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))From [^\n]*\n(?=[!-9;-~]+:)")
+_MARKED_FROM = lazy_regex(rb"^>(>*From )", re.MULTILINE)  # in a mailbox, of a line that would begin a mail
+_MAIL_NAME = lazy_regex(rb"^([!-9;-~]+):", re.MULTILINE)
 # The head of a mail as programs show it, its lines in any order; a journey has From, To and Date as well.
 _FIELDS = r"(?:\*{0,2}(?:From|To|Cc|Date|Sent|Subject):[^\n]*\n){2,5}\*{0,2}(?:From|To|Cc|Date|Sent|Subject):[^\n]*"
 _SHOWN_HEAD = (
     r"(?=(?:[^\n]+\n){0,5}\*{0,2}From:[^\n]*\S)"
     rf"(?=(?:[^\n]+\n){{0,5}}(?:\*{{0,2}}(?:Subject|Sent):|\*{{0,2}}From:[^\n]*\w@\w)){_FIELDS}"
 )
-_SAVED = re.compile(rf"\s*({_SHOWN_HEAD})[ \t]*\n[ \t]*\n")
-_FIELD = re.compile(r"^\*{0,2}(From|Date|Sent|Subject):\*{0,2}[ \t]*([^\n]*\S)", re.MULTILINE)
+_SAVED = lazy_regex(rf"\s*({_SHOWN_HEAD})[ \t]*\n[ \t]*\n")
+_FIELD = lazy_regex(r"^\*{0,2}(From|Date|Sent|Subject):\*{0,2}[ \t]*([^\n]*\S)", re.MULTILINE)
 # What a mail says above the text of an older one.
-_OLDER = re.compile(
+_OLDER = lazy_regex(
     r"^(On\b(?:[^\n]{6,150}?|[^\n]{6,150}\n[^\n]{0,80}?)\bwrote:|-{3,} ?(?:Original|Forwarded) [Mm]essage ?-{3,}"
     rf"|{_SHOWN_HEAD})[ \t]*(?:\n|\Z)",
     re.MULTILINE,
 )
-_MARKS = re.compile(r"(?:(?:[ \t]*>)+[ \t]?)?")  # before each line of an older mail, once more for each mail between
+_MARKS = lazy_regex(r"(?:(?:[ \t]*>)+[ \t]?)?")  # before each line of an older mail, once more for each mail between
 _SHORT_QUOTE = 200  # characters of what a reply between the lines of an older mail is headed by
 
 

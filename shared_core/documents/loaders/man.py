@@ -11,9 +11,10 @@ from dataclasses import replace
 
 from shared_core.documents.loaders.extracted import TERM_LEVEL, Extracted, Heading, join_texts, one_line
 from shared_core.documents.loaders.limits import Budget
+from shared_core.support.regex import lazy_regex
 
-_ROFF = re.compile(r"""\s*(?:[.']?\\"|\.(?:TH|Dd|ig|de|if|ie|so|nh|SH|Sh|tr|ds|EX)\b)""")
-_ESCAPE = re.compile(  # bounded repetitions, so that brackets never closed are not searched for to the end of the file
+_ROFF = lazy_regex(r"""\s*(?:[.']?\\"|\.(?:TH|Dd|ig|de|if|ie|so|nh|SH|Sh|tr|ds|EX)\b)""")
+_ESCAPE = lazy_regex(  # bounded repetitions, so that brackets never closed are not searched for to the end of the file
     r"""\\(?:
       ["\#].*                                                                      # a comment
     | [fFkgmMYV](?:\(..|\[[^\]]{0,40}\]|.)                                         # a font, a register, a colour
@@ -33,7 +34,7 @@ _CHARACTERS = {
     "Fo": "«", "Fc": "»", "12": "½", "14": "¼", "34": "¾", "ss": "ß", "eu": "€", "Po": "£", "sc": "§", "..": "…",
 }  # fmt: skip
 _SINGLE = {"-": "-", " ": " ", "~": " ", "0": " ", "e": "\\", "'": "'", "`": "`", "t": "\t", ".": ".", "\\": "\\"}
-_ARGUMENT = re.compile(r'"((?:[^"]|"")*)"?|((?:\\ |[^\s"])\S*)')
+_ARGUMENT = lazy_regex(r'"((?:[^"]|"")*)"?|((?:\\ |[^\s"])\S*)')
 _TERM = 300  # characters of the longest term
 _ALTERNATING = frozenset("BR RB BI IB IR RI".split())
 _FONTS = frozenset("B I SB SM R MT UR".split())
@@ -45,7 +46,7 @@ _IGNORED = frozenset(
     cs""".split()
 )
 _CALLABLE = "Ar|Op|Oo|Oc|Nm|Pa|Xr|Cm|Ic|Ev|Dv|Va|Vt|Fa|Fn|Ft|Em|Sy|Li|Ql|Dq|Sq|Pq|Ns|Ad|An|Er|No|Tn|Aq|Bq|Brq|Qq|Fl"
-_MDOC = re.compile(rf"(?:^|(?<= ))(?:{_CALLABLE})(?: |$)")  # macros of mdoc within a line
+_MDOC = lazy_regex(rf"(?:^|(?<= ))(?:{_CALLABLE})(?: |$)")  # macros of mdoc within a line
 
 
 def is_roff(source: str) -> bool:

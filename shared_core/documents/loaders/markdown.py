@@ -17,18 +17,19 @@ from shared_core.documents.loaders.html import read_html
 from shared_core.documents.loaders.limits import Budget
 from shared_core.documents.loaders.markdown_html import INLINE_CODE, without_html
 from shared_core.documents.loaders.named_rows import replace_tables
+from shared_core.support.regex import lazy_regex
 
-_FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})")
-_ATX = re.compile(r" {0,3}(#{1,6})(?=[ \t\r\n]|$)")
-_SETEXT = re.compile(r" {0,3}(=+|-{2,})[ \t]*\r?$")
+_FENCE = lazy_regex(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})")
+_ATX = lazy_regex(r" {0,3}(#{1,6})(?=[ \t\r\n]|$)")
+_SETEXT = lazy_regex(r" {0,3}(=+|-{2,})[ \t]*\r?$")
 # Header fields, as in mail and package metadata: a name and a value, which may go on in indented lines.
-_FIELDS = re.compile(r"(?>(?:[A-Za-z][\w-]*+:[ \t][^\n]*+\n(?>(?:[ \t]++[^\n]*+\n)*)){3,})(?=\r?\n)")
-_FIELD_TITLE = re.compile(r"^(?:title|subject|name)[ \t]*:[ \t]*(.+)$", re.MULTILINE | re.IGNORECASE)
+_FIELDS = lazy_regex(r"(?>(?:[A-Za-z][\w-]*+:[ \t][^\n]*+\n(?>(?:[ \t]++[^\n]*+\n)*)){3,})(?=\r?\n)")
+_FIELD_TITLE = lazy_regex(r"^(?:title|subject|name)[ \t]*:[ \t]*(.+)$", re.MULTILINE | re.IGNORECASE)
 # An id of Pandoc, Hugo or Docusaurus behind a heading: {#specs}, {/* #specs */}.
-_ID = re.compile(r"\{:?[ \t]*(?:#|\.[A-Za-z]|/\*)[^{}\n]*\}\Z")
-_BLOCK_START = re.compile(r"[ \t]*([-*+>|#]|\d+[.)])")
+_ID = lazy_regex(r"\{:?[ \t]*(?:#|\.[A-Za-z]|/\*)[^{}\n]*\}\Z")
+_BLOCK_START = lazy_regex(r"[ \t]*([-*+>|#]|\d+[.)])")
 _FENCED = r"^[ ]{0,3}(?P<fence>`{3,}(?=[^`\n]*$)|~{3,}).*?(?:^[ ]{0,3}(?P=fence)[`~]*[ \t]*\r?$|\Z)"
-_TABLE_OR_CODE = re.compile(
+_TABLE_OR_CODE = lazy_regex(
     rf"""{_FENCED}
     | ^(?P<header>[^\n|]*+\|[^\n]*+)\n
       (?=[^\n|]*+\|)[ \t]*+\|?(?P<rule>(?>(?:[ \t]*+:?-++:?[ \t]*+\|)*)(?>(?:[ \t]*+:?-++:?)?))[ \t]*+\r?(?:\n|\Z)
@@ -38,21 +39,21 @@ _TABLE_OR_CODE = re.compile(
     re.MULTILINE | re.DOTALL | re.VERBOSE,
 )
 _CODE = rf"{_FENCED} | ^(?:[ ]{{4}}|\t)[^\n]*+ | {INLINE_CODE}"  # fenced, indented or within a line
-_ENTITY_OR_CODE = re.compile(
+_ENTITY_OR_CODE = lazy_regex(
     rf"""{_CODE}
       | (?P<entity>&(?:[A-Za-z][A-Za-z0-9]{{1,31}}|\#[0-9]{{1,7}}|\#[xX][0-9A-Fa-f]{{1,6}});)""",
     re.MULTILINE | re.DOTALL | re.VERBOSE,
 )
-_DASHES = re.compile("-+")
-_MARK = re.compile(  # code; else struck-out text, a directive of Liquid, Hugo or ERB, a comment or a tag
+_DASHES = lazy_regex("-+")
+_MARK = lazy_regex(  # code; else struck-out text, a directive of Liquid, Hugo or ERB, a comment or a tag
     rf"""(?P<code>{_CODE}) | (?<![~\\])~~(?=[^\s~])[^\n~]*+(?<=\S)~~(?!~)
     | \{{%[^%\n]*+%\}} | \{{\{{[<%][^{{}}\n]++(?<=[>%])\}}\}} | <%[^%\n]*+%>
     | <!--.*?(?:-->|(?P<endless>\Z)) | (?P<tag></?[A-Za-z][\w-]*+(?:[ \t\r\n/][^<>]*+)?>)""",
     re.MULTILINE | re.DOTALL | re.VERBOSE,
 )
-_PANDOC_TITLE = re.compile(r"%[ \t]+(\S[^\n]*)\r?\n[ \t]*\r?(?:\n|\Z)")
-_RELEASE = re.compile(r"(?<![\d.])v?\d+\.\d+")
-_MDX = re.compile(  # code; else a comment, the end of a component, or a statement: no reader of the page sees them
+_PANDOC_TITLE = lazy_regex(r"%[ \t]+(\S[^\n]*)\r?\n[ \t]*\r?(?:\n|\Z)")
+_RELEASE = lazy_regex(r"(?<![\d.])v?\d+\.\d+")
+_MDX = lazy_regex(  # code; else a comment, the end of a component, or a statement: no reader of the page sees them
     rf"""(?P<code>{_FENCED} | `[^`\n]*`) | \{{/\*(?>(?:(?!\{{/\*|\*/\}}).)*)\*/\}}
     | ^[ \t]*</(?:[A-Z][\w.]*+)?>[ \t]*+\r?$
     | (?:\A|(?<=\n\n)|(?<=\n\r\n)|(?<=---\n)|(?<=---\r\n))
@@ -62,14 +63,14 @@ _MDX = re.compile(  # code; else a comment, the end of a component, or a stateme
 )
 _MOSTLY_TAGS = 0.3
 _LEAST_TAGS = 4
-_FRONT_FIELD = re.compile(r"^[\"']?([A-Za-z][\w-]*)[\"']?[ \t]*[:=][ \t]+([^\s|>&\[{][^\n]*)$", re.MULTILINE)
-_FIELD_SHOWN = re.compile(  # code; else where a page shows a field of its front matter, as VitePress, Jekyll, Hugo do
+_FRONT_FIELD = lazy_regex(r"^[\"']?([A-Za-z][\w-]*)[\"']?[ \t]*[:=][ \t]+([^\s|>&\[{][^\n]*)$", re.MULTILINE)
+_FIELD_SHOWN = lazy_regex(  # code; else where a page shows a field of its front matter, as VitePress, Jekyll, Hugo do
     rf"""(?P<code>{_CODE})
     | \{{\{{-?[ ]*(?:\$frontmatter|frontmatter|page|\.Params|\$page\.frontmatter)\.(?P<field>[A-Za-z][\w-]*)[ ]*-?\}}\}}
     | \{{\{{-?[ ]*\.(?P<own>Title|Description)[ ]*-?\}}\}}""",
     re.MULTILINE | re.DOTALL | re.VERBOSE,
 )
-_PIPE = re.compile(r"(?<!\\)\|")
+_PIPE = lazy_regex(r"(?<!\\)\|")
 
 
 def load_markdown(text: str, budget: Budget, *, mdx: bool) -> Extracted:

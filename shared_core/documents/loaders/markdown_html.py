@@ -10,6 +10,7 @@ import re
 from shared_core.documents.loaders.extracted import CELL_GAP, LINE_GAP, LOWERED, RAISED, TextRun, join_runs, one_line
 from shared_core.documents.loaders.html_marks import LISTS, ItemMarks
 from shared_core.documents.loaders.named_rows import Table
+from shared_core.support.regex import lazy_regex
 
 _INLINE = frozenset(
     """a abbr b bdi big cite code dfn em font i ins kbd label mark picture q samp small span strong sub sup tt u var
@@ -42,14 +43,14 @@ def _pieces(indented: str) -> re.Pattern[str]:
 
 
 _PIECE, _WITHIN_LIST = _pieces(_INDENTED), _pieces("(?!)")
-_ITEM = re.compile(r"[ \t]*(?:[-*+]|\w{1,4}[.)])[ \t]")
-_OF_PICTURE = re.compile(r"\[\s*\]\([^()\s]+\)")
-_ENDS = re.compile(r"</([A-Za-z][A-Za-z0-9]*)")
-_ROW = re.compile(r"<(?:tr|thead)\b[^<>]*>((?>(?:(?!</?tr\b).)*))", re.DOTALL | re.IGNORECASE)
-_CELL = re.compile(r"<(t[hd])\b([^<>]*)>((?>(?:(?!</?t[hdr]\b).)*))", re.DOTALL | re.IGNORECASE)
-_BOLD = re.compile(r"\s*(?:<(strong|b)>[^<>]*</\1>|\*\*[^*\n]+\*\*)\s*", re.IGNORECASE)
-_SPAN = re.compile(r"\b((?:col|row)span)\s*=\s*[\"']?(\d+)", re.IGNORECASE)
-_ATTRIBUTE = re.compile(r"\b(href|start|type)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+))", re.IGNORECASE)
+_ITEM = lazy_regex(r"[ \t]*(?:[-*+]|\w{1,4}[.)])[ \t]")
+_OF_PICTURE = lazy_regex(r"\[\s*\]\([^()\s]+\)")
+_ENDS = lazy_regex(r"</([A-Za-z][A-Za-z0-9]*)")
+_ROW = lazy_regex(r"<(?:tr|thead)\b[^<>]*>((?>(?:(?!</?tr\b).)*))", re.DOTALL | re.IGNORECASE)
+_CELL = lazy_regex(r"<(t[hd])\b([^<>]*)>((?>(?:(?!</?t[hdr]\b).)*))", re.DOTALL | re.IGNORECASE)
+_BOLD = lazy_regex(r"\s*(?:<(strong|b)>[^<>]*</\1>|\*\*[^*\n]+\*\*)\s*", re.IGNORECASE)
+_SPAN = lazy_regex(r"\b((?:col|row)span)\s*=\s*[\"']?(\d+)", re.IGNORECASE)
+_ATTRIBUTE = lazy_regex(r"\b(href|start|type)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+))", re.IGNORECASE)
 
 
 def without_html(text: str) -> str:

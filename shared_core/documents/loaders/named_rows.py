@@ -26,6 +26,7 @@ from shared_core.documents.loaders.extracted import (
 )
 from shared_core.documents.loaders.table_groups import first_of_group, group_names
 from shared_core.documents.loaders.two_heads import have_numbers, join_heads
+from shared_core.support.regex import lazy_regex
 
 CELLS = frozenset(("td", "th"))
 _CELL_LETTERS = 600  # a longer cell belongs to the page's layout rather than to a table
@@ -34,9 +35,9 @@ _LONGEST_REPEATED, _MOST_REPEATED = 80, 8  # letters of a cell that spans rows; 
 _LEAST_COLUMNS, _LEAST_ROWS = 2, 2
 _MOST_HEADS, _MOST_COLUMNS = 3, 100  # rows of names; columns that they name
 _LEAST_UNMARKED = 3  # columns, and rows, of a table whose header row is not marked
-_SENTENCE = re.compile(r"[.!?](?:\s|$)")
-_DIGIT = re.compile(r"\d")
-_BOLD = re.compile(r"(\*\*|__)[^*_]+\1")
+_SENTENCE = lazy_regex(r"[.!?](?:\s|$)")
+_DIGIT = lazy_regex(r"\d")
+_BOLD = lazy_regex(r"(\*\*|__)[^*_]+\1")
 
 
 def flatten_cell(runs: Sequence[TextRun], first: int, gap: int) -> bool:

@@ -36,19 +36,20 @@ from shared_core.documents.loaders.html import read_html
 from shared_core.documents.loaders.limits import MAX_UNPACKED_BYTES, Budget, read_unpacked
 from shared_core.documents.loaders.numbering import WordNumbers, attribute, new_run, write_numbers
 from shared_core.errors import DocumentError
+from shared_core.support.regex import lazy_regex
 
 if TYPE_CHECKING:
     from lxml.etree import _Element as Element
 
-_CONTENTS = re.compile(r"toc (?:\d|heading)", re.IGNORECASE)
+_CONTENTS = lazy_regex(r"toc (?:\d|heading)", re.IGNORECASE)
 _END_RECORD = struct.Struct("<4s4H2LH")  # of the archive's directory (zip application note, 4.3.16)
 _MAX_DIRECTORY_BYTES = 4 * 2**20  # some 40,000 members; a document has tens
-_LEFT_OUT = re.compile(r"(word|ppt|xl)/(media|embeddings|comments|header|footer|notesSlides)")
-_ON_EACH_SLIDE = re.compile(
+_LEFT_OUT = lazy_regex(r"(word|ppt|xl)/(media|embeddings|comments|header|footer|notesSlides)")
+_ON_EACH_SLIDE = lazy_regex(
     rb'<p:sp\b(?:(?!</?p:sp\b)[\s\S])*<p:ph\b[^>]*\btype="(?:ftr|hdr|sldNum|dt)"(?:(?!</p:sp>)[\s\S])*</p:sp>'
 )
-_HIDDEN_SLIDE = re.compile(rb"""<p:sld\b[^>]*\bshow=["'](?:0|false)["']""")
-_ON_SLIDE = re.compile(rb"(?<=<p:spTree>)[\s\S]*(?=</p:spTree>)")
+_HIDDEN_SLIDE = lazy_regex(rb"""<p:sld\b[^>]*\bshow=["'](?:0|false)["']""")
+_ON_SLIDE = lazy_regex(rb"(?<=<p:spTree>)[\s\S]*(?=</p:spTree>)")
 # Put on each slide: office-oxide passes over one without any text, and the slides after it would be counted from there.
 _BLANK = "\ufdd0"
 _BLANK_BOX = (
@@ -57,22 +58,22 @@ _BLANK_BOX = (
     f"<a:r><a:t>&#x{ord(_BLANK):x};</a:t></a:r></a:p></p:txBody></p:sp>"
 ).encode()
 SLIDE_ENDS = "<hr />"
-_FIGURE = re.compile(r"<figure>\s*<figcaption>([^<]*)</figcaption>\s*</figure>\n?")
-_MADE_BY_PROGRAM = re.compile(
+_FIGURE = lazy_regex(r"<figure>\s*<figcaption>([^<]*)</figcaption>\s*</figure>\n?")
+_MADE_BY_PROGRAM = lazy_regex(
     r"(?:automatically generated|automatisch generierte? \w+|générée? automatiquement|generad[ao] automáticamente"
     r"|generat[ao] automaticamente|gerad[ao] automaticamente|自動的に生成された説明|已自动生成\w*)\Z"
     r"|\A(?:(?:picture|image|graphic|grafik|bild)\s*\d*|[\w .-]+\.(?:png|jpe?g|gif|[ew]mf|svg|bmp|tiff?))\Z",
     re.IGNORECASE,
 )
 """A picture's description that no person wrote."""
-_LINE_OF_SLIDE = re.compile(r"<p>((?:<(?:span|strong|em|u)\b[^>]*>|</(?:span|strong|em|u)>|[^<])+)</p>")
-_POINTS = re.compile(r"font-size:(\d+(?:\.\d+)?)pt")
-_WORD = re.compile(r"[^\W\d_]{3}")
-_TAG = re.compile(r"<[^>]*>")
+_LINE_OF_SLIDE = lazy_regex(r"<p>((?:<(?:span|strong|em|u)\b[^>]*>|</(?:span|strong|em|u)>|[^<])+)</p>")
+_POINTS = lazy_regex(r"font-size:(\d+(?:\.\d+)?)pt")
+_WORD = lazy_regex(r"[^\W\d_]{3}")
+_TAG = lazy_regex(r"<[^>]*>")
 _LARGER = 1.15  # times the next size of letters
 _LONGEST_TITLE = 120
-NO_TEXT = re.compile(r"(?<=>)\n(?=<)|</?(?:span|strong|em|u)\b[^>]*>")
-_EXPONENT = re.compile(r"[+\-−–]?\d+")
+NO_TEXT = lazy_regex(r"(?<=>)\n(?=<)|</?(?:span|strong|em|u)\b[^>]*>")
+_EXPONENT = lazy_regex(r"[+\-−–]?\d+")
 _PARTED = {"d": "|", "mr": ", ", "eqArr": "; "}
 _PAGES = frozenset(("application/xhtml+xml", "text/html"))
 

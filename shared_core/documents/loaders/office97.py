@@ -25,6 +25,7 @@ from shared_core.documents.loaders.html import read_html
 from shared_core.documents.loaders.limits import Budget
 from shared_core.documents.loaders.office import NO_TEXT, SLIDE_ENDS
 from shared_core.documents.loaders.sheets import Sheet, moment, read_sheets
+from shared_core.support.regex import lazy_regex
 
 # The header of a compound file (MS-CFB 2.2): after the magic number the size of sectors as a power of two, then how
 # many sectors the table of sectors has; where and how long the list of these is, of which 109 are in the header.
@@ -33,18 +34,18 @@ _HEADER = struct.Struct("<8x22xH12xI20x2I")
 _IN_HEADER = struct.Struct("<109I")
 _SECTOR_SHIFTS = (9, 12)
 _LAST_SECTOR = 0xFFFFFFFA  # larger numbers have meanings of their own
-_LEFT_OUT = re.compile(
+_LEFT_OUT = lazy_regex(
     r"<(header|footer)>.*?</\1>|<aside class=\"speaker-notes\">.*?</aside>"
     r"|<p><strong>comment:</strong></p>\n<p>.*?</p>",
     re.DOTALL,
 )
-_NUMBER_OF_SLIDE = re.compile(r"\s*<h2>Slide \d+</h2>")
-_MASTER = re.compile(r"\s*<h2>Slide Master</h2>")
+_NUMBER_OF_SLIDE = lazy_regex(r"\s*<h2>Slide \d+</h2>")
+_MASTER = lazy_regex(r"\s*<h2>Slide Master</h2>")
 # Of a number's format: literal text, a currency, what only takes up room, the digits, other signs.
-_FORMAT = re.compile(r'"([^"]*)"|\\(.)|\[\$([^\]-]*)[^\]]*\]|(_.|\*.|\[[^\]]*\])|([#0?][#0?,.]*)|(.)')
+_FORMAT = lazy_regex(r'"([^"]*)"|\\(.)|\[\$([^\]-]*)[^\]]*\]|(_.|\*.|\[[^\]]*\])|([#0?][#0?,.]*)|(.)')
 _EMPTY = (0, 5, 6)  # cells of these types: empty, an error, blank
 _PLACE = "\0"
-_PLACES = re.compile(r"([#0?]*(?:,[#0?]+)?)(?:\.([0#?]*))?")
+_PLACES = lazy_regex(r"([#0?]*(?:,[#0?]+)?)(?:\.([0#?]*))?")
 _SIGNS = str.maketrans({"\u2011": "-", "\xad": None, "\x0e": "\n", "\0": None})
 
 

@@ -7,7 +7,6 @@ speaker notes, tables of contents, and deleted, struck-out and hidden text; note
 from __future__ import annotations
 
 import html
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -28,6 +27,7 @@ from shared_core.documents.loaders.numbering import Counters, Level, attribute, 
 from shared_core.documents.loaders.office import Archive, parse_xml
 from shared_core.documents.loaders.rows import MAX_CELLS
 from shared_core.documents.loaders.sheets import Sheet, read_sheets
+from shared_core.support.regex import lazy_regex
 
 if TYPE_CHECKING:
     from lxml.etree import _Element as Element
@@ -42,11 +42,11 @@ _PLACEHOLDERS = frozenset(("footer", "header", "date-time", "page-number"))
 _OUTLINE = "\0outline"
 _FORMATS = {"1": "decimal", "a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
 _BLOCKS = {"p": "p", "list": "ul", "list-item": "li", "list-header": "li", "section": "div", "text-box": "div"}
-_PARAGRAPHS = re.compile(r"</?(?:p|div)>|<br />")
+_PARAGRAPHS = lazy_regex(r"</?(?:p|div)>|<br />")
 _WITH_WORDS = frozenset("p h span a meta meta-field ruby ruby-base".split())
-_SPACES = re.compile(r"[ \t\r\n]+")
-_TIME = re.compile(r"\d:\d\d")
-_NUMBER = re.compile(r"%([1-9])%")
+_SPACES = lazy_regex(r"[ \t\r\n]+")
+_TIME = lazy_regex(r"\d:\d\d")
+_NUMBER = lazy_regex(r"%([1-9])%")
 _MAX_PARENTS = 20  # of styles
 _MAX_REPEATED = 1_000  # rows or cells that are repeated, of those with text
 

@@ -23,13 +23,14 @@ from shared_core.documents.loaders.pdf_lines import Line, page_lines
 from shared_core.documents.loaders.pdf_rules import Rules, page_rules
 from shared_core.documents.loaders.pdf_text import assemble
 from shared_core.errors import DocumentError
+from shared_core.support.regex import lazy_regex
 
 if TYPE_CHECKING:
     import pypdfium2
 
 _SELDOM = (
-    (re.compile("[\u3400-\u4dbf]"), 0.2),  # CJK Extension A
-    (re.compile("(?![§©«®°·»])[\u00a1-\u024f]"), 0.35),  # Latin beyond ASCII, but for what is drawn in lines
+    (lazy_regex("[\u3400-\u4dbf]"), 0.2),  # CJK Extension A
+    (lazy_regex("(?![§©«®°·»])[\u00a1-\u024f]"), 0.35),  # Latin beyond ASCII, but for what is drawn in lines
 )
 """Ranges of characters, and their largest share on a page that can be read."""
 _FEW_LETTERS = 40
@@ -38,8 +39,8 @@ _USUAL = frozenset("aeinorst")
 _MOST_FREQUENT, _LEAST_USUAL, _FEW_USUAL = 12, 6, 3
 _SOME_LETTERS, _ODD_SHARE, _LATIN_SHARE = 200, 0.015, 0.9
 _OCR = "It may be a scan: run it through OCR first (for example: ocrmypdf IN OUT)."
-_NAME = re.compile(r"(?:https?://\S+|(?:arxiv|doi):.*|\w[\w.-]*_[\w.-]*)\Z", re.IGNORECASE)  # of a file
-_TAG = re.compile(r"</?[a-zA-Z][^<>]{0,40}>")  # as publishers set titles
+_NAME = lazy_regex(r"(?:https?://\S+|(?:arxiv|doi):.*|\w[\w.-]*_[\w.-]*)\Z", re.IGNORECASE)  # of a file
+_TAG = lazy_regex(r"</?[a-zA-Z][^<>]{0,40}>")  # as publishers set titles
 _NO_TABLE = "a font has no table of characters"
 _FORCE_OCR = "Run it through OCR (for example: ocrmypdf --force-ocr IN OUT)."
 _UNREADABLE_SHARE = 0.3

@@ -31,6 +31,7 @@ from shared_core.documents.loaders.pdf_columns import cells_of
 from shared_core.documents.loaders.pdf_heads import find_heads
 from shared_core.documents.loaders.pdf_lines import MIDDLE
 from shared_core.documents.loaders.pdf_rules import Rule, Rules
+from shared_core.support.regex import lazy_regex
 
 _SAME_END = 3.0  # points between ends of rules of one table
 _CLOSE = 1.6  # font sizes from names to the rule below them
@@ -41,12 +42,12 @@ _DOUBLE = 5.0  # points between the two lines of a double rule
 _NEXT_LINE, _NEXT_VALUE = 1.45, 2.2  # font sizes to a further line of a label, of values
 _CENTRED = 0.12  # of the width between upright rules that a name may be out of the middle
 _INDENT = 0.5  # font sizes: of a further line of a label
-_BRACKETED = re.compile(r"\([^()]*\d[^()]*\)\S{0,3}|\[[^\[\]]*\d[^\[\]]*\]\S{0,3}")  # below an estimate: its error
-_COLUMN_NUMBER = re.compile(r"\(\d{1,2}\)")
-_NAME = re.compile(r"[^\W_]|[#%№]")
-_SENTENCE = re.compile(r"\w{4,}\.\Z|\w[.;] \w+ \w+ ")  # "… of the lane."
-_BULLET = re.compile(r"[•‣◦▪▸●■·\uf0b7\uf0a7]")
-_CAPTION = re.compile(r"(?:table|tab\.|figure|fig\.|algorithm)\s*\d", re.IGNORECASE)
+_BRACKETED = lazy_regex(r"\([^()]*\d[^()]*\)\S{0,3}|\[[^\[\]]*\d[^\[\]]*\]\S{0,3}")  # below an estimate: its error
+_COLUMN_NUMBER = lazy_regex(r"\(\d{1,2}\)")
+_NAME = lazy_regex(r"[^\W_]|[#%№]")
+_SENTENCE = lazy_regex(r"\w{4,}\.\Z|\w[.;] \w+ \w+ ")  # "… of the lane."
+_BULLET = lazy_regex(r"[•‣◦▪▸●■·\uf0b7\uf0a7]")
+_CAPTION = lazy_regex(r"(?:table|tab\.|figure|fig\.|algorithm)\s*\d", re.IGNORECASE)
 
 _Row = list[Piece]
 

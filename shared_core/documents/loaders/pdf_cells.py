@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from shared_core.documents.loaders.cell_values import is_amount
 from shared_core.documents.loaders.extracted import grouped
 from shared_core.documents.loaders.pdf_layout import join_row
 from shared_core.documents.loaders.pdf_lines import CELL_GAP, Line
+from shared_core.support.regex import lazy_regex
 
 _ONE_LINE = 0.7  # font sizes between base lines that belong to one row
 _NEXT_LINE = 1.45  # font sizes between lines of a cell
@@ -24,7 +24,7 @@ _TITLE_LETTERS = 50
 LEAST_ROWS = 3  # of several cells, in a table without rules
 BESIDE = 0.15  # of the rows have a cell in which pieces stand apart from one another
 MOST_COLUMNS = 40
-_LEADER = re.compile(r"(?<=[^\s.…_])(?:\s*[.…_]){3,}\Z")  # from a label to its value
+_LEADER = lazy_regex(r"(?<=[^\s.…_])(?:\s*[.…_]){3,}\Z")  # from a label to its value
 
 
 Extent = tuple[float, float]

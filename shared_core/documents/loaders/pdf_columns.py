@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 import statistics
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
@@ -29,6 +28,7 @@ from shared_core.documents.loaders.pdf_cells import (
     visual_rows,
     without_notes,
 )
+from shared_core.support.regex import lazy_regex
 
 _PROSE_LETTERS, _PROSE_LINES = 25, 3
 _LEAST_VALUES = 3  # beside what is their label rather than prose
@@ -43,7 +43,7 @@ _CROSSING = 0.4  # of the rows with a cell that spans columns, at most
 _VALUE_ROWS = 0.6
 _MIDDLE = 0.05  # of the width that a title may be out of the middle
 _TITLES = 2  # times that rows are parted by titles within titles
-_NUMBERED = re.compile(r"\(?(?:\d{1,3}|[A-Za-z]|[ivx]{1,4})[.)]")
+_NUMBERED = lazy_regex(r"\(?(?:\d{1,3}|[A-Za-z]|[ivx]{1,4})[.)]")
 
 
 def find_aligned(free: Sequence[Part], rules: Sequence[float]) -> Iterator[Table]:

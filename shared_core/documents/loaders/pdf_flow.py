@@ -7,19 +7,19 @@ its other half. These follow the paragraph, on the page that they are of.
 from __future__ import annotations
 
 import itertools
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from shared_core.documents.loaders.pdf_layout import NOTE, begins_paragraph, goes_on
 from shared_core.documents.loaders.pdf_lines import Line
+from shared_core.support.regex import lazy_regex
 
 _SMALLER = 0.95  # of the size of the text: notes, and captions in most journals
 _NEXT_LINE = 1.5  # font sizes to the next line of a paragraph
 _MOST_BETWEEN = 120  # lines of notes and tables
 _SHORTEST = 4  # words of a line of text that goes on elsewhere
-_CAPTION = re.compile(r"(?:Table|Figure|Fig\.|TABLE|FIGURE|FIG\.) ?(?:\d+|[A-Z]\d+|[IVX]+)(?:[.:]|\s+[A-Z])")
+_CAPTION = lazy_regex(r"(?:Table|Figure|Fig\.|TABLE|FIGURE|FIG\.) ?(?:\d+|[A-Z]\d+|[IVX]+)(?:[.:]|\s+[A-Z])")
 
 
 class Placed(NamedTuple):

@@ -10,17 +10,18 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from shared_core.documents.loaders.extracted import Heading, first_line_title, one_line
+from shared_core.support.regex import lazy_regex
 
-_PIECE = re.compile(r"\w+")
-_NUMBERING = re.compile(
+_PIECE = lazy_regex(r"\w+")
+_NUMBERING = lazy_regex(
     r"\A(?:chapter|section|article|part|appendix|§{1,2})?\s*[\divxlcA-Z]{0,4}(?:[.)]\d*)*[.):]?\s+", re.IGNORECASE
 )
-_SECTION = re.compile(
+_SECTION = lazy_regex(
     r"(?:§{1,2}|(?:section|sec\.|article|art\.|chapter|part|clause|rule)\s)\s*[\dIVXLC]", re.IGNORECASE
 )
-_NOTE = re.compile(r"\s*\[[^\]]*\]\s*\Z")
-_HISTORY = re.compile(r"(?:\s*\[(?:added|amended|adopted|repealed)\b[^\]]*\])+\s*\Z", re.IGNORECASE)
-_PAGE_NUMBER = re.compile(r"\s+\d{1,4}\Z")
+_NOTE = lazy_regex(r"\s*\[[^\]]*\]\s*\Z")
+_HISTORY = lazy_regex(r"(?:\s*\[(?:added|amended|adopted|repealed)\b[^\]]*\])+\s*\Z", re.IGNORECASE)
+_PAGE_NUMBER = lazy_regex(r"\s+\d{1,4}\Z")
 _LARGER = 1.12  # than the text: a heading
 _HEADING_LETTERS = 200
 _BOLD_HEADING_LETTERS = 100
@@ -29,22 +30,22 @@ _OUTLINE = 3
 _MOST_HEADINGS = 0.25  # of all letters; if there are more, size and weight do not mark headings
 _CAPTION_LEVEL = 8  # of a table's caption; a label above some of its rows is one below
 _CAPTION_LETTERS, _CAPTION_LINES = 160, 3
-_CAPTION = re.compile(r"(?:table|tabelle|tableau|tabla|tabella|exhibit|figure)\s+[\dA-Z]", re.IGNORECASE)
+_CAPTION = lazy_regex(r"(?:table|tabelle|tableau|tabla|tabella|exhibit|figure)\s+[\dA-Z]", re.IGNORECASE)
 _LABELS = 4  # rows for each label, at least
-_UNITS = re.compile(r"[(\[].{1,60}[)\]]")
-_SENTENCE_END = re.compile(r"[.;,]\Z")
+_UNITS = lazy_regex(r"[(\[].{1,60}[)\]]")
+_SENTENCE_END = lazy_regex(r"[.;,]\Z")
 _SENTENCE, _SENTENCE_BLANKS = 200, 7
-_SECTION_NAME = re.compile(
+_SECTION_NAME = lazy_regex(
     r"§|(?:(?:\d{1,2}|[IVX]+)[.)]?(?:\d+\.?)*\s)|(?:abstract|summary|overview|introduction|contents|purpose|scope|background)\b",
     re.IGNORECASE,
 )
-_DECIMAL = re.compile(r"(\d{1,2}(?:\.\d{1,2}){0,3})\.?[ ]+(?=[^\W\d_a-z])")
+_DECIMAL = lazy_regex(r"(\d{1,2}(?:\.\d{1,2}){0,3})\.?[ ]+(?=[^\W\d_a-z])")
 _FEWEST_NUMBERED, _HEADED, _CHAPTERS = 3, 0.7, 3
-_PAPER, _FIRST_PAGES = re.compile(r"[\W\dIV]{0,6}(?:abstract|introduction)\b", re.IGNORECASE), 3
+_PAPER, _FIRST_PAGES = lazy_regex(r"[\W\dIV]{0,6}(?:abstract|introduction)\b", re.IGNORECASE), 3
 _SENTENCE_STOPS = tuple(".,;:")
-_BULLET = re.compile(r"[•‣◦▪·*–—-]\s")  # not squares and circles, with which some manuals mark headings
-_WORDS = re.compile(r"[^\W\d_]{3}|[\u3040-\uffdc]|(?<![^\W_])[A-Z]{2}(?![^\W_])")
-_OPERATOR = re.compile(r"\A[=+∑∏∫√≤≥×·/\\|]|[=+∑∏∫√≤≥×·/\\|]\Z| = ")
+_BULLET = lazy_regex(r"[•‣◦▪·*–—-]\s")  # not squares and circles, with which some manuals mark headings
+_WORDS = lazy_regex(r"[^\W\d_]{3}|[\u3040-\uffdc]|(?<![^\W_])[A-Z]{2}(?![^\W_])")
+_OPERATOR = lazy_regex(r"\A[=+∑∏∫√≤≥×·/\\|]|[=+∑∏∫√≤≥×·/\\|]\Z| = ")
 
 
 class Bookmark(NamedTuple):

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from shared_core.documents.loaders.cell_values import is_amount, is_year
 from shared_core.documents.loaders.pdf_cells import CLOSE, Cell, Extent, Table, distance, visual_rows
+from shared_core.support.regex import lazy_regex
 
 _NAME_LETTERS = 90
 _CENTRED = 0.12  # of the width of the columns that a name is in the middle of
@@ -23,12 +24,12 @@ _PLAINLY = 0.5  # of another distance
 _NEAR = 0.3  # of the distance to the next column that a name above one may be out of its middle
 _MOST_ALONE = 6  # columns with names of their own beside groups
 _MOST_HEADS = 5  # lines of names
-_FIELD = re.compile(r"\w ?[:：] ?[^\W\d]")  # "Sex: male"
-_DIGITS, _LETTERS = re.compile(r"\d+"), re.compile(r"[^\W\d_]+")
-_CODE = re.compile(r"(?=\S*a)(?=\S*0)\S{2,9}")  # letters and digits of one word, each run as one
+_FIELD = lazy_regex(r"\w ?[:：] ?[^\W\d]")  # "Sex: male"
+_DIGITS, _LETTERS = lazy_regex(r"\d+"), lazy_regex(r"[^\W\d_]+")
+_CODE = lazy_regex(r"(?=\S*a)(?=\S*0)\S{2,9}")  # letters and digits of one word, each run as one
 _LEAST_CODES, _MOSTLY = 4, 0.6  # cells of a column; of its cells
 _LEAST_RECURRING, _FEW_WORDS = 3, 0.25  # columns and rows of words that recur; their number, of the cells
-_COLUMN_NUMBER = re.compile(r"\(?(\d{1,2})\)?(?:\s*=.*)?")
+_COLUMN_NUMBER = lazy_regex(r"\(?(\d{1,2})\)?(?:\s*=.*)?")
 
 
 class Heads(NamedTuple):

@@ -15,12 +15,13 @@ from dataclasses import dataclass, replace
 
 from shared_core.documents.loaders.extracted import LOWERED, RAISED, grouped
 from shared_core.documents.loaders.pdf_lines import LONE_LETTER, ORDINAL, Line, joined
+from shared_core.support.regex import lazy_regex
 
 _SAME_ROW = 0.35  # of the font size: base lines closer than this are one
 _SMALL, _SHIFTED, _NEAR = 0.8, 0.6, 0.7  # of the font size: of raised digits beside a word
 _RAISED_BY = 0.1  # of the font size, at least: small letters on the base line are no exponents
-_DIGITS = re.compile(r"[+\-−–]?\d+(?:[,;]\d+)*")
-_SCRIPT = re.compile(
+_DIGITS = lazy_regex(r"[+\-−–]?\d+(?:[,;]\d+)*")
+_SCRIPT = lazy_regex(
     rf"{_DIGITS.pattern}|[^\W\d_]{{1,3}}[,.;]?|\S{{1,4}}(?<![.,;:])"
 )  # raised or lowered beside a word
 _KERNED = 0.6  # font sizes that letters may overlap, as in the logo of TeX
@@ -40,14 +41,14 @@ _NEW_PARAGRAPH = 1.3
 _NEXT_ROW = 2.5
 _OTHER_SIZE = 0.08
 _DEFINITION_INDENT = 2.5  # font sizes; first lines of paragraphs are seldom indented by more
-_NUMBER = re.compile(r"\d+|\b[ivxlc]+\b")
-_ONLY_NUMBER = re.compile(r"(?:page|p\.|seite|slide|sheet)?[\s–—\-|./]*#(?:[\s/]*(?:of|von|de|/)?[\s]*#)?[\s–—\-|.]*", re.IGNORECASE)  # fmt: skip # noqa: E501
-_SENTENCE_END = re.compile(r"[.!?:。！？…]['\"”’»)\]]*$")
-_PLAIN_WORD = re.compile(r"(?!o )[^\W\d_]+(?:['’/-][^\W\d_]+)*[,.;:!?)]*(?:\s|\Z)")  # "o" is a bullet
+_NUMBER = lazy_regex(r"\d+|\b[ivxlc]+\b")
+_ONLY_NUMBER = lazy_regex(r"(?:page|p\.|seite|slide|sheet)?[\s–—\-|./]*#(?:[\s/]*(?:of|von|de|/)?[\s]*#)?[\s–—\-|.]*", re.IGNORECASE)  # fmt: skip # noqa: E501
+_SENTENCE_END = lazy_regex(r"[.!?:。！？…]['\"”’»)\]]*$")
+_PLAIN_WORD = lazy_regex(r"(?!o )[^\W\d_]+(?:['’/-][^\W\d_]+)*[,.;:!?)]*(?:\s|\Z)")  # "o" is a bullet
 _WRAPPED_SPACES, _LINES_ALIKE = 3, 3  # in a line whose sentence goes on below; lines that end at the same edge
-NOTE = re.compile(r"\d{1,2}(?!(?:st|nd|rd|th)\b)[^\W\d_]{2}|[*∗†‡§¶](?=\w)")
+NOTE = lazy_regex(r"\d{1,2}(?!(?:st|nd|rd|th)\b)[^\W\d_]{2}|[*∗†‡§¶](?=\w)")
 """The mark of a note and its first word: "8https://…", "11QANet"."""
-_ITEM = re.compile(r"[•‣◦▪▸●○■□–—*·\uf0b7\uf0a7-]\s|\(?(?:\d{1,3}|[a-zA-Z])[.)]\s")
+_ITEM = lazy_regex(r"[•‣◦▪▸●○■□–—*·\uf0b7\uf0a7-]\s|\(?(?:\d{1,3}|[a-zA-Z])[.)]\s")
 
 
 def page_rows(lines: Sequence[Line]) -> list[Line]:

@@ -18,26 +18,27 @@ from typing import TYPE_CHECKING, Any
 
 from shared_core.documents.loaders.extracted import LOWERED, RAISED
 from shared_core.documents.loaders.pdf_rules import Rules
+from shared_core.support.regex import lazy_regex
 
 if TYPE_CHECKING:
     import pypdfium2
 
 _BROKEN_WORD = "\ufffe\x02"  # PDFium's marks for a hyphen that divides a word at the end of a line
-_BOLD = re.compile(r"bold|black|heavy|demi|-bd|cm(ss|tt|c)?bx|[se]fbx", re.IGNORECASE)
+_BOLD = lazy_regex(r"bold|black|heavy|demi|-bd|cm(ss|tt|c)?bx|[se]fbx", re.IGNORECASE)
 _BOLD_WEIGHT = 600
-_NAMED = re.compile(  # TeX's, and others that say that they are plain, whatever weight a file gives them
+_NAMED = lazy_regex(  # TeX's, and others that say that they are plain, whatever weight a file gives them
     r"(?:[A-Z]{6}\+)?(?:(?:cm|ec|sf|lm)[a-z]{1,8}\d{1,4}|(?:helvetica|courier)(?:-oblique)?|times-italic|symbol"
     r"|[\w-]+-(?:roman|regular|light))",
     re.IGNORECASE,
 )
 _FIXED_WIDTH = 1  # flag in a font's descriptor
-_FIXED = re.compile(r"mono|courier|typewriter|consol|cmtt|[se]ftt", re.IGNORECASE)
+_FIXED = lazy_regex(r"mono|courier|typewriter|consol|cmtt|[se]ftt", re.IGNORECASE)
 _WIDE_GAP = 0.9  # in font sizes: wider than the space between words, even of justified text
 CELL_GAP = 0.45  # in font sizes: cells of a narrow table may be so close, and so may words of a justified line
 _OTHER_LINE = 0.8  # in font sizes between base lines; raised digits are nearer
 _FAR_BACK = -12.0  # font sizes from the end of a line to what begins further left and is none of it
 _VALUE_GAP = 0.35  # in font sizes: between numbers, the same
-_NUMBERS = re.compile(r"\d[%)]? (?:%|[-+\u2212(]?\d)")
+_NUMBERS = lazy_regex(r"\d[%)]? (?:%|[-+\u2212(]?\d)")
 _SPACE = 0.18  # in font sizes: a gap this wide is a space, whether the file has one or not
 _NO_SPACE = 0.04  # in font sizes: a space in the file that cannot be seen on the page
 _SPACED_OUT = 0.4  # of the gaps in a word: more wide ones are letter-spacing
@@ -45,16 +46,16 @@ _STRETCHED = 1.8  # spaces of a justified line are seldom so many times as wide 
 _STRETCHED_TO = 2.2  # in font sizes: spaces of a badly filled line grow up to this
 _SMALL = 0.85  # of the font size: smaller digits are raised or lowered
 _SHIFTED = 0.1  # in font sizes: how far such digits are at least from the base line
-_RAISED_IN_WORD = re.compile(r"(?<=\d)[\d+\-−–]|(?<![^\W\d_])[^\W\d_]\d|(?<=\d)[^\W\d_]|[^\W\d_][A-Z]{3}")
-_LOWERED_WORD = re.compile(r"[^\W\d_]{3,}")
-LONE_LETTER = re.compile(r"(?<![^\W\d_])[^\W\d_]\Z")
-ORDINAL = re.compile(r"(?:st|nd|rd|th|TM|SM)\b")
+_RAISED_IN_WORD = lazy_regex(r"(?<=\d)[\d+\-−–]|(?<![^\W\d_])[^\W\d_]\d|(?<=\d)[^\W\d_]|[^\W\d_][A-Z]{3}")
+_LOWERED_WORD = lazy_regex(r"[^\W\d_]{3,}")
+LONE_LETTER = lazy_regex(r"(?<![^\W\d_])[^\W\d_]\Z")
+ORDINAL = lazy_regex(r"(?:st|nd|rd|th|TM|SM)\b")
 _FONT_NAME_BYTES = 128
 MIDDLE = 0.3  # of the font size: how far the middle of letters is above the base line
 _RULE_SLACK = 0.15  # of the font size: how far letters may stand over a rule
 _UNSEEN = {ord(c): None for c in "\xad\u200b\ufeff\x00"}
 _WIDTHLESS = frozenset("\u200b\ufeff\x00")
-_SHOWN_HYPHEN = re.compile("(?<=\\w)\xad(?=\\w)")
+_SHOWN_HYPHEN = lazy_regex("(?<=\\w)\xad(?=\\w)")
 """A soft hyphen within a line, which is drawn there: some programs give each hyphen of a font out as one."""
 _LEAST_SIZE = 2.0  # points: fonts of pictures (Type 3, as of old TeX) have sizes in units of their own
 _HEIGHTS = {  # in font sizes, of letters in Computer Modern and most other fonts
@@ -64,7 +65,7 @@ _HEIGHTS = {  # in font sizes, of letters in Computer Modern and most other font
 _LIGATURES = ("\v\f\r\x0e\x0f", "\x1b\x1c\x1d\x1e\x1f")
 """Codes of ff, fi, fl, ffi and ffl in TeX's two encodings, given out as they are by fonts without names of letters."""
 _FEW = 3
-_CONTROL = re.compile(r"[\x01\x03-\x08\v\f\x0e-\x1f]|\r(?!\n)")
+_CONTROL = lazy_regex(r"[\x01\x03-\x08\v\f\x0e-\x1f]|\r(?!\n)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,12 +15,13 @@ from shared_core.documents.loaders.pdf_layout import begins_paragraph, line_pitc
 from shared_core.documents.loaders.pdf_lines import Line
 from shared_core.documents.loaders.pdf_rows import with_tables
 from shared_core.documents.loaders.pdf_rules import Rules
+from shared_core.support.regex import lazy_regex
 
-_WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
-_LAST_LETTERS = re.compile(r"[^\W\d_]+\Z")
-_FIRST_LETTERS = re.compile(r"[^\W\d_]+")
-_LEADER = re.compile(r"(?:\s?\.){6,}|…{3,}")  # dots from a label to its value
-_FIRST_PIECE = re.compile(r"\S+")
+_WORD = lazy_regex(r"[^\W\d_]+(?:-[^\W\d_]+)*")
+_LAST_LETTERS = lazy_regex(r"[^\W\d_]+\Z")
+_FIRST_LETTERS = lazy_regex(r"[^\W\d_]+")
+_LEADER = lazy_regex(r"(?:\s?\.){6,}|…{3,}")  # dots from a label to its value
+_FIRST_PIECE = lazy_regex(r"\S+")
 _HYPHENS = "-\u2010"
 # English compounds begin with these and a hyphen, so that one at the end of a line is likely to belong to them.
 _HYPHENATED = frozenset(("self", "non", "ex", "well", "ill", "half", "quasi", "cross", "all", "so"))
@@ -42,9 +42,9 @@ _CLEAN = {
     **dict.fromkeys(range(55296, 57344), "�"),
     **_LIGATURES, 0xF0B7: "•", 0xF0A7: "▪", 0x09: "\t",
 }  # fmt: skip
-_TWICE = re.compile("(?<=-)[\u2010\u2011]|[\\x21-\xff](?=([\uf021-\uf0ff]))")
+_TWICE = lazy_regex("(?<=-)[\u2010\u2011]|[\\x21-\xff](?=([\uf021-\uf0ff]))")
 """What files give out for one sign in two codes: "in-‐house", and a letter before that shape of a font of signs."""
-_SIGN = re.compile("[\uf021-\uf0ff](?=\\s|\\Z)")
+_SIGN = lazy_regex("[\uf021-\uf0ff](?=\\s|\\Z)")
 """A sign of a font like Wingdings at the beginning of a line: a bullet, whatever its shape."""
 _FIXED_ADVANCE = 0.6  # of the font size: the width of a letter in nearly all fonts of fixed width
 

@@ -26,6 +26,7 @@ from shared_core.documents.loaders.extracted import (
     without_surrogates,
 )
 from shared_core.errors import DocumentError
+from shared_core.support.regex import lazy_regex
 from shared_core.types import MetadataValue
 
 TEXT_COLUMNS = tuple(
@@ -44,16 +45,16 @@ SHORT = 80
 
 _PASSAGES = frozenset("text content body passage paragraph context page_content".split())
 """Names of columns whose texts can stand alone; the others tell of something that other columns name."""
-_TELLS_NOTHING = re.compile(
+_TELLS_NOTHING = lazy_regex(
     r"(?:.*[ _-])?(?:ids?|uuid|guid|hash|index|url|uri|link|href|source|path|file|filename|lang|language|locale|split|"
     r"embeddings?|vector)|docid|.*ids",
     re.IGNORECASE,
 )
 """Names of columns for programs rather than readers."""
-_ADDRESS = re.compile(r"\w+://|www\.|[\w.+-]+@[\w-]+\.|[./~\\]?[\w.-]*[/\\]\S*$|[0-9a-f-]{16,}$", re.IGNORECASE)
-_NAME = re.compile(r"(?=[^\W\d_])(?:[^\W_]*[^\W\d_a-zß-öø-ÿ]|.*\s)")
+_ADDRESS = lazy_regex(r"\w+://|www\.|[\w.+-]+@[\w-]+\.|[./~\\]?[\w.-]*[/\\]\S*$|[0-9a-f-]{16,}$", re.IGNORECASE)
+_NAME = lazy_regex(r"(?=[^\W\d_])(?:[^\W_]*[^\W\d_a-zß-öø-ÿ]|.*\s)")
 """Values that name something: with a capital in the first word, or several words."""
-_SEVERAL_WORDS = re.compile(r"\S+\s+\S")
+_SEVERAL_WORDS = lazy_regex(r"\S+\s+\S")
 _SAME = frozenset("yes no true false none unknown n/a".split())
 _MANY_NAMES = 10  # so many values of one word each are no classes, such as "Open", however many rows there are
 _TITLES = 2  # columns

@@ -21,10 +21,11 @@ from shared_core.documents.loaders.html import read_html
 from shared_core.documents.loaders.limits import Budget
 from shared_core.documents.loaders.numbering import Level
 from shared_core.documents.loaders.text import load_text
+from shared_core.support.regex import lazy_regex
 
-_DIRECTIVE = re.compile(r"\.\.[ \t]+(?:\|[^|\n]+\|[ \t]+)?([\w:+.-]+?)[ \t]?::(?=\s|\Z)")
-_ROLE = re.compile(r":([A-Za-z][\w:+.-]*):`|`:([A-Za-z][\w:+.-]*):")
-_HEADER = re.compile(r"(?>(?:[A-Z][\w-]*+:[ \t][^\n]*+\n(?>(?:[ \t]++[^\n]*+\n)*)){3,})\n")
+_DIRECTIVE = lazy_regex(r"\.\.[ \t]+(?:\|[^|\n]+\|[ \t]+)?([\w:+.-]+?)[ \t]?::(?=\s|\Z)")
+_ROLE = lazy_regex(r":([A-Za-z][\w:+.-]*):`|`:([A-Za-z][\w:+.-]*):")
+_HEADER = lazy_regex(r"(?>(?:[A-Z][\w-]*+:[ \t][^\n]*+\n(?>(?:[ \t]++[^\n]*+\n)*)){3,})\n")
 """Fields at the beginning, as those of a PEP."""
 _SETTINGS = {
     "_disable_config": True,  # a docutils.conf in the folder this runs in
@@ -45,7 +46,7 @@ _SETTINGS = {
     "table_style": "",
     "trim_footnote_reference_space": True,
 }
-_TARGET = re.compile(r"(.+?)\s*(?<!\\)<[^<>]*>", re.DOTALL)
+_TARGET = lazy_regex(r"(.+?)\s*(?<!\\)<[^<>]*>", re.DOTALL)
 _EXPLICIT = frozenset(  # roles that show their text as it is
     "abbr command dfn file guilabel kbd mailheader makevar manpage menuselection mimetype newsgroup program "
     "regexp samp math code literal strong emphasis sub sup subscript superscript title title-reference".split()
@@ -53,8 +54,8 @@ _EXPLICIT = frozenset(  # roles that show their text as it is
 _OWN_ROLES = frozenset(
     "code emphasis literal math pep rfc strong sub subscript sup superscript title title-reference".split()
 )
-_NUMBER = re.compile(r"#?\d+")
-_MENU = re.compile(r"\s*-->\s*")
+_NUMBER = lazy_regex(r"#?\d+")
+_MENU = lazy_regex(r"\s*-->\s*")
 _ADMONITIONS = frozenset("attention caution danger error hint important note tip warning seealso".split())
 _TITLED = frozenset(("admonition", "topic", "sidebar"))
 _OTHER_FORMATS = frozenset("latex man texinfo text epub xml gettext docx".split())
@@ -88,7 +89,7 @@ _OWN = frozenset(
 )
 _FIELDS = frozenset("type default value values choices required aliases minimum maximum range".split())
 """Options of a described name that its page shows."""
-_REFERENCE = re.compile(r"`?([^`<>]+?)(?:[ ]<[^<>]*>)?`?__?")
+_REFERENCE = lazy_regex(r"`?([^`<>]+?)(?:[ ]<[^<>]*>)?`?__?")
 """A link whose target is not in the file."""
 _PARAMETERS = frozenset("param parameter arg argument key keyword var ivar cvar attr".split())
 _KINDS = {"raises": "Raises", "raise": "Raises", "returns": "Returns", "return": "Returns", "rtype": "Return type",

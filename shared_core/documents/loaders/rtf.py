@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, replace
 from shared_core.documents.loaders.extracted import Extracted, damaged, given_title, title_of_text
 from shared_core.documents.loaders.html import read_html
 from shared_core.documents.loaders.limits import Budget, too_much
+from shared_core.support.regex import lazy_regex
 
-_TOKEN = re.compile(
+_TOKEN = lazy_regex(
     rb"\\([a-zA-Z]{1,32})(-?\d{1,10})? ?|\\'([0-9a-fA-F]{2})|\\([^a-zA-Z])|([{}])|[\r\n\0]+|([^\\{}\r\n\0]+)|\\"
 )
 _MAX_DEPTH = 10_000
@@ -35,9 +36,9 @@ _PAGES_OF_CHARSETS = {
     163: "cp1258", 177: "cp1255", 178: "cp1256", 186: "cp1257", 204: "cp1251", 222: "cp874", 238: "cp1250",
 }  # fmt: skip
 _PAGES = {"mac": "mac_roman", "pc": "cp437", "pca": "cp850"}
-_HEADING_STYLE = re.compile(r"heading (\d)\b", re.IGNORECASE)
+_HEADING_STYLE = lazy_regex(r"heading (\d)\b", re.IGNORECASE)
 _REPEATED = 60  # letters at most of a cell that is repeated in the rows it spans
-_BULLET = re.compile(r"[^\w]*\t?")
+_BULLET = lazy_regex(r"[^\w]*\t?")
 
 
 def read_rtf(data: bytes, budget: Budget) -> Extracted:

@@ -28,18 +28,19 @@ from shared_core.documents.loaders.limits import Budget
 from shared_core.documents.loaders.office import Archive
 from shared_core.documents.loaders.table_groups import NAMED
 from shared_core.errors import DocumentError
+from shared_core.support.regex import lazy_regex
 
 _PARTED = "\n\n"
-_GENERIC = re.compile(r"(?:sheet|tabelle|feuil|hoja|foglio|blad|ark|planilha)\s?\d*", re.IGNORECASE)
-_SHOWN_AS_TEXT = re.compile(r'"[^"]*"|\\.|\[(?!h+\]|m+\]|s+\])[^\]]*\]')  # of a number format: words, colours, locales
+_GENERIC = lazy_regex(r"(?:sheet|tabelle|feuil|hoja|foglio|blad|ark|planilha)\s?\d*", re.IGNORECASE)
+_SHOWN_AS_TEXT = lazy_regex(r'"[^"]*"|\\.|\[(?!h+\]|m+\]|s+\])[^\]]*\]')  # of a number format: words, colours, locales
 _TABLE_LEVEL = 2  # below the names of sheets
 _HEAD_WITHIN = 20  # rows
 _LONGEST_HEADING = 100  # characters
 _LONGEST_NAME = 80
 _LEAST_BESIDE = 3  # names in a row of which the last ends in a colon
 _SHORTEST_NOTE = 50
-_DIGIT = re.compile(r"\d")
-_SENTENCE = re.compile(r"\s.*\.\Z")  # not "Sno."
+_DIGIT = lazy_regex(r"\d")
+_SENTENCE = lazy_regex(r"\s.*\.\Z")  # not "Sno."
 _MINUTE, _DAY = 60, 24 * 60 * 60  # seconds
 _DIGITS = 15  # that spreadsheets keep and show
 _DELIMITERS = (",", ";", "\t", "|")

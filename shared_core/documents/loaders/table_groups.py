@@ -7,15 +7,15 @@ of one group do not. Otherwise cells are more likely to be empty because somethi
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import chain, pairwise
 
 from shared_core.documents.loaders.extracted import one_line
+from shared_core.support.regex import lazy_regex
 
 _LEAST_GROUPS = 2
-_LABEL = re.compile(r"([^\W\d_][^:]{0,39}):(?: +|\Z)")
+_LABEL = lazy_regex(r"([^\W\d_][^:]{0,39}):(?: +|\Z)")
 NAMED = "\ue000"
 """Put before a cell of a sheet that is set as the name of a group: bold, or across columns."""
 

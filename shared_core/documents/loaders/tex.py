@@ -14,18 +14,19 @@ from shared_core.documents.loaders.extracted import (
     one_line,
 )
 from shared_core.documents.loaders.markdown import read_markdown
+from shared_core.support.regex import lazy_regex
 
-_TITLE = re.compile(r"\\title(?:\[[^]\n]{0,200}\])?(\{(?:[^{}]|\{[^{}]*\})*\})")
+_TITLE = lazy_regex(r"\\title(?:\[[^]\n]{0,200}\])?(\{(?:[^{}]|\{[^{}]*\})*\})")
 _LEVELS = ("part", "chapter", "section", "subsection", "subsubsection", "paragraph")
-_SHOWN = re.compile(  # as it is
+_SHOWN = lazy_regex(  # as it is
     r"\\begin\{(?P<block>[vV]erbatim\*?|lstlisting|minted)\}(?:\[[^]\n]{0,200}\])?(?P<code>.*?)(?:\\end\{(?P=block)\}|\Z)",
     re.DOTALL,
 )
-_LITERAL = re.compile(  # within a line; the target of a link may hold a percent sign
+_LITERAL = lazy_regex(  # within a line; the target of a link may hold a percent sign
     r"\\(?:verb\*?|lstinline)(?P<end>[^\sA-Za-z*{])(?P<code>[^\n]{0,500}?)(?P=end)"
     r"|\\(?:url|path|nolinkurl)\{(?P<url>[^{}\n]*)\}|(?P<link>\\href\{[^{}\n]*\})"
 )
-_HIDDEN = re.compile(
+_HIDDEN = lazy_regex(
     r"\\begin\{(?P<block>comment\w*)\}(?:.*?\\end\{(?P=block)\}|.*+)|^[ \t]*%[^\n]*(?:\n|\Z)"
     r"|(?<!\\)(?P<kept>(?>(?:\\\\)*))%[^\n]*|\\(?:(?:re)?new|provide)command\*?\{?\\\w+\}?(?:\[[^]\n]{0,200}\])*"
     r"\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}"
@@ -34,24 +35,24 @@ _HIDDEN = re.compile(
     r"\*?(?:\[[^]\n]{0,200}\])?(?:\{[^{}]*\})+",
     re.DOTALL | re.MULTILINE,
 )
-_COMMAND = re.compile(
+_COMMAND = lazy_regex(
     r"\\(?!begin\b|end\b)(?P<name>[A-Za-z]+)\*?(?P<option>\[[^]\n]{0,200}\])?(?P<first>\{[^{}]*\})(?P<rest>(?:\{[^{}]*\})*)"
 )
-_ACCENT = re.compile(
+_ACCENT = lazy_regex(
     r"""\\(?:(['`^"~=.])[ ]?(?:\{\\?([A-Za-z])\}|\\?([ij])(?![A-Za-z])|([A-Za-z]))|([cvuHkr])\{\\?([A-Za-z])\})"""
 )
 _ACCENTS = dict(
     zip("'`^\"~=.cvuHkr", "\u0301\u0300\u0302\u0308\u0303\u0304\u0307\u0327\u030c\u0306\u030b\u0328\u030a", strict=True)
 )
-_TABLE = re.compile(
+_TABLE = lazy_regex(
     r"\\begin\{(?P<block>tabular[*xy]?|longtable|supertabular)\}(?:(?P<body>.*?)\\end\{(?P=block)\}|.*+)", re.DOTALL
 )
-_COLUMNS = re.compile(r"(?:\s*(?:\[[^]\n]{0,200}\]|\{(?:[^{}]|\{[^{}]*\})*\}))+")
-_ROW_END = re.compile(r"\\\\(?:\[[^]\n]{0,200}\])?|\\tabularnewline\b")
-_RULE = re.compile(r"\\(?:hline|toprule|midrule|bottomrule|end(?:first|last)?(?:head|foot)|c(?:mid)?rule|cline)\b")
-_BLOCK = re.compile(r"\\(?:begin|end)\{[^{}]*\}(?:\[[^]\n]{0,200}\])?(?:\{[^{}]*\})*")
-_TERM = re.compile(r"\\item[ \t]*\[([^]\n]{0,200})\]")
-_SIGN = re.compile(r"\\(?:([A-Za-z]+)([ \t]?)|\\(?:\[[^]\n]{0,200}\])?|([^A-Za-z]))|[{}$~]|``|''|`|-{2,3}")
+_COLUMNS = lazy_regex(r"(?:\s*(?:\[[^]\n]{0,200}\]|\{(?:[^{}]|\{[^{}]*\})*\}))+")
+_ROW_END = lazy_regex(r"\\\\(?:\[[^]\n]{0,200}\])?|\\tabularnewline\b")
+_RULE = lazy_regex(r"\\(?:hline|toprule|midrule|bottomrule|end(?:first|last)?(?:head|foot)|c(?:mid)?rule|cline)\b")
+_BLOCK = lazy_regex(r"\\(?:begin|end)\{[^{}]*\}(?:\[[^]\n]{0,200}\])?(?:\{[^{}]*\})*")
+_TERM = lazy_regex(r"\\item[ \t]*\[([^]\n]{0,200})\]")
+_SIGN = lazy_regex(r"\\(?:([A-Za-z]+)([ \t]?)|\\(?:\[[^]\n]{0,200}\])?|([^A-Za-z]))|[{}$~]|``|''|`|-{2,3}")
 _SIGNS = {
     "``": "“", "''": "”", "`": "‘", "--": "–", "---": "—", "~": " ", "\\\\": "\n", "item": "- ",
     "quad": " ", "qquad": " ", "textbackslash": "\\", "TeX": "TeX", "LaTeX": "LaTeX",
@@ -67,7 +68,7 @@ _ESCAPED = str.maketrans("%&$#_{}\\~`-", "\ue000\ue001\ue002\ue003\ue004\ue005\u
 """Characters that stand for themselves, until the end."""
 _PLAIN = {value: key for key, value in _ESCAPED.items()}
 _SMALL = {"textsuperscript": RAISED, "textsubscript": LOWERED}
-_FORMULA = re.compile(
+_FORMULA = lazy_regex(
     r"""(?P<dollars>\$\$?)(?>(?:[^$\n]|\n(?![ \t]*\n)){1,1000})(?P=dollars)
     | (?<!\\)\\\((?>(?:[^\\]|\\(?![()]))*)\\\) | (?<!\\)\\\[(?>(?:[^\\]|\\(?![][]))*)\\\]
     | \\begin\{(?P<block>(?:equation|align|gather|multline|eqnarray|displaymath|math)\*?)\}

@@ -27,34 +27,35 @@ from shared_core.documents.loaders.text_layout import (
     first_lines_title,
     name_rows,
 )
+from shared_core.support.regex import lazy_regex
 
-_QUESTION = re.compile(
+_QUESTION = lazy_regex(
     r"(?:\A|\n[ \t]*\r?\n)([ \t]*)(\d{1,3}[.)][ \t][^\n]*\S|(?:Q\d*[:.][ \t]+)?[A-Z][^\n]*\?)[ \t]*(?=\r?\n)"
 )
 _LEAST_QUESTIONS = 3
 # "3.6.1  Chunked Coding" at the margin, with an empty line above and below.
-_NUMBERED = re.compile(
+_NUMBERED = lazy_regex(
     r"(?:\A|(?<=\n\n)|(?<=\n\r\n))((?:\d{1,2}|[A-Z](?=\.))(?:\.\d{1,3})*)\.?[ \t]{1,4}"
     r"[^\W\d_][^\n]{0,98}[^\s.,;:?!](?:[ ]?(?:\.\.\.|…))?(?=\r?\n[ \t]*\r?\n)"
 )
 _LEAST_NUMBERED = 3
 # "openssh (1:9.2p1-1) unstable; urgency=medium": a release in Debian's lists of changes.
-_RELEASE = re.compile(r"^[a-z0-9][a-z0-9+.-]+ \([^()\s]+\) [\w .-]+; urgency=\w+(?=[ \t]*\r?$)", re.MULTILINE)
+_RELEASE = lazy_regex(r"^[a-z0-9][a-z0-9+.-]+ \([^()\s]+\) [\w .-]+; urgency=\w+(?=[ \t]*\r?$)", re.MULTILINE)
 # "** Bug fixes" of an outline, as GNU's lists of changes are: at the margin, with an empty line above and below.
-_OUTLINE = re.compile(r"(?:\A|(?<=\n\n)|(?<=\n\r\n))(\*{1,4})[ \t]+([^\n]*[^\s.,;:?!])(?=[ \t]*\r?\n[ \t]*\r?\n)")
+_OUTLINE = lazy_regex(r"(?:\A|(?<=\n\n)|(?<=\n\r\n))(\*{1,4})[ \t]+([^\n]*[^\s.,;:?!])(?=[ \t]*\r?\n[ \t]*\r?\n)")
 # The foot and the head of a page in RFCs: "Moore   Standards Track   [Page 2]", a form feed, "RFC 2047   June 1996".
-_PAGE_END = re.compile(
+_PAGE_END = lazy_regex(
     r"(?<=\S)[ \t\r]*+\n[ \t\r\n]*+[^\n]*[ \t]{2}\[Page \d{1,4}\][ \t\r]*+(?:\Z|\n"
     r"(?:[ \t\r\n]*+\f[ \t\r\n]*+[^\n]*+|\s*+(?:RFC \d|Internet-Draft)[^\n]*+|\s*+\Z))\s*+"
 )
-_OPTION = re.compile(r"([ \t]*)(--?[A-Za-z?](?:[^\s]| (?! ))*)(?:(?: {2,}|\t)[^\s-]|[ \t]*\r?\n\1[ \t]+[^\s-])")
-_CELLS = re.compile(r"\S(?:\t| {3,})\S")  # side by side: the head of a table rather than a title
-_UNDERLINE = re.compile(r"([=\-`:.'\"~^_*+#])\1{2,}")
+_OPTION = lazy_regex(r"([ \t]*)(--?[A-Za-z?](?:[^\s]| (?! ))*)(?:(?: {2,}|\t)[^\s-]|[ \t]*\r?\n\1[ \t]+[^\s-])")
+_CELLS = lazy_regex(r"\S(?:\t| {3,})\S")  # side by side: the head of a table rather than a title
+_UNDERLINE = lazy_regex(r"([=\-`:.'\"~^_*+#])\1{2,}")
 _TIME = r"(?:(\d{1,4}):)?(\d\d):(\d\d)[,.]\d{3}"
-_CUE = re.compile(rf"^[ \t]*{_TIME}[ \t]+-->[ \t]+{_TIME}[^\n]*\n((?:[^\n]*\S[^\n]*(?:\n|\Z))+)", re.MULTILINE)
-_VOICE = re.compile(r"<v(?:\.[^ >]*)? ([^>]+)>")
-_STYLE = re.compile(r"<[^<>\n]*>|\{\\[^}\n]*\}")
-_SPEAKER = re.compile(r"(?:- ?|>> ?|[A-Z][\w.'’ -]{0,40}: )")
+_CUE = lazy_regex(rf"^[ \t]*{_TIME}[ \t]+-->[ \t]+{_TIME}[^\n]*\n((?:[^\n]*\S[^\n]*(?:\n|\Z))+)", re.MULTILINE)
+_VOICE = lazy_regex(r"<v(?:\.[^ >]*)? ([^>]+)>")
+_STYLE = lazy_regex(r"<[^<>\n]*>|\{\\[^}\n]*\}")
+_SPEAKER = lazy_regex(r"(?:- ?|>> ?|[A-Z][\w.'’ -]{0,40}: )")
 _PAUSE = 3  # seconds after a sentence that begin a paragraph
 MARKUP = {  # blocks that are shown as they are, to the end if nothing closes them; else headings and their level's mark
     "org": r"""^[ \t]*+\#\+begin_(?P<block>\w+)(?:.*?^[ \t]*+\#\+end_(?P=block)|.*+)
@@ -62,10 +63,10 @@ MARKUP = {  # blocks that are shown as they are, to the end if nothing closes th
     "textile": r"^h(?P<mark>[1-6])(?:\([^)\n]*\))?\.[ \t]+(?P<label>\S[^\n]*+)",
     "wiki": r"^(?P<mark>={1,6})(?P<label>[^\n=][^\n]*=)[ \t]*$",
 }
-_ORG_TAGS = re.compile(r":[\w@:]+:")
-_MARKUP_TITLE = re.compile(r"^#\+title:[ \t]*(.+)$", re.MULTILINE | re.IGNORECASE)
-_ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-_OBJECT = re.compile(r"\[?<[^\n]*>\]?")  # "<Figure size 640x480 with 1 Axes>"
+_ORG_TAGS = lazy_regex(r":[\w@:]+:")
+_MARKUP_TITLE = lazy_regex(r"^#\+title:[ \t]*(.+)$", re.MULTILINE | re.IGNORECASE)
+_ESCAPE = lazy_regex(r"\x1b\[[0-9;]*[A-Za-z]")
+_OBJECT = lazy_regex(r"\[?<[^\n]*>\]?")  # "<Figure size 640x480 with 1 Axes>"
 MAX_NOTEBOOK_CHARACTERS = 32 * 2**20
 
 

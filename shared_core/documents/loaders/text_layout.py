@@ -9,34 +9,35 @@ from typing import NamedTuple
 from shared_core.documents.loaders.cell_values import is_amount, is_value, is_year
 from shared_core.documents.loaders.extracted import Heading, Segment, one_line
 from shared_core.documents.loaders.named_rows import replace_tables
+from shared_core.support.regex import lazy_regex
 
 _LEAST_HEADINGS = 3
 _LEAST_ROWS = 3  # with the head
 _LEAST_COLUMNS = 3  # of two columns, the first may be terms
 _ALIGNED = 2  # characters that a cell may begin or end beside its column's name
 # "4. Treasurer's report" at the margin, with an empty line above and text below.
-_SECTION = re.compile(
+_SECTION = lazy_regex(
     r"(?:\A|(?<=\n\n)|(?<=\n\r\n))(\d{1,2})\.[ \t]{1,4}(?=[^\W\d_])"
     r"([^\n]{2,70}[^\s.,;:?!](?:[ ]?(?:\.\.\.|…))?)[ \t]*(?=\r?\n)"
 )
 # "ABOUT APPOINTMENTS", alike, or "PART 2: APPOINTMENTS": what else stands before a colon may be a field.
-_CAPITALS = re.compile(
+_CAPITALS = lazy_regex(
     r"(?:\A|(?<=\n\n)|(?<=\n\r\n))(?=[^\n]*[A-Z]{3})((?:[A-Z]{3,12} (?:\d{1,3}|[A-Z]|[IVX]{1,5}):[ ])?"
     r"[A-Z0-9][A-Z0-9 ,&/'’()-]{2,58}[A-Z0-9)])[ \t]*(?=\r?\n)"
 )
 # A title, and its authors: "M. Halvorsen, T. Adeyemi" or "Mona Halvorsen and Tom Adeyemi".
 _NAME = r"(?:(?:[A-Z]\.[ -]?){1,3}|[A-Z][\w'’-]+ (?:[A-Z]\. ){0,2})[A-Z][\w'’-]+"
-_PAPER = re.compile(
+_PAPER = lazy_regex(
     r"(?:\A\s*|(?<=\n\n)|(?<=\n\r\n))([A-Z][^\n]{20,200}[^\s.,;:!])[ \t]*\r?\n[ \t]*\r?\n"
     rf"{_NAME}(?:, {_NAME}){{0,30}}(?:,? (?:and|&) {_NAME})?(?=[ \t]*\r?\n[ \t]*\r?\n[^\n]{{100}})"
 )
-_ITEM = re.compile(r"\s*(?:\d{1,3}[.)]|[-*+•])\s")
-_BLOCK = re.compile(r"(?:^(?=[^\n]{3,200}$)[ \t]*+\S++(?>(?: \S++)*)(?: {2,}|\t)[^\n]*+(?:\n|\Z)){3,}", re.MULTILINE)
-_CELL = re.compile(r"\S+(?: \S+)*")
-_TITLE_LINES = re.compile(r"\s*((?:[^\W_][^\n]{2,70}[^\s.?!;:,](?:[ \t\r]*\n)){2,6})[ \t\r]*\n")
+_ITEM = lazy_regex(r"\s*(?:\d{1,3}[.)]|[-*+•])\s")
+_BLOCK = lazy_regex(r"(?:^(?=[^\n]{3,200}$)[ \t]*+\S++(?>(?: \S++)*)(?: {2,}|\t)[^\n]*+(?:\n|\Z)){3,}", re.MULTILINE)
+_CELL = lazy_regex(r"\S+(?: \S+)*")
+_TITLE_LINES = lazy_regex(r"\s*((?:[^\W_][^\n]{2,70}[^\s.?!;:,](?:[ \t\r]*\n)){2,6})[ \t\r]*\n")
 _MOST_TITLE_LINES = 3
-_FIELD = re.compile(r"[^\s:]{2,20}:\s")
-_YEAR = re.compile(r"\b(?:19|20)\d\d\b")
+_FIELD = lazy_regex(r"[^\s:]{2,20}:\s")
+_YEAR = lazy_regex(r"\b(?:19|20)\d\d\b")
 
 
 def find_numbered_sections(text: str) -> list[Heading]:

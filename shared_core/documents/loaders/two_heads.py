@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 
 from shared_core.documents.loaders.cell_values import is_value, is_year
+from shared_core.support.regex import lazy_regex
 
-_DIGIT = re.compile(r"\d")
+_DIGIT = lazy_regex(r"\d")
 
 
 def join_heads(

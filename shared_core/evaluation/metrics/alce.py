@@ -10,7 +10,6 @@ Scores are in [0, 1]; ALCE prints them times 100. Two bugs of the published code
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -18,11 +17,12 @@ from typing import Any, NamedTuple
 from shared_core.citation.sentences import SentenceSplitter, split_sentences
 from shared_core.errors import InputError
 from shared_core.reading.base import SupportScorer
+from shared_core.support.regex import lazy_regex
 from shared_core.types import Passage
 
 _LIST = r"\[(\d+(?:(?:\s*,\s*\d+)+(?=\s*\]))?)"
-_CITATION = re.compile(_LIST)
-_CITATION_WITH_SPACE = re.compile(rf" ?{_LIST}")
+_CITATION = lazy_regex(_LIST)
+_CITATION_WITH_SPACE = lazy_regex(rf" ?{_LIST}")
 
 
 class CitationScores(NamedTuple):

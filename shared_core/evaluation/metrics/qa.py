@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 
 from shared_core.citation.sentences import SentenceSplitter, split_sentences
 from shared_core.errors import InputError, MissingDependencyError
+from shared_core.support.regex import lazy_regex
 
-_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_ARTICLES = lazy_regex(r"\b(a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
-_POSSESSIVE = re.compile(r"(?<=[^\W\d_])['’]s\b", re.IGNORECASE)
-_ELIDED = re.compile(r"(?<=[^\W\d_])['’](?=[^\W\d_]{3})")  # l'école, dell'Aquila
-_NO_BLANKS = re.compile(  # Thai, Lao, Burmese, Khmer, Japanese, Chinese; Korean particles follow without a blank
+_POSSESSIVE = lazy_regex(r"(?<=[^\W\d_])['’]s\b", re.IGNORECASE)
+_ELIDED = lazy_regex(r"(?<=[^\W\d_])['’](?=[^\W\d_]{3})")  # l'école, dell'Aquila
+_NO_BLANKS = lazy_regex(  # Thai, Lao, Burmese, Khmer, Japanese, Chinese; Korean particles follow without a blank
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\U00020000-\U0003ffff]"
 )
 _TYPOGRAPHY = str.maketrans(

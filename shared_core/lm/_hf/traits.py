@@ -8,10 +8,11 @@ of tokens that the configuration names.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
+
+from shared_core.support.regex import lazy_regex
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +64,8 @@ class Traits:
 
 
 _WINDOWS = ("sliding_window", "keep_window_size")
-_SUSPECT = re.compile(r"window|chunk|(^|_)local|topk|top_k|block|sparse|stride|span|sink|mem_len|compress|floor")
-_HARMLESS = re.compile(
+_SUSPECT = lazy_regex(r"window|chunk|(^|_)local|topk|top_k|block|sparse|stride|span|sink|mem_len|compress|floor")
+_HARMLESS = lazy_regex(
     r"expert|moe|group|layer|step|pattern|multiple|feed_forward|lm_head|mamba|ssm|conv|iter|interval|vision|audio|image"
 )
 _STATIC_ROPE = {

@@ -14,12 +14,13 @@ from functools import lru_cache
 
 from shared_core.errors import GrammarError
 from shared_core.lm.base import Grammar
+from shared_core.support.regex import lazy_regex
 
-_RULE = re.compile(r"^(\w+)(?:\.\d+)?:[ \t]*", re.MULTILINE)
-_TOKEN = re.compile(
+_RULE = lazy_regex(r"^(\w+)(?:\.\d+)?:[ \t]*", re.MULTILINE)
+_TOKEN = lazy_regex(
     r"""\s*("(?:[^"\\]|\\.)*"|/(?:[^/\\[]|\\.|\[(?:[^\]\\]|\\.)*\])+/|%regex|[A-Za-z_]\w*|\{\d+(?:,\d*)?\}|[()|&?*+])"""
 )
-_BOUNDS = re.compile(r"\{(\d+)(,?)(\d*)\}")
+_BOUNDS = lazy_regex(r"\{(\d+)(,?)(\d*)\}")
 _MOST = 20_000
 """Rules of one grammar at most: beyond that llama.cpp takes seconds for each token."""
 _TRIM = r"[^\s\x1c-\x1f]((?s:.)*[^\s\x1c-\x1f])?"

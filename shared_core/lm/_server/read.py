@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import re
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,13 +18,14 @@ from shared_core.lm.base import Alternative, Sample, SamplingParams
 from shared_core.lm.chat.layout import Outgoing, without_halves
 from shared_core.lm.chat.read import Kept, kept_tokens, read_reply, unclear
 from shared_core.lm.chat.reply import Reply, Tokens, find_reason, find_usage, read_content, read_logprob
+from shared_core.support.regex import lazy_regex
 from shared_core.types import Usage
 
 ID_PREFIX = "token_id:"
 """How vLLM names a token when asked to name tokens by id."""
 _THOUGHTS = ("reasoning_content", "reasoning")
-_BLANKS, _VOCABULARY = re.compile(r"[\s\ufffd]+"), re.compile("[ĠĊ▁]")
-_CONTROL = re.compile(r"(?:\s|<[^<>]*>|\[[^\[\]]*\])*")
+_BLANKS, _VOCABULARY = lazy_regex(r"[\s\ufffd]+"), lazy_regex("[ĠĊ▁]")
+_CONTROL = lazy_regex(r"(?:\s|<[^<>]*>|\[[^\[\]]*\])*")
 
 
 @dataclass(frozen=True, slots=True)

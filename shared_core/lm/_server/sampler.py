@@ -20,10 +20,11 @@ from shared_core.lm._server.tokens import id_list, prompt_ids
 from shared_core.lm.base import Generate, Generation, Prompt, Sample
 from shared_core.lm.chat.layout import Outgoing, examples, instructs
 from shared_core.lm.chat.read import OnlyThoughts
+from shared_core.support.regex import lazy_regex
 from shared_core.types import Usage
 
 _ROUNDS = 3  # of asking for samples that a server left out
-_TOO_MANY = re.compile(r"\bn\b|candidate|choices|samples|sequences|best_of", re.IGNORECASE)  # what a refusal of n names
+_TOO_MANY = lazy_regex(r"\bn\b|candidate|choices|samples|sequences|best_of", re.IGNORECASE)  # what a refusal of n names
 
 
 class Sampler:

@@ -9,7 +9,6 @@ untrusted text holds bracketed words that were not seen before, however many the
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,8 +19,9 @@ from shared_core.lm._server.http import Endpoint
 from shared_core.lm.base import Part, Prompt
 from shared_core.lm.chat.layout import MARK, as_text, cut_text
 from shared_core.lm.encoding import leading_ids
+from shared_core.support.regex import lazy_regex
 
-_BRACKETED = re.compile(r"(?=(<[^<>\s]{1,60}>|<\|[^<>|]{1,60}\|>|\[[^\[\]\n]{1,60}\]))")
+_BRACKETED = lazy_regex(r"(?=(<[^<>\s]{1,60}>|<\|[^<>|]{1,60}\|>|\[[^\[\]\n]{1,60}\]))")
 _CHARACTERS = 50_000  # of bracketed words asked about at once
 _REMEMBERED = 50_000  # bracketed words
 _TRIED = 80  # control strings tried for a separator, each one call, once for a server

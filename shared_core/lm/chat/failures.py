@@ -31,6 +31,7 @@ from shared_core.errors import (
 from shared_core.lm.chat.overflow import context_overflow, detail
 from shared_core.lm.chat.reply import get
 from shared_core.lm.chat.secrets import Secrets
+from shared_core.support.regex import lazy_regex
 
 TRANSIENT = frozenset({408, 409, 425, 429, *range(500, 600)}) - {501, 505}
 """Statuses at which trying again may help; those of a proxy before the server (Cloudflare's 520 to 530) among them."""
@@ -50,7 +51,7 @@ _GRPC = {
 }  # fmt: skip
 # Names of classes, for clients whose errors carry no status.
 _BY_NAME: tuple[tuple[re.Pattern[str], int | str], ...] = tuple(
-    (re.compile(pattern, re.IGNORECASE), meaning)
+    (lazy_regex(pattern, re.IGNORECASE), meaning)
     for pattern, meaning in (
         (r"context.?(?:overflow|window|length)|prompt.?too.?long", "overflow"),
         (r"time.?d?.?out|deadline.?exceeded", "slow"),
@@ -63,27 +64,27 @@ _BY_NAME: tuple[tuple[re.Pattern[str], int | str], ...] = tuple(
         (r"connect|remote.?protocol|network.?error|unreachable|unavailable|name.?resolution", "down"),
     )
 )
-_IN_TEXT = re.compile(
+_IN_TEXT = lazy_regex(
     r"(?:error code|status(?:[_ ]code)?|http(?:/\d(?:\.\d)?)?|response)['\"]?\s*[:=(]?\s*([45]\d\d)\b", re.IGNORECASE
 )
-_NO_MODEL = re.compile(
+_NO_MODEL = lazy_regex(
     r"model.{0,120}?(?:not[ _]found|does(?: not|n't) exist|not exist|unknown)|model_not_found|"
     r"(?:no such|unknown|invalid|could not find) model|not a valid model",
     re.IGNORECASE | re.DOTALL,
 )
-_FILTERED = re.compile(  # Azure, OpenAI, OpenRouter
+_FILTERED = lazy_regex(  # Azure, OpenAI, OpenRouter
     r"content_filter|content management policy|content_policy_violation|responsibleaipolicyviolation|"
     r"(?:input|prompt|request) was flagged",
     re.IGNORECASE,
 )
-_NO_TEMPLATE = re.compile(
+_NO_TEMPLATE = lazy_regex(
     r"chat[_ ]template.{0,80}?(?:is not set|not set|missing|undefined|no longer allowed)|"
     r"(?:no|not have a|without a|does not have a) (?:default )?chat[_ ]template|"
     r"does not support (?:chat|chat completions)|not a chat model",
     re.IGNORECASE | re.DOTALL,
 )
 
-_NOT_TAKEN = re.compile(
+_NOT_TAKEN = lazy_regex(
     r"unexpected keyword|unsupported|not support|does ?n[o']t support|not permitted|not allowed|unrecognized|"
     r"unknown|deprecated|extra inputs|extra fields|only the default|cannot both|not available",
     re.IGNORECASE,

@@ -22,6 +22,7 @@ from typing import Any
 
 from shared_core.errors import InputError
 from shared_core.lm.base import Part, Prompt, Role
+from shared_core.support.regex import lazy_regex
 
 MARK = "\u2060"
 """What is inserted. SentencePiece's usual normalisation and NFKC keep it; chat templates do not strip it."""
@@ -90,7 +91,7 @@ def restore(text: str) -> str:
     return _RUN.sub(lambda run: MARK * (len(run[0]) // 2), text)
 
 
-_RUN = re.compile(f"{MARK}+")
+_RUN = lazy_regex(f"{MARK}+")
 
 
 @lru_cache(maxsize=64)
@@ -131,8 +132,8 @@ _LONGEST = 64
 """Control strings of that many characters or more are none: no vocabulary has them."""
 _CONTINUE = "\n\nContinue the answer below. Write only what follows it; do not repeat any of it.\n\n"
 _PLAIN_ROLES = {"user": "User: ", "assistant": "Assistant: "}
-_HALF = re.compile("[\ud800-\udfff]")
-_EXAMPLE = re.compile(r"<(\w+)>.*</\1>")
+_HALF = lazy_regex("[\ud800-\udfff]")
+_EXAMPLE = lazy_regex(r"<(\w+)>.*</\1>")
 
 
 @dataclass(frozen=True, slots=True)

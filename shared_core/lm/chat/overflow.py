@@ -14,6 +14,7 @@ from importlib import resources
 
 from shared_core.errors import ContextOverflowError
 from shared_core.lm.chat.reply import read_count
+from shared_core.support.regex import lazy_regex
 
 _LONGEST = 4000
 """Characters of a refusal that are looked at."""
@@ -26,7 +27,7 @@ def _wording(pattern: str) -> re.Pattern[str]:
     """Compile a pattern in which ``{name}`` matches a number under that name."""
     pattern = pattern.replace("{MAXIMUM}", _MAXIMUM)
     named = re.sub(r"\{([a-z]+)\}", lambda m: rf"(?P<{m[1]}>\d[\d,_]*)", pattern)
-    return re.compile(named, re.IGNORECASE | re.DOTALL)
+    return lazy_regex(named, re.IGNORECASE | re.DOTALL)
 
 
 _WORDINGS = resources.files("shared_core.lm.chat").joinpath("overflows.txt").read_text("utf-8").splitlines()
@@ -36,7 +37,7 @@ _AVAILABLE = _wording(
     r"(?:maximum (?:context|model) length (?:is|of) |max_model_len ?= ?|context (?:size|length|window) (?:of |\()|"
     r"max size: ){available}"
 )
-_ABOUT = re.compile(
+_ABOUT = lazy_regex(
     r"context[_ ](?:length|window)[_ ]?(?:limit[_ ])?(?:was )?exceed|exceed\w*[_ ]context|"
     r"(?:exceed\w*|longer than|larger than|greater than|overflow\w*|not enough|does(?: not|n't) fit)[^.]{0,60}"
     r"\bcontext (?:length|window|size|limit)|context (?:length|window|size)[^.]{0,30}(?:exceed|overflow|too small)|"
@@ -48,7 +49,7 @@ _ABOUT = re.compile(
     re.IGNORECASE,
 )
 # Limits of another kind that name tokens too: of a rate, and of what one reply may have.
-_OTHER = re.compile(
+_OTHER = lazy_regex(
     r"tokens[- ]per[- ](?:minute|min|day|hour)|\bTPM\b|\bTPD\b|rate[_ ]?limit|quota|"
     r"supports at most \d+ completion tokens",
     re.IGNORECASE,

@@ -11,29 +11,30 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit, urlunsplit
 
 from shared_core.errors import InputError
 from shared_core.lm.chat.layout import without_halves
+from shared_core.support.regex import lazy_regex
 
 _SHORTEST, _SHORT = 3, 8
 """Shorter values than the first are not looked for, shorter ones than the second as whole words only."""
 
-_NAME = re.compile(
+_NAME = lazy_regex(
     r"(?:^|[_\-])(?:api[_\-]?key|key|secret|password|passwd|authorization|credentials?|"
     r"(?:access|auth|api|bearer|hf|session|id|refresh)[_\-]?token)$|^token$",
     re.IGNORECASE,
 )
-_SHAPES = re.compile(
+_SHAPES = lazy_regex(
     # keys by their providers' prefixes; at least one digit, so that words with hyphens stay
     r"\b(?:sk|pk|rk|key|hf|gsk|xai|nvapi|r8|pplx|csk|ghp|glpat)[-_](?=[A-Za-z0-9_\-]*\d)[A-Za-z0-9_\-]{8,}"
     r"|\bAIza[A-Za-z0-9_\-]{20,}|\bA[KS]IA[A-Z0-9]{12,}"
     r"|\beyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]+\.[A-Za-z0-9_\-]*"  # JSON web tokens
     r"|(?<=://)[^\s/@'\"]+(?=@)"  # credentials of an address
 )
-_NAMED = re.compile(
+_NAMED = lazy_regex(
     r"((?:authorization|(?:x[-_])?(?:goog[-_])?api[-_ ]?key(?:\s+provided)?|access[-_]?token|auth[-_]?token|"
     r"client[-_]secret|aws_secret_access_key|password|signature|[?&](?:key|token|sig|code|secret))"
     r"['\"]?\s*[:=]\s*['\"]?(?:(?:bearer|basic|token)\s+)?)([^\s'\",;&)}\]]+)",
     re.IGNORECASE,
 )
-_SCHEME = re.compile(r"\b((?:bearer|basic)\s+)(?=\S*[0-9=])([A-Za-z0-9._~+/\-]{6,}=*)", re.IGNORECASE)
+_SCHEME = lazy_regex(r"\b((?:bearer|basic)\s+)(?=\S*[0-9=])([A-Za-z0-9._~+/\-]{6,}=*)", re.IGNORECASE)
 _HEADERS = ("default_headers", "headers", "extra_headers")
 _HIDDEN = "***"
 

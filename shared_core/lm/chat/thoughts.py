@@ -17,24 +17,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shared_core.lm.chat.layout import MARK
+from shared_core.support.regex import lazy_regex
 
 _NAMES = r"(?:think|thinking|thoughts?|seed:think|antthinking|reasoning|reflection|scratchpad|analysis|inner_monologue)"
-_TAG = re.compile(
+_TAG = lazy_regex(
     rf"(?P<open><{_NAMES}(?:\s[^<>]*)?>|\[THINK\]|◁think▷|<\|START_THINKING\|>|<\|begin_of_thought\|>|<\|thinking\|>|"
     r"<\|inner_prefix\|>)"
     rf"|(?P<close></{_NAMES}\s*>|\[/THINK\]|◁/think▷|<\|END_THINKING\|>|<\|end_of_thought\|>|<\|/thinking\|>|"
     r"<\|inner_suffix\|>)",
     re.IGNORECASE,
 )
-_QUOTED_TAG = re.compile(r"`[^`\n]{0,80}[>\]▷][^`\n]{0,80}`")
-_CHANNEL = re.compile(
+_QUOTED_TAG = lazy_regex(r"`[^`\n]{0,80}[>\]▷][^`\n]{0,80}`")
+_CHANNEL = lazy_regex(
     r"(?:<\|start\|>\s*(?:assistant)?\s*)?<\|channel\|>\s*(?P<name>\w+)[^<]*(?:<\|constrain\|>[^<]*)?<\|message\|>"
 )
-_END = re.compile(r"<\|(?:end|return|call)\|>|<\|start\|>|<\|channel\|>")
-_BARE_CHANNEL = re.compile(r"(?:analysis|commentary)(?=[A-Z'\"“])")  # the server has taken the control tokens out
+_END = lazy_regex(r"<\|(?:end|return|call)\|>|<\|start\|>|<\|channel\|>")
+_BARE_CHANNEL = lazy_regex(r"(?:analysis|commentary)(?=[A-Z'\"“])")  # the server has taken the control tokens out
 _BARE_FINAL = "assistantfinal"
 _WRAPPERS = tuple(
-    (re.compile(rf"\s*{opening}", re.IGNORECASE), re.compile(closing, re.IGNORECASE | re.MULTILINE))
+    (lazy_regex(rf"\s*{opening}", re.IGNORECASE), lazy_regex(closing, re.IGNORECASE | re.MULTILINE))
     for opening, closing in (
         (r"```[\w+\-.]*[ \t]*\r?\n", r"\s*^[ \t]*```|```[ \t]*$"),
         (r"~~~[\w+\-.]*[ \t]*\r?\n", r"\s*^[ \t]*~~~"),
@@ -153,7 +154,7 @@ def _with_blanks(text: str, stretches: list[tuple[int, int]]) -> tuple[tuple[int
     return tuple(widened)
 
 
-_BLANKS = re.compile(rf"[\s{MARK}]+")
+_BLANKS = lazy_regex(rf"[\s{MARK}]+")
 _SHORTEST = 12
 """Characters without blanks. A shorter prompt may well be how the answer begins."""
 _SHORTEST_PART = 24
@@ -162,13 +163,13 @@ _LONG = 60
 """From so many characters on, what was sent is known again behind a preamble that a template put before it."""
 _PREAMBLE = 300
 # What templates write around messages, as text or as control tokens.
-_ROLE = re.compile(
+_ROLE = lazy_regex(
     r"<\|[^<>|]{1,40}\|>|</?s>|\[/?INST\]|<</?SYS>>|<(?:start|end)_of_turn>|<bos>|<｜[^<>｜]{1,40}｜>|#{2,4}(?=\w)|"
     r"(?:human|user|system|assistant|ai|model|bot|chatbot|instruction|response|developer|prompt|output):?",
     re.IGNORECASE,
 )
-_HEADS = re.compile(f"(?:{_ROLE.pattern})+", re.IGNORECASE)
-_OPENS = re.compile(
+_HEADS = lazy_regex(f"(?:{_ROLE.pattern})+", re.IGNORECASE)
+_OPENS = lazy_regex(
     r"\s*(?:(?:<\|[^<>|]{1,40}\|>|\[/INST\]|</?s>|<(?:start|end)_of_turn>|<｜[^<>｜]{1,40}｜>|#{2,4}(?=\s*\w)|"
     r"(?:assistant|ai|model|bot|chatbot|response)\s*(?::|(?=\r?\n|<\|)))\s*)+",
     re.IGNORECASE,

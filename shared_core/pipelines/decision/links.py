@@ -12,15 +12,16 @@ from functools import cached_property
 
 from shared_core.citation.facts.literals import has_address
 from shared_core.support.markup import edit_links
+from shared_core.support.regex import lazy_regex
 from shared_core.types import Claim, Passage
 
-_BARE = re.compile(r"\bhttps?://[^\s<>()\[\]\"`“”]+(?<![.,;:!?'’*_~|])", re.IGNORECASE)
-_REFERENCE = re.compile(rf"\s*[(\[](?:source|see|from)?:?\s*({_BARE.pattern})\s*[)\]]", re.IGNORECASE)
-_MARKS = re.compile(r"\s*(?:\[\^?\d{1,3}(?:\s?[,;–-]\s?\^?\d{1,3}){0,9}\](?:\([^()\s]{0,300}\))?|【\d[^】\n]{0,40}】)")
-_WORD_BEFORE = re.compile(r"\S+\s*\Z")
-_NAME = re.compile(r"(?:(?<!\w)[A-Za-z]\w?|[_$]\w*|\w\.\w+)\Z")
+_BARE = lazy_regex(r"\bhttps?://[^\s<>()\[\]\"`“”]+(?<![.,;:!?'’*_~|])", re.IGNORECASE)
+_REFERENCE = lazy_regex(rf"\s*[(\[](?:source|see|from)?:?\s*({_BARE.pattern})\s*[)\]]", re.IGNORECASE)
+_MARKS = lazy_regex(r"\s*(?:\[\^?\d{1,3}(?:\s?[,;–-]\s?\^?\d{1,3}){0,9}\](?:\([^()\s]{0,300}\))?|【\d[^】\n]{0,40}】)")
+_WORD_BEFORE = lazy_regex(r"\S+\s*\Z")
+_NAME = lazy_regex(r"(?:(?<!\w)[A-Za-z]\w?|[_$]\w*|\w\.\w+)\Z")
 """A name of code right before brackets: "x[0]"."""
-_POINTS = re.compile(
+_POINTS = lazy_regex(
     r"(?:\b(?:in|by|from|to|of|see|per|with|and|or|than|is|are|was|were|be|equals|returns|vector|array|list)|[=:,(+*/<>-])"
     r"\s*\Z",
     re.IGNORECASE,

@@ -20,13 +20,14 @@ from shared_core.pipelines.decision.reasons import (
     explain,
 )
 from shared_core.settings import SelfReflectSettings
+from shared_core.support.regex import lazy_regex
 from shared_core.types import Answer, Claim, Passage, Span
 
 DOCUMENTS, MEMORY = "these documents", "what I know"
 
 _SHOW_NEAREST = (SUPPORT_BELOW_TARGET, BELOW_GUARANTEE, CANNOT_JUDGE)
 _HEADINGS = {CANNOT_JUDGE: "Nearest, unjudged:", DOCUMENTS_DISAGREE: "They say:"}
-_MARKER = re.compile(r"\[(\d+)\]")
+_MARKER = lazy_regex(r"\[(\d+)\]")
 _MARKS = {"contradicted": " (contradicts the answer before)"}
 
 
@@ -136,7 +137,7 @@ def one_line(text: str) -> str:
     return re.sub(r"\s+", " ", text).strip()
 
 
-_STEP = re.compile(r"(?:first(?:ly)?|then|next|after that|finally|lastly|step \d+)\b|\d{1,2}[.)]\s", re.IGNORECASE)
+_STEP = lazy_regex(r"(?:first(?:ly)?|then|next|after that|finally|lastly|step \d+)\b|\d{1,2}[.)]\s", re.IGNORECASE)
 """The beginning of a step, or of an item with a number."""
 
 
@@ -245,9 +246,9 @@ OnUnsupported = Literal["pass", "flag", "strip", "refuse"]
 POLICIES: tuple[OnUnsupported, ...] = get_args(OnUnsupported)
 NOT_ALL_SUPPORTED = "not all claims supported"
 _WORDS = {"contradicted": "contradicted", "unknown": "unverified"}  # else: unsupported
-_AFTER = re.compile(rf"(?:[ \t]*{MARK})*[ \t]*")
+_AFTER = lazy_regex(rf"(?:[ \t]*{MARK})*[ \t]*")
 # What is left of a line without its claim: a bullet, number, quote sign or check box.
-_EMPTY_LINE = re.compile(
+_EMPTY_LINE = lazy_regex(
     r"[ \t\u00a0>|]*(?:(?:[-*+•‣◦▪●○–—·]|\(?(?:\d{1,3}|[A-Za-z])[.)])[ \t]*(?:\[[ xX]\])?[ \t]*)?\Z"
 )
 

@@ -8,7 +8,6 @@ and of two sentences that differ in one word it would find nearly all supported.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +16,7 @@ from shared_core.lm.base import Sample
 from shared_core.pipelines.gating.choose import ChosenEstimator
 from shared_core.reading.base import Verdict
 from shared_core.runtime.flow import Flow, Judge, Together
+from shared_core.support.regex import lazy_regex
 from shared_core.uncertainty import (
     CONTRADICTS,
     ENTAILS,
@@ -34,7 +34,7 @@ LIKELY = 1e-3
 """Alternatives below this probability are not judged and count as neutral: they would change a product by less."""
 
 _SUPPORTED = 0.5  # P(entails) from which on a judge that reports no contradiction says yes
-_CONTROL = re.compile(r"<[^<>]*>|\[[^\[\]]*\]")
+_CONTROL = lazy_regex(r"<[^<>]*>|\[[^\[\]]*\]")
 """Control tokens, an end of sequence most likely: they say nothing else, they stop."""
 
 

@@ -28,10 +28,11 @@ from shared_core.pipelines.extractive import UnusableReplies
 from shared_core.pipelines.reclaim.prompts import isolated_prompt, numbered_prompt
 from shared_core.pipelines.structured import plain_reply
 from shared_core.runtime.flow import Flow, Generate
+from shared_core.support.regex import lazy_regex
 from shared_core.types import Citation, Claim, MatchKind, Passage, Span
 
 # Tags of any name, and bold and code of Markdown: none of them is part of a claim.
-_TAGS = re.compile(r"</?\s*\w+\s*/?>|\*\*|`+")
+_TAGS = lazy_regex(r"</?\s*\w+\s*/?>|\*\*|`+")
 # "S3", "3, 4", "S1-S3", "2 and 5".
 _CITED = r"S?\d+(?:\s*(?:[,;–-]|and)\s*S?\d+)*"
 # In round brackets only with the letter: (1871) may be a year.
@@ -41,11 +42,11 @@ _MARKS = rf"{_MARK}(?:\s*(?:,|and|&)?\s*{_MARK})*"
 _POINTING = rf"(?:{POINTING}|see(?:\s+also)?|cf\.?|from|in|by)"
 _SOURCE = r"(?:the\s+)?(?:passages?|sentences?|sources?|documents?|references?|quotes?|citations?)"
 # "According to [1], …": with it the beginning of the sentence goes, so tidy puts a capital.
-_OPENING = re.compile(rf"^\s*{_POINTING}\s+(?:{_SOURCE}\s*)?{_MARKS}\s*[,:]?\s+", re.IGNORECASE)
+_OPENING = lazy_regex(rf"^\s*{_POINTING}\s+(?:{_SOURCE}\s*)?{_MARKS}\s*[,:]?\s+", re.IGNORECASE)
 # "…, as stated in passage [2]", or bare marks, anywhere.
-_POINTER = re.compile(rf"\s*,?\s*\b{_POINTING}\s+(?:{_SOURCE}\s*)?{_MARKS}|\s*{_MARKS}", re.IGNORECASE)
+_POINTER = lazy_regex(rf"\s*,?\s*\b{_POINTING}\s+(?:{_SOURCE}\s*)?{_MARKS}|\s*{_MARKS}", re.IGNORECASE)
 # What is copied from lists and forms before a sentence: "- S27: ", "[3] ", "Claim 2: ", "1. ".
-_LABEL = re.compile(
+_LABEL = lazy_regex(
     rf"^\s*(?:(?:[-*•#>]+\s+|\(?S\d+\)?\s*[:.)–-]\s*|{_MARK}\s*[:.)–-]?\s*)(?=\S|$)|"
     r"(?:(?:sentence|passage|claim|answer|reference|quote)s?(?:\s+S?\d+)?\s*:\s*|"
     # A number opens a list, unless a month follows it ("12. Mai").
@@ -53,8 +54,8 @@ _LABEL = re.compile(
     re.IGNORECASE,
 )
 # Both are left over where a mark was cut out: "capital .", ",.".
-_BLANKS_BEFORE = re.compile(r"\s+([.,;:!?])")
-_DOUBLED = re.compile(r"[,;]\s*([.,;!?])")
+_BLANKS_BEFORE = lazy_regex(r"\s+([.,;:!?])")
+_DOUBLED = lazy_regex(r"[,;]\s*([.,;!?])")
 # Folded as in is_placeholder: lower case, words only.
 _PLACEHOLDERS = frozenset(
     {"one sentence", "quoted sentences", "what follows from them for the question",
@@ -109,16 +110,16 @@ def is_placeholder(text: str) -> bool:
 
 
 # "We can know that:" may stand between both tags; a reply that was cut off lacks the last one ($).
-_PAIR = re.compile(
+_PAIR = lazy_regex(
     r"<\s*reference\s*>(?P<reference>.*?)<\s*/\s*reference\s*>.*?<\s*claim\s*>(?P<claim>.*?)(?:<\s*/\s*claim\s*>|$)",
     re.IGNORECASE | re.DOTALL,
 )
 # Possessive: a reply of many blanks is matched, or not, in time linear in its length.
 _ONE = r"\[?+\s*+S?+\s*+\d++\s*+\]?+"
-_NUMBERS = re.compile(rf"\s*+{_ONE}(?>(?:\s*+(?>(?:,|;|and|-|–)?)\s*+{_ONE})*)\s*+\.?+\s*+", re.IGNORECASE)
+_NUMBERS = lazy_regex(rf"\s*+{_ONE}(?>(?:\s*+(?>(?:,|;|and|-|–)?)\s*+{_ONE})*)\s*+\.?+\s*+", re.IGNORECASE)
 # The second group is the end of a range: "S2-S4".
-_NUMBER = re.compile(r"S?\s*(\d+)(?:\s*[-–]\s*S?\s*(\d+))?", re.IGNORECASE)
-_NO_ANSWER = re.compile(r"\bno[ _]answer\b", re.IGNORECASE)
+_NUMBER = lazy_regex(r"S?\s*(\d+)(?:\s*[-–]\s*S?\s*(\d+))?", re.IGNORECASE)
+_NO_ANSWER = lazy_regex(r"\bno[ _]answer\b", re.IGNORECASE)
 _LADDER: tuple[MatchKind, ...] = ("verbatim", "normalised", "fuzzy")
 _SHARED = 0.6
 """Share of a prose sentence's content words that its quote must hold; what is missing, the judges will notice."""

@@ -35,10 +35,11 @@ from shared_core.pipelines.reclaim.prompts import (
 from shared_core.pipelines.rereading import read_again
 from shared_core.runtime.flow import Flow, Generate, Report
 from shared_core.settings import ReclaimSettings
+from shared_core.support.regex import lazy_regex
 from shared_core.types import Answer, Citation, Claim, ClaimSealed, Passage, ReferenceSealed, iter_spans
 
 # One pair. Lazy groups suffice: the grammar lets no tag into a quote or a claim.
-_UNIFIED = re.compile(
+_UNIFIED = lazy_regex(
     re.escape(REFERENCE_LEAD.strip())
     + r"\s*(?P<reference>.*?)\s*"
     + re.escape((REFERENCE_END + CLAIM_LEAD).strip())

@@ -26,6 +26,7 @@ from shared_core.pipelines.research.asking import split_list_prompt, split_promp
 from shared_core.retrieval.tokenizer import Tokenizer
 from shared_core.runtime.flow import Flow, Generate
 from shared_core.support.markup import edit_links
+from shared_core.support.regex import lazy_regex
 from shared_core.types import Claim
 
 MAX_TOKENS = 192
@@ -42,16 +43,16 @@ _TRIED, _USELESS = 8, 0.75
 _SIMPLE = 16
 """Words of a sentence that may make one claim only."""
 # Also common joiners of German, French and Spanish, or more of their sentences would pass for one claim.
-_JOINED = re.compile(
+_JOINED = lazy_regex(
     r"[,;:()–—]|\s-\s|\b(?:and|or|but|which|who|whom|whose|while|where|when|because|although|though|since|after|before|"
     r"as|that|und|oder|et|ou|y)\b",
     re.IGNORECASE,
 )
 """What joins a second statement to a first."""
 # "1. …", "(2) …", "3: - …": the number of a sentence, then a claim of it.
-_NUMBERED = re.compile(r"^[\s*•–-]*\(?(\d{1,2})[.):\]]\s*(?:[-*•–]\s*)?(\S.*)$")
-_BULLET = re.compile(r"^\s*(?:[-*•–—]|\(?\d{1,2}[.):]|claim\s*\d*\s*:)\s*", re.IGNORECASE)
-_QUOTED = re.compile(r'^["“”]([^"“”]*)["“”]$')
+_NUMBERED = lazy_regex(r"^[\s*•–-]*\(?(\d{1,2})[.):\]]\s*(?:[-*•–]\s*)?(\S.*)$")
+_BULLET = lazy_regex(r"^\s*(?:[-*•–—]|\(?\d{1,2}[.):]|claim\s*\d*\s*:)\s*", re.IGNORECASE)
+_QUOTED = lazy_regex(r'^["“”]([^"“”]*)["“”]$')
 """Marks around all of a claim; not those of "“The Tide” was written in 1948"."""
 _GROUNDED = 0.6
 """Share of a claim's content words that must stand in the answer or the question."""

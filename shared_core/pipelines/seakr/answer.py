@@ -30,6 +30,7 @@ from shared_core.pipelines.gating.prompts import (
 from shared_core.pipelines.support import ask_model, judge_at_hand, own_word, support
 from shared_core.runtime.flow import Flow, Generate, Retrieve
 from shared_core.settings import Demonstration, SelfReflectSettings
+from shared_core.support.regex import lazy_regex
 from shared_core.types import Citation, Claim, Passage, Signals, Span
 from shared_core.uncertainty import final_answer, is_answer
 
@@ -149,10 +150,10 @@ Ground = tuple[Passage, str]
 _CITED = 2
 _DOUBT, _REFUSAL = 0.5, 0.2  # P(supported) below which a sentence is not cited: one that seems to deny it, any other
 _CANDIDATES = 6  # sentences scored at most: each is one pair for the judge or critic
-_NEGATION = re.compile(
+_NEGATION = lazy_regex(
     r"\b(?:not|never|neither|nor|cannot|no longer|without|den(?:y|ies|ied)|\w+n['’]t)\b", re.IGNORECASE
 )
-_CLAUSE = re.compile(r"[;:,]|\b(?:but|although|though|whereas|while|and)\b", re.IGNORECASE)
+_CLAUSE = lazy_regex(r"[;:,]|\b(?:but|although|though|whereas|while|and)\b", re.IGNORECASE)
 
 
 def answer_claim(

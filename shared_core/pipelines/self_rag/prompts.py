@@ -30,6 +30,7 @@ from shared_core.reflection.tokens import (
     UTILITY_TOKENS,
 )
 from shared_core.runtime.flow import Flow, Generate, Score
+from shared_core.support.regex import lazy_regex
 from shared_core.types import Passage
 
 Words = tuple[tuple[str, str], ...]
@@ -43,7 +44,7 @@ SUPPORT_WORDS: Words = (("no", NO_SUPPORT), ("partly", PARTIALLY_SUPPORTED), ("f
 USEFUL_WORDS: Words = tuple((str(i), token) for i, token in enumerate(UTILITY_TOKENS, 1))
 
 NOTHING = "NOTHING"
-_NOTHING = re.compile(rf"\W*{NOTHING}\b\W*", re.IGNORECASE)
+_NOTHING = lazy_regex(rf"\W*{NOTHING}\b\W*", re.IGNORECASE)
 
 
 class CriticQuestion(NamedTuple):

@@ -14,6 +14,7 @@ from shared_core.lm.base import Generation, Prompt, SamplingParams
 from shared_core.pipelines.evidence import ours, theirs
 from shared_core.pipelines.reclaim.prompts import REFERENCE_LEAD, numbered_sentences
 from shared_core.runtime.flow import Flow, Generate, Together
+from shared_core.support.regex import lazy_regex
 from shared_core.training.reclaim.sources import Segment
 from shared_core.types import Passage, Span
 
@@ -187,8 +188,8 @@ _TASK = (
     "as few as together say all of the statement. If they do not say it, reply: NONE\n"
 )
 _ONE = r"\[?S?\s?\d{1,6}\]?"
-_REPLY = re.compile(rf"{_ONE}(?:(?:\s*(?:,|;|\band\b)\s*|\s+){_ONE})*\s*\.?", re.IGNORECASE)
-_NONE = re.compile(r"none\s*\.?", re.IGNORECASE)
+_REPLY = lazy_regex(rf"{_ONE}(?:(?:\s*(?:,|;|\band\b)\s*|\s+){_ONE})*\s*\.?", re.IGNORECASE)
+_NONE = lazy_regex(r"none\s*\.?", re.IGNORECASE)
 
 
 def selection_prompt(question: str, clause: str, sentences: Sequence[Span], passages: Sequence[Passage]) -> Prompt:

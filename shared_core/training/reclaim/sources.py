@@ -21,14 +21,15 @@ from shared_core.pipelines.evidence import ours, theirs
 from shared_core.pipelines.reclaim.prompts import numbered_passages
 from shared_core.runtime.flow import Flow, Generate, Retrieve, Together
 from shared_core.settings import Settings
+from shared_core.support.regex import lazy_regex
 from shared_core.training.rows import read_json_lines
 from shared_core.types import Passage
 
 Unit = Literal["sentence", "clause"]
 
 _NUMBERS = r"\d{1,3}(?:\s*[,;]\s*\d{1,3})*"
-_MARKS = re.compile(rf"(?:\s*\[{_NUMBERS}\])+")
-_SEMICOLON = re.compile(r";(?=\s)")
+_MARKS = lazy_regex(rf"(?:\s*\[{_NUMBERS}\])+")
+_SEMICOLON = lazy_regex(r";(?=\s)")
 _EDGES = " \t\r\n,;:–—"
 _SHAPE = (
     'Each line: {"question": …, "passages": [{"id": …, "text": …, "title": …}, …], "answer": "… [1]."}, or with '
@@ -202,7 +203,7 @@ def _segment(value: Any) -> Segment:
 
 
 NO_ANSWER = "NO ANSWER"
-_NO_ANSWER = re.compile(rf"\W*{NO_ANSWER}\b\W*", re.IGNORECASE)
+_NO_ANSWER = lazy_regex(rf"\W*{NO_ANSWER}\b\W*", re.IGNORECASE)
 _EXAMPLE = (
     "Example:\n[1] The harbour of Ostby\nThe harbour wall of Ostby was finished in 1842. It is 300 metres long.\n\n"
     "[2] Ferries\nThe first ferry to Ostby sailed in 1851.\n\n"

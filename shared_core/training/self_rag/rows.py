@@ -20,6 +20,7 @@ from shared_core.lm.base import Prompt
 from shared_core.pipelines.self_rag.with_tokens import instruction as instruct
 from shared_core.reflection import REFLECTION_TOKENS, RELEVANCE_TOKENS, RETRIEVAL_TOKENS, SUPPORT_TOKENS, UTILITY_TOKENS
 from shared_core.reflection.tokens import NO_RETRIEVAL, PARAGRAPH_END, PARAGRAPH_START, RETRIEVAL
+from shared_core.support.regex import lazy_regex
 from shared_core.training.rows import IGNORED, eos_of, read_rows_of, text_of
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ TASKS: Mapping[str, tuple[str, ...]] = {
 }
 """The critic's five tasks, and what each may be answered with."""
 
-_CONTROL = re.compile("(" + "|".join(map(re.escape, REFLECTION_TOKENS)) + ")")
+_CONTROL = lazy_regex("(" + "|".join(map(re.escape, REFLECTION_TOKENS)) + ")")
 
 
 @dataclass(frozen=True, slots=True)
