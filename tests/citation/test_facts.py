@@ -106,6 +106,7 @@ def test_title_and_question_name_what_is_spoken_of() -> None:
         ("Cats are not allowed in the garden.", "Dogs are allowed in the garden; cats are not."),
         ("Guests are not admitted without a badge.", "Guests are admitted only with a badge."),
         ("If no resident objects, guests may stay overnight.", "Guests may stay overnight unless a resident objects."),
+        ("Staff must wear boots.", "In May wear boots and gloves."),
         ("Store the paint below 30 °C.", "Do not store the paint above 30 °C."),
         ("The paint must be stored at 30 °C or below.", "Do not store the paint above 30 °C."),
         ("The lift carries no more than 8 people.", "The lift carries at most 8 people."),

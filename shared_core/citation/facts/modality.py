@@ -23,7 +23,7 @@ from shared_core.support.regex import lazy_regex
 
 _ALIKE, _HALF = 0.6, 0.5  # of the words that the claim and a clause have in common
 
-_MAY = lazy_regex(r"\b(?:may|might|can|could)\b", re.IGNORECASE)
+_MAY = lazy_regex(r"\b(?:(?-i:may)|might|can|could)\b", re.IGNORECASE)
 _MUST = lazy_regex(r"\b(?:must|shall|(?:has|have|needs?|(?:is|are) (?:required|obliged)) to)\b", re.IGNORECASE)
 _PLANS = lazy_regex(
     r"\b(?:will|(?:plan|intend|expect|hope|aim|propose|promise|schedule)(?:s|d|ed|ned|ing|ning)?(?: \w+)? to"
