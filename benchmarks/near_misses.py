@@ -1,12 +1,16 @@
 """Ask the embedded default what four made-up texts answer, and what they answer only nearly.
 
-    python benchmarks/near_misses.py [--json FILE]
+    python benchmarks/near_misses.py [--texts FILE] [--json FILE]
 
 The texts (`near_misses.json`) are a service desk's notice, a club's page, a library's guide and the notes of an API.
 Each unanswerable question asks for another value, thing or day than the text tells of. For each text: `right`: share
 of the answerable questions whose first quote is shown and holds the answer; `wrong`: share of them that show another
 first; `answered`: share of the unanswerable ones that are answered. Conflicts were built after the first three texts
 were looked at, so their figures flatter; nothing was changed for the fourth.
+
+`--texts benchmarks/ranges.json`: nine texts with rules for ranges, and questions about single values. How a value is
+read as its range was built for the first five. Of the 16 questions that the others answer 1 was answered before that,
+and 8 before they were looked at.
 """
 
 from __future__ import annotations
@@ -50,8 +54,8 @@ def figures_of(text: dict[str, Any]) -> dict[str, float]:
     }
 
 
-def run() -> dict[str, float]:
-    texts = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+def run(file: Path) -> dict[str, float]:
+    texts = json.loads(file.read_text(encoding="utf-8"))
     out = {f"{text['name']}_{key}": value for text in texts for key, value in figures_of(text).items()}
     Console().print(out)
     return out
@@ -59,8 +63,9 @@ def run() -> dict[str, float]:
 
 def main() -> None:
     parser = command_line(__doc__, data=False)
+    parser.add_argument("--texts", type=Path, default=Path(__file__).with_suffix(".json"))
     options = parser.parse_args()
-    write_figures(run(), options.json)
+    write_figures(run(options.texts), options.json)
 
 
 if __name__ == "__main__":
