@@ -8,7 +8,7 @@ it: another day, person or thing, the opposite end, planned for done. Each docum
 which may be fitted on; the others are kept aside.
 
 At the usual target accuracy of .5, `right`: answerable questions whose first quote is shown and is the sentence that
-answers; `other`: those with another quote; `near`: unanswerable ones that are answered; each as a share. `auroc`: of the
+answers; `other`: those with another quote; `near`: unanswerable ones that are answered; as shares. `auroc`: of the
 first quote's confidence, for whether it is right, over all questions.
 """
 
