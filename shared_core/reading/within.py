@@ -80,6 +80,7 @@ _POSSIBLE = lazy_regex(
     r"\b(?:can|may|must|could|free|possible|allowed|given|granted|return\w*|refund\w*)\b", re.IGNORECASE
 )
 _CAPACITY = lazy_regex(r"up to|at most|a maximum of|no(?:t)? more than", re.IGNORECASE)
+_LONGEST = 1000  # characters of a sentence
 _SENTENCE = lazy_regex(r"[^\n]+?(?:[.;!?](?=\s|\Z)|(?=\n|\Z))")
 _AGO = lazy_regex(r" (?:ago|old)\b")
 _AT = lazy_regex(r"\bat \Z", re.IGNORECASE)
@@ -102,14 +103,15 @@ class _Range(NamedTuple):
     Attributes:
         text: as it is written.
         band: its values in the base unit.
-        stems: of the sentence and its heading; ``before``: of what of them is before the range.
+        stems: of the sentence and its heading.
+        before: what of them is before the range.
         ahead: it is a time before something.
     """
 
     text: str
     band: Band
     stems: frozenset[str]
-    before: frozenset[str]
+    before: str
     ahead: bool
 
 
@@ -135,18 +137,19 @@ def read_ranges(question: str, texts: Sequence[str]) -> str:
     words = content_stems(f"{question[: asked.start]} {question[asked.end :]}") - _ASIDE - {kind}
     ahead = _AHEAD.match(question, asked.end) is not None
     owner, measured = _owner_of(question, asked)
+    shares = {text: len(words & content_stems(text)) for text in texts}
     found = [
-        (_share(words, some.stems, text), some)
+        ((len(words & some.stems), shares[text]), some)
         for text in texts
-        for some in _ranges_of(text)
-        if some.band.dimension == kind and some.ahead == ahead
-        if not owner or owner & (some.before if measured else some.stems)
+        for some in _ranges_of(text, kind)
+        if some.ahead == ahead and (not owner or owner & (content_stems(some.before) if measured else some.stems))
     ]
     shared = max((share for share, _ in found), default=(0, 0))
     best = {some.text: some.band for share, some in found if share == shared and some.band.holds(value)}
     if len({*best.values()}) != 1 or 2 * max(shared) < len(words):
         return question
-    if any(_share(words, stems, text) >= shared for text in texts for stems in _stems_beside(kind, value, text)):
+    beside = ((text, stems) for text in texts for stems in _stems_beside(kind, value, text))
+    if any((len(words & stems), shares[text]) >= shared for text, stems in beside):
         return question
     before, text = question[: asked.start], next(iter(best))
     before = before if text[:1] in "-−0123456789" else _AT.sub("", before)
@@ -158,7 +161,9 @@ def read_ranges(question: str, texts: Sequence[str]) -> str:
 def _stems_beside(kind: str, value: float, text: str) -> Iterator[frozenset[str]]:
     """Yield the stems of the sentences that have an amount itself."""
     for said in (sentence.group() for sentence in _SENTENCE.finditer(text)):
-        if any(_kind_of(q, said) == kind and _value_of(q, said) == value for q in quantities_of(said)):
+        if len(said) <= _LONGEST and any(
+            _kind_of(q, said) == kind and _value_of(q, said) == value for q in quantities_of(said)
+        ):
             yield frozenset(content_stems(said))
 
 
@@ -172,11 +177,6 @@ def _owner_of(question: str, asked: Quantity) -> tuple[set[str], bool]:
     found = measured or _OWNER.search(before) or (_ARTICLE.search(before) and _NOUN.match(question, asked.end))
     stems = content_stems(f"{found[1]} {_PLURALS.get(found[1].lower(), '')}") if found else set[str]()
     return stems, measured is not None
-
-
-def _share(words: set[str], stems: frozenset[str], text: str) -> tuple[int, int]:
-    """Return how many of a question's words a sentence has, with its heading, and how many its text."""
-    return len(words & stems), len(words & content_stems(text))
 
 
 def _kind_of(quantity: Quantity, text: str, end: int = 0) -> str:
@@ -196,22 +196,26 @@ def _value_of(quantity: Quantity, text: str, unit: str = "") -> float:
     return known.base(value) if known else value
 
 
-def _ranges_of(text: str) -> Iterator[_Range]:
-    """Yield the ranges of a text that say something of each of their values."""
+def _ranges_of(text: str, kind: str) -> Iterator[_Range]:
+    """Yield the ranges of a text, of one kind of amounts, that say something of each of their values."""
     heading = ""
     for sentence in _SENTENCE.finditer(text):
         said = sentence.group()
         heading = said if said.startswith("#") else heading
+        if len(said) > _LONGEST:
+            continue
         found = [q for q in quantities_of(said) if not q.ordinal and not q.is_year]
         stems = frozenset(content_stems(f"{heading} {said}")) if found else frozenset[str]()
         for first, last, start, end, band in _bands_of(said, found):
+            if band.dimension != kind:
+                continue
             ahead = _AHEAD.match(said, end) is not None
             if ahead and _LATEST.match(said, start) and not first:
                 band = band._replace(lowest=band.highest, highest=math.inf)
             counted = not last.unit
             if _is_condition(said, start, end, counted=counted) or _may_be_chosen(said, start, two=first is not None):
-                before = frozenset(content_stems(f"{heading} {said[:start]}"))
-                yield _Range(f"{said[start].lower()}{said[start + 1 : end]}", band, stems, before, ahead)
+                written = f"{said[start].lower()}{said[start + 1 : end]}"
+                yield _Range(written, band, stems, f"{heading} {said[:start]}", ahead)
 
 
 def _bands_of(said: str, found: Sequence[Quantity]) -> Iterator[tuple[Quantity | None, Quantity, int, int, Band]]:
