@@ -23,6 +23,7 @@ _HEADING = lazy_regex(r"^(#{1,6})[ \t]+([^\n]*)$", re.MULTILINE)
 _LABEL_LINE = lazy_regex(r"[ \t>*_]*[^\W\d_]{3,} \d{1,3}\b(?![.,:]?\d)[^\n]{0,60}")
 _SCENE = lazy_regex(r"(?:\A|(?<=[.!?:]))\s*(?:For|In|During|On|At) ([^\W\d_]{3,} \d{1,3})\b")
 _RANGE = lazy_regex(r"(\d{1,3})(?: ?[-–—] ?| to | through )(\d{1,3})\b")
+_FAR, _PARAGRAPH = 4000, 1000  # characters above a sentence that are looked at
 _ENDING = {"y": "(?:y|ies)", "s": "s(?:es)?"}
 
 
@@ -45,8 +46,8 @@ def is_of_another_number(question: str, passage: Passage, start: int, end: int) 
             asked[word.lower()].add(int(number))
     if not asked:
         return False
-    text = passage.text[:start]
-    begun = text.rpartition("\n\n")[2]
+    text = passage.text[max(0, start - _FAR) : start]
+    begun = text.rpartition("\n\n")[2][-_PARAGRAPH:]
     for word, numbers in asked.items():
         if numbers & _numbers(word, passage.text[start:end]):
             continue
