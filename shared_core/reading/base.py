@@ -80,8 +80,7 @@ class ReadResult:
             Empty if the reader judges no spans.
         unknown: reason for unknown probabilities.
         read_as: the question in the passages' words, if that is not how it was asked: a misspelt word corrected, an
-            amount as the range that holds it, an
-            abbreviation with what it stands for.
+            amount as the range that holds it, an abbreviation with what it stands for.
         steps: questions answered one after the other, if the readings answer the last of them; their probabilities are
             then those of the whole chain.
         answer: the short answer, where the first reading has none of its own: one of two that were compared.
