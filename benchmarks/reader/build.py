@@ -9,9 +9,9 @@
 ``ood/policyqa_*.jsonl.gz`` and ``support/train.jsonl.gz``. A few hours on two cores; an interrupted run continues from
 ``--kept`` (by default beside ``--out``). A FOLDER of ``--more`` holds questions of other sources, as
 ``questions.jsonl.gz`` and ``passages.jsonl.gz`` with the fields of SQuAD 1.1's files, which occur 4 times for each of
-its questions; ``claims.jsonl.gz`` there, if any, are questions with answers right and wrong. Then
-``python -m benchmarks.reader.quantise`` makes the files that ship, and ``python -m benchmarks.reader.calibrate`` fits
-the probabilities.
+its questions; ``claims.jsonl.gz`` there, if any, are questions with answers right and wrong, or claims with evidence.
+Then ``python -m benchmarks.reader.quantise`` makes the files that ship, and ``python -m benchmarks.reader.calibrate``
+fits the probabilities.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from typing import Any
 from benchmarks.reader.ahead import ahead
 from benchmarks.reader.base import base_parameters
 from benchmarks.reader.batches import Batch, Examples, Recipe, batches
-from benchmarks.reader.claims import ClaimRow, from_pairs, from_questions, labelled_by_people
+from benchmarks.reader.claims import ClaimRow, as_written, from_pairs, from_questions, labelled_by_people
 from benchmarks.reader.data import Corpus, QuestionRow, rarities, read_lines, read_passages, replaced, rows_of, swapped
 from benchmarks.reader.export import NETWORK, read, write
 from benchmarks.reader.learn import train
@@ -77,9 +77,14 @@ class More:
         return texts, rows_of(read_lines(self.folder / "questions.jsonl.gz"), texts)
 
     def claims(self, passages: Mapping[str, Passage], rng: random.Random) -> list[ClaimRow]:
-        """Make claims of the questions with answers right and wrong, if the folder has such."""
+        """Make claims of the questions with answers right and wrong, and add those written as such, if it has any."""
         file = self.folder / "claims.jsonl.gz"
-        return from_pairs(read_lines(file), passages, rng) if file.exists() else []
+        rows = read_lines(file) if file.exists() else []
+        written = [r for r in rows if "claim" in r]
+        out = from_pairs([r for r in rows if "claim" not in r], passages, rng)
+        for _ in range(self.times):
+            out += as_written(written, passages, rng)
+        return out
 
 
 def gather(data: Path, recipe: Recipe, cache: Path | None = None, more: Sequence[More] = ()) -> Material:

@@ -1,6 +1,6 @@
 """Fit the probabilities of the reader and the critic on many kinds of documents and questions.
 
-    python -m benchmarks.reader.calibrate --data DIR [--weights FILE] [--each 400] [--cache FILE]
+    python -m benchmarks.reader.calibrate --data DIR [--weights FILE] [--each 400] [--cache FILE] [--keep-scores]
 
 Writes the JSON file beside the weights. The halves for fitting share nothing with those that ``benchmarks/rag.py`` and
 ``benchmarks/critic.py`` report. About a quarter of an hour on two cores; all cores are used.
@@ -170,25 +170,24 @@ def calibrate_critic(data: Path, weights: Path) -> None:
     describe(weights, about | fit_critic(CriticSupportScorer(weights=weights), data))
 
 
-def calibrate(data: Path, weights: Path, each: int, cache: Path | None) -> None:
-    """Fit everything and write the JSON file beside ``weights``."""
+def calibrate(data: Path, weights: Path, each: int, cache: Path | None, *, keep_scores: bool = False) -> None:
+    """Fit everything, or with ``keep_scores`` the probabilities only, and write the JSON file beside ``weights``."""
     about = json.loads(weights.with_suffix(".json").read_text("utf-8"))
     keep = {name: about[name] for name in ("together", "trained") if name in about}
     embedder = CachedEmbedder(cache)
     cases, exact = gather(World(data, embedder, "fit"), each)
     if cache:
         embedder.save()
-    plain = {"rank_prior": 0.0, "span_share": 0.0}
-    describe(weights, keep | plain)  # the raw network, before anything is fitted
-    every = [case for some in cases.values() for case in some]
-    chosen, lost = choose_scores(weights, every)
+    if keep_scores:
+        chosen, lost = {name: about[name] for name in ("rank_prior", "span_share")}, about["conflicts"]["score"]
+    else:
+        describe(weights, keep | {"rank_prior": 0.0, "span_share": 0.0})  # the raw network, before anything is fitted
+        chosen, lost = choose_scores(weights, [case for some in cases.values() for case in some])
     describe(weights, keep | chosen | {"conflicts": {"score": lost}})
     fitted = fit_reader(weights, cases, exact)
     fitted["conflicts"] |= {"score": lost}
-    described = keep | chosen | fitted
-    describe(weights, described)
-    described |= fit_critic(CriticSupportScorer(weights=weights), data)
-    describe(weights, described)
+    describe(weights, keep | chosen | fitted)
+    calibrate_critic(data, weights)
 
 
 def main() -> None:
@@ -199,12 +198,15 @@ def main() -> None:
     parser.add_argument("--weights", type=Path, default=WEIGHTS)
     parser.add_argument("--each", type=int, default=400, help="cases of each set")
     parser.add_argument("--cache", type=Path, help="file that keeps vectors of passages between runs")
+    parser.add_argument(
+        "--keep-scores", action="store_true", help="keep how scores are made of rank, span and conflicts"
+    )
     parser.add_argument("--critic", action="store_true", help="fit the critic's probabilities only (minutes)")
     options = parser.parse_args()
     if options.critic:
         calibrate_critic(options.data, options.weights)
         return
-    calibrate(options.data, options.weights, options.each, options.cache)
+    calibrate(options.data, options.weights, options.each, options.cache, keep_scores=options.keep_scores)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from shared_core.types import Passage
 
 NOT_SUPPORTED = -1
 """Label of a claim that is either UNSUPPORTED or REFUTED."""
-_LABELS = {"supported": SUPPORTED, "not_supported": UNSUPPORTED, "refuted": REFUTED}
+_LABELS = {"supported": SUPPORTED, "not_supported": UNSUPPORTED, "unsupported": UNSUPPORTED, "refuted": REFUTED}
 _AS_PAIR = 0.25  # share of claims written as question and answer
 _SENTENCE = 0.5  # share whose evidence is the sentence with its neighbours instead of the paragraph
 
@@ -101,6 +101,23 @@ def from_pairs(
         row = QuestionRow(r["question"], passage.id, (answer,), ((start, start + len(answer)),))
         claim = _stated(row, answer, passage, rng)
         out.append(_beside(claim, row, passage, SUPPORTED if r["right"] else NOT_SUPPORTED, rng))
+    return out
+
+
+def as_written(
+    rows: Sequence[Mapping[str, Any]], passages: Mapping[str, Passage], rng: random.Random
+) -> list[ClaimRow]:
+    """Make rows of claims as people wrote them, beside their ``evidence`` or the passage that holds it."""
+    out = []
+    for r in rows:
+        passage, evidence, label = passages[r["passage_id"]], r["evidence"], _LABELS[r["label"]]
+        if rng.random() < _SENTENCE:
+            out.append(
+                ClaimRow(r["claim"], label, evidence=evidence, title=passage.title if rng.random() < 0.5 else "")
+            )
+        else:
+            start = passage.text.index(evidence)
+            out.append(ClaimRow(r["claim"], label, passage=passage.id, spans=((start, start + len(evidence)),)))
     return out
 
 

@@ -97,8 +97,12 @@ SETS: dict[str, Callable[[World], list[Case]]] = {
     "policyqa": _policies,
     "covidqa": _articles,
     "subjqa": lambda world: sets.reviews(world.data, world.half),
+    "small_documents": lambda world: sets.small_documents(world.data, world.half),
     "stranger": _strangers,
 }
 """All sets, ordered so that Natural Questions' passages are added after the sets without them. HotpotQA and MuSiQue
 have no halves: they are only reported."""
-FITTED = ("squad2", "twowiki", "nq", "near_miss", "near_miss_articles", "policyqa", "covidqa", "subjqa", "stranger")
+FITTED = (
+    *("squad2", "twowiki", "nq", "near_miss", "near_miss_articles"),
+    *("policyqa", "covidqa", "subjqa", "small_documents", "stranger"),
+)

@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from benchmarks.reader.data import QuestionRow, read_lines, read_passages, swapped
+from benchmarks.reader.documents import documents
 from shared_core.documents.chunking import chunk_document
 from shared_core.documents.load import Document
 from shared_core.reading.base import Rate
 from shared_core.types import Passage
 
+SMALL_DOCUMENTS = Path(__file__).resolve().parents[1] / "small_documents.jsonl"
 Half = Literal["fit", "report"]
 Kind = Literal["answerable", "removed", "adversarial", "near miss", "stranger"]
 REMOVED = 0.25
@@ -192,6 +194,27 @@ def reviews(data: Path, half: Half) -> list[Case]:
         chunks = chunk_document(Document(review, texts[review]["text"]))[:READ]
         answers = () if gone else tuple(r["answers"])
         out.append(Case(r["question"], answers, tuple(chunks), "removed" if gone else "answerable"))
+    return out
+
+
+def small_documents(data: Path, half: Half) -> list[Case]:
+    """Load questions on made-up everyday documents, each beside its document; six in ten are near misses.
+
+    To fit on: part "fit" of ``benchmarks/small_documents.jsonl``, and what no network was trained on of ``documents``.
+    To report: the former's part "test".
+    """
+    part = "fit" if half == "fit" else "test"
+    rows = [json.loads(line) for line in SMALL_DOCUMENTS.read_text("utf-8").splitlines()]
+    rows = [row for row in rows if row["part"] == part]
+    if half == "fit":
+        rows += documents(data, held_out=True)
+    out = []
+    for number, row in enumerate(rows):
+        passages = tuple(chunk_document(Document(f"small/{number}", row["text"], title=row["title"])))[:READ]
+        for asked in row["questions"]:
+            held = "answer" in asked
+            answers = (asked["answer"],) if held else ()
+            out.append(Case(asked["question"], answers, passages, "answerable" if held else "near miss"))
     return out
 
 
