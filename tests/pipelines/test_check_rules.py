@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from functools import lru_cache
 
 import pytest
@@ -141,17 +140,17 @@ def test_an_answer_that_is_too_long_is_refused() -> None:
 
 
 def test_checking_leaves_the_event_loop_free() -> None:
-    answer = "\n".join(f"- The tower of hall {n} was built in {1000 + n} by Ann Moor." for n in range(60))
+    answer = "\n".join(f"- The tower of hall {n} was built in {1000 + n} by Ann Moor." for n in range(180))
     checker = SelfReflectChecker(critic=WordCritic())
-    waits: list[float] = []
+    rounds = 0
 
     async def main() -> Answer:
+        nonlocal rounds
         checking = asyncio.create_task(checker.acheck(answer, passages=["The tower of the town is old."]))
         while not checking.done():
-            begun = time.perf_counter()
             await asyncio.sleep(0.001)
-            waits.append(time.perf_counter() - begun)
+            rounds += 1
         return await checking
 
-    assert len(asyncio.run(main()).claims) == 60
-    assert len(waits) > 20  # the loop went round in the meantime
+    assert len(asyncio.run(main()).claims) == 180
+    assert rounds > 5  # once or twice where the loop waits; how often it goes round depends on the machine
