@@ -111,6 +111,13 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
         return [json.loads(line) for line in file]
 
 
+def write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write a gzipped JSON-lines file, with its folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with gzip.open(path, "wt", encoding="utf-8") as out:
+        out.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
 def read_passages(path: Path) -> dict[str, Passage]:
     """Read the passages of a gzipped JSON-lines file, by id."""
     return {r["id"]: Passage(r["id"], r["text"], r.get("title", "")) for r in read_lines(path)}

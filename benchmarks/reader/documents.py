@@ -13,13 +13,11 @@ are added as claims that it supports, so that words in common say little. No net
 from __future__ import annotations
 
 import argparse
-import gzip
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.reader.data import read_lines
+from benchmarks.reader.data import read_lines, write_lines
 
 FILE = Path(__file__).with_suffix(".jsonl.gz")
 
@@ -112,14 +110,6 @@ def _place(asked: Mapping[str, str], sentence: str, text: str) -> int:
     return text.index(asked["short"], at)
 
 
-def write(folder: Path, files: Mapping[str, Iterable[Mapping[str, Any]]]) -> None:
-    """Write the files of a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, rows in files.items():
-        with gzip.open(folder / f"{name}.jsonl.gz", "wt", encoding="utf-8") as out:
-            out.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-
-
 def main() -> None:
     """Run the command line."""
     summary = (__doc__ or "").splitlines()[0]
@@ -129,7 +119,8 @@ def main() -> None:
     parser.add_argument("--held-out", action="store_true", help="write the documents that are not trained on")
     options = parser.parse_args()
     files = rows_of_folder(documents(options.data, held_out=options.held_out))
-    write(options.out, files)
+    for name, rows in files.items():
+        write_lines(options.out / f"{name}.jsonl.gz", rows)
     print(", ".join(f"{len(rows)} {name}" for name, rows in files.items()))
 
 

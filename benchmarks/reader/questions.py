@@ -27,7 +27,6 @@ what is behind a colon, only that folder) in a folder named like its key; ``man`
 from __future__ import annotations
 
 import argparse
-import gzip
 import hashlib
 import json
 import random
@@ -38,7 +37,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.reader import labels, presupposed, tables
-from benchmarks.reader.data import read_lines, replaced, rows_of, swapped
+from benchmarks.reader.data import read_lines, replaced, rows_of, swapped, write_lines
 from shared_core.documents import DocumentIndex
 from shared_core.errors import InputError
 from shared_core.reading.features import STOP_WORDS
@@ -253,9 +252,9 @@ def make(data: Path, sources: Path, out: Path) -> dict[str, tuple[int, int]]:
             _row(q.question, q.passage, [(a, at) for a, (at, _) in zip(q.answers, q.spans)]) for q in made.questions
         ]
     for name, questions in rows.items():
-        _write(out / name / "passages.jsonl.gz", passages[name])
-        _write(out / name / "questions.jsonl.gz", questions)
-    _write(out / "pairs/claims.jsonl.gz", _claims(pairs))
+        write_lines(out / name / "passages.jsonl.gz", passages[name])
+        write_lines(out / name / "questions.jsonl.gz", questions)
+    write_lines(out / "pairs/claims.jsonl.gz", _claims(pairs))
     return {name: (len(questions), lost.get(name, 0)) for name, questions in rows.items()}
 
 
@@ -313,12 +312,6 @@ def _row(question: str, passage: str, spans: Sequence[tuple[str, int]]) -> dict[
         "starts": [[at] for _, at in spans],
         "answerable": bool(spans),
     }
-
-
-def _write(file: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with gzip.open(file, "wt", encoding="utf-8") as out:
-        out.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
 def main() -> None:

@@ -12,8 +12,8 @@ import pytest
 pytest.importorskip("torch")
 from benchmarks.reader import sets
 from benchmarks.reader.build import More
-from benchmarks.reader.data import read_lines
-from benchmarks.reader.documents import FILE, documents, rows_of_folder, write
+from benchmarks.reader.data import read_lines, write_lines
+from benchmarks.reader.documents import FILE, documents, rows_of_folder
 from shared_core.reading.network import REFUTED, SUPPORTED, UNSUPPORTED
 
 TEXT = "The hall opens at nine. Ana has the key, and she closes it."
@@ -73,7 +73,8 @@ def test_named_paragraph_gives_its_text(data: Path) -> None:
 
 
 def test_folder_is_read_as_questions_and_claims(data: Path, tmp_path: Path) -> None:
-    write(tmp_path / "out", rows_of_folder(documents(data, file=_file(data))))
+    for name, rows in rows_of_folder(documents(data, file=_file(data))).items():
+        write_lines(tmp_path / f"out/{name}.jsonl.gz", rows)
     more = More(tmp_path / "out", 3)
     texts, questions = more.read()
     assert [(q.question, q.answers) for q in questions if q.passage == "documents/1"] == [
