@@ -6,7 +6,7 @@
 leaflets, reviews, …) and paragraphs of SQuAD 1.1's training set, of which it has names and places only. Of each, four
 questions that it answers, often in other words; six that it does not, though one sentence looks like it; and ten or
 twelve claims: reworded ones that it supports, and ones that keep its words but not what it says. Sentences of the text
-are added as claims that it supports, so that words in common say little. No network is trained on part "fit"
+are added as claims that it supports, so that words in common say less. No network is trained on part "fit"
 (``--held-out`` writes it), on which probabilities are fitted.
 """
 
@@ -92,8 +92,8 @@ def _answers(row: Mapping[str, Any]) -> Iterator[Row]:
 def _claims(row: Mapping[str, Any]) -> Iterator[Row]:
     """Yield the claims, and the evidence of every second wrong one as a right one.
 
-    Wrong claims have more words of their evidence (.63) than right ones (.49), which a network that was trained on them
-    alone had learnt: it refused verbatim sentences.
+    Wrong claims have more content words of their evidence (.69) than right ones (.36), which a network that was trained
+    on them alone had learnt: it refused verbatim sentences. With these the right ones have .57.
     """
     wrong = 0
     for said in row["claims"]:
