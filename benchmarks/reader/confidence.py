@@ -179,8 +179,12 @@ def fit_term(
     return min(0.0, round((low + high) / 2, 2))
 
 
-def fit_platt(log_odds: Sequence[float], labels: Sequence[bool]) -> tuple[float, float]:
+def fit_platt(
+    log_odds: Sequence[float], labels: Sequence[bool], weights: Sequence[float] | None = None
+) -> tuple[float, float]:
     """Fit (slope, intercept) of P = sigmoid(slope · log-odds + intercept), with Platt's (1999) targets.
+
+    ``weights`` are the cases', all alike if not given.
 
     Raises:
         CalibrationError: the log-odds do not separate the labels.
@@ -192,7 +196,7 @@ def fit_platt(log_odds: Sequence[float], labels: Sequence[bool]) -> tuple[float,
 
     def cost(p: NDArray[np.float64]) -> float:
         z = p[0] * x + p[1]
-        return float(np.mean(np.logaddexp(0, z) - targets * z))
+        return float(np.average(np.logaddexp(0, z) - targets * z, weights=weights))
 
     slope, intercept = minimize(cost, np.array([1.0, 0.0])).x
     if not (math.isfinite(slope) and slope > 0):

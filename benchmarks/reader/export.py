@@ -16,6 +16,7 @@ import numpy as np
 
 from benchmarks.reader.confidence import identity
 from shared_core.errors import InputError
+from shared_core.reading.weights import VERIFIER
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 NETWORK = Path(__file__).parent / "network.safetensors"
 """The trained network in half precision, of which ``quantise`` makes the file that ships."""
+VERIFIER_NETWORK = NETWORK.with_name("verifier.safetensors")
+"""The one that verifies answers."""
 LICENCE = "CC-BY-SA-4.0"
 SOURCES = [
     "all-MiniLM-L6-v2 (Apache-2.0): the layers are trained on from its own",
@@ -39,7 +42,10 @@ SOURCES = [
     "licences in NOTICE (benchmarks/reader/questions.jsonl.gz)",
     "calibration only: 2WikiMultiHopQA (Apache-2.0), Natural Questions (CC BY-SA 3.0), COVID-QA (Apache-2.0), SubjQA, "
     "SciTail, Climate-FEVER, RTE and WikiQA (research), SNLI (CC BY-SA 4.0), plain-text Wikipedia (CC BY-SA 3.0)",
-    "calibration only: 288 questions of our own on files of others (benchmarks/reader/files.json)",
+    "calibration only: 747 questions of our own on files of others (benchmarks/reader/files.json), and on made-up "
+    'documents (benchmarks/small_documents.jsonl, part "fit"; benchmarks/reader/documents.jsonl.gz, part "fit")',
+    "the verifier also: questions and claims of our own on made-up documents and SQuAD 1.1's paragraphs "
+    '(benchmarks/reader/documents.jsonl.gz, part "train")',
 ]
 SETTINGS: dict[str, float] = {"span_share": 0.3, "rank_prior": 0.5, "together": 6}
 
@@ -63,7 +69,8 @@ def read(file: Path) -> dict[str, Tensor]:
 
 def describe(out: Path, about: Mapping[str, Any]) -> None:
     """Write the JSON file beside ``out``: sources, settings and calibration, with neutral values for missing ones."""
-    digest = hashlib.sha256(out.read_bytes()).hexdigest()
+    digest, verifier = hashlib.sha256(out.read_bytes()).hexdigest(), out.with_name(VERIFIER)
+    beside = hashlib.sha256(verifier.read_bytes()).hexdigest() if verifier.exists() else ""
     whole = {
         "version": "3",
         "licence": LICENCE,
@@ -72,7 +79,7 @@ def describe(out: Path, about: Mapping[str, Any]) -> None:
         **SETTINGS,
         **identity(),
         **about,
-    } | {"sha256": digest}
+    } | {"sha256": digest, "verifier": beside}
     out.with_suffix(".json").write_text(json.dumps(whole, indent=1) + "\n", "utf-8")
 
 

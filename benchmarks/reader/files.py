@@ -4,13 +4,13 @@
     python -m benchmarks.reader.files --sources FOLDER [--kept FOLDER] --rescale
 
 Public sets of questions are about Wikipedia, articles, reviews and policies. With them alone, quotes from other kinds
-of files were right more often than their probabilities said. ``files.json`` holds the figures that were measured on 288
-questions on files of 54 repositories, a third of them without an answer, which are not kept. Where the network or the
-figures change, this replaces them with those of the sets of ``FIT`` in ``benchmarks/strangers.py``, whose questions
-are; FOLDER is as for that script.
+of files were right more often than their probabilities said. ``files.json`` holds the figures measured on the sets of
+``FIT`` in ``benchmarks/strangers.py``; where a network or the figures change, they must be measured again. FOLDER is as
+for that script.
 
 Even so, right and wrong quotes of sections and rows differ more clearly than their probabilities say. ``--rescale``
-asks those questions as the engine does, and writes how probabilities are rescaled beside the weights (``structured``).
+asks those questions as the engine does, and those of ``benchmarks/small_documents.py`` that may be fitted on. It writes
+how probabilities are rescaled beside the weights (``structured``).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 from rich.progress import track
 
+from benchmarks import small_documents
 from benchmarks.rag import Answered
 from benchmarks.reader.confidence import MeasuredCase, fit_platt
 from benchmarks.reader.export import describe
@@ -39,7 +40,9 @@ from shared_core.retrieval import HybridRetriever
 
 FILE = Path(__file__).with_name("files.json")
 SHARE = 0.2
-"""Share of these questions in all that is fitted on."""
+"""Share of these questions in all that is fitted on, and of small documents' in what is rescaled."""
+ANSWERABLE = 0.6
+"""Share of answerable questions on small documents."""
 
 
 def measured(others: Sequence[MeasuredCase], file: Path = FILE) -> list[MeasuredCase]:
@@ -89,17 +92,25 @@ def measure_files(
     return out
 
 
-def fit_rescaling(rows: Sequence[Outcome]) -> Rescaling:
+def fit_rescaling(rows: Sequence[Outcome], small: Sequence[small_documents.Outcome]) -> Rescaling:
     """Fit how probabilities of quotes from structured passages are rescaled.
 
     Args:
         rows: outcomes of such quotes with the probabilities that ship, in the proportions of the sets.
+        small: those of small documents, in which most questions have no answer: they are weighted as if ``ANSWERABLE``
+            of them had one, and all together as ``SHARE``.
 
     Raises:
         CalibrationError: the probabilities do not separate right quotes from wrong ones.
     """
-    known = [row for row in rows if 0 < row.confidence < 1]
-    return Rescaling(*fit_platt([logit(r.confidence) for r in known], [r.right for r in known]))
+    share = sum(o.answerable for o in small) / max(1, len(small))
+    all_of_small = SHARE / (1 - SHARE) * len(rows) / max(1, len(small))
+    known = [(logit(r.confidence), r.right, 1.0) for r in rows if 0 < r.confidence < 1]
+    for o in small:
+        heavy = ANSWERABLE / share if o.answerable else (1 - ANSWERABLE) / (1 - share)
+        if 0 < o.confidence < 1:
+            known.append((logit(o.confidence), o.right, heavy * all_of_small))
+    return Rescaling(*fit_platt(*zip(*known)))
 
 
 def rescale(sets: Mapping[str, HybridRetriever], weights: Path = WEIGHTS) -> None:
@@ -111,9 +122,10 @@ def rescale(sets: Mapping[str, HybridRetriever], weights: Path = WEIGHTS) -> Non
         cases, answered = ask(questions[name], retriever, name)
         found = outcomes(questions[name], cases, answered)
         rows += [row for row, a in zip(found, answered, strict=True) if _is_of_structured(a)]
-    fitted = fit_rescaling(rows)
+    small = [*small_documents.outcomes("fit")]
+    fitted = fit_rescaling(rows, small)
     describe(weights, about | {"structured": [round(fitted.slope, 2), round(fitted.intercept, 2)]})
-    print(f"{len(rows)} questions: {fitted}", flush=True)
+    print(f"{len(rows)} and {len(small)} questions: {fitted}", flush=True)
 
 
 def _is_of_structured(answered: Answered) -> bool:

@@ -1,10 +1,10 @@
 """Make the files that ship: encoder and reading network in 8 bits, word vectors in 5.
 
-    python -m benchmarks.reader.quantise [--network FILE] [--encoder OUT] [--reader OUT]
+    python -m benchmarks.reader.quantise [--network FILE] [--verifier FILE] [--encoder OUT] [--reader OUT]
 
-Reads the published all-MiniLM-L6-v2 and the trained network (``benchmarks/reader/network.safetensors``). What the
-channels' ranges are is seen on the demo's documents and questions. The calibration in the JSON file beside the reader's
-weights is kept; ``python -m benchmarks.reader.calibrate`` fits it anew. Seconds.
+Reads the published all-MiniLM-L6-v2 and the trained networks (``benchmarks/reader/network.safetensors`` and
+``verifier.safetensors``). What the channels' ranges are is seen on the demo's documents and questions. The calibration
+in the JSON file beside the reader's weights is kept; ``python -m benchmarks.reader.calibrate`` fits it anew. Seconds.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.reader.base import base_parameters, find_base
-from benchmarks.reader.export import NETWORK, describe
+from benchmarks.reader.export import NETWORK, VERIFIER_NETWORK, describe
 from benchmarks.reader.graphs import Largest, encoder, lower, upper
 from shared_core.documents.load import load_document
 from shared_core.reading.network import Network
 from shared_core.reading.prepared import Beside
-from shared_core.reading.weights import RARITY_STEPS, WEIGHTS, Weights
+from shared_core.reading.weights import RARITY_STEPS, VERIFIER, WEIGHTS, Weights
 from shared_core.retrieval import minilm
 from shared_core.retrieval.graphs import Graph
 from shared_core.retrieval.minilm import BITS, MiniLM
@@ -94,7 +94,7 @@ def make_encoder(out: Path) -> MiniLM:
 
 
 def make_reader(network: Path, words: MiniLM, out: Path) -> None:
-    """Write the reading network to ``out``, and the JSON file beside it."""
+    """Write a reading network to ``out``."""
     from safetensors.numpy import load_file
 
     p = {name: value if name == "rarity" else value.astype(np.float32) for name, value in load_file(network).items()}
@@ -105,8 +105,6 @@ def make_reader(network: Path, words: MiniLM, out: Path) -> None:
     parts = {"lower": _array(lower(p, largest)[0])}
     largest = largest_of(plain_upper, in_upper, above)
     save(out, rest | parts | {"upper": _array(upper(p, largest)[0])})
-    known = out.with_suffix(".json")
-    describe(out, json.loads(known.read_text("utf-8")) if known.exists() else {})
 
 
 def _read(words: MiniLM, archive: Mapping[str, Array]) -> tuple[Inputs, Inputs]:
@@ -149,10 +147,14 @@ def main() -> None:
     summary = (__doc__ or "").splitlines()[0]
     parser = argparse.ArgumentParser(prog="python -m benchmarks.reader.quantise", description=summary)
     parser.add_argument("--network", type=Path, default=NETWORK, help="the trained network")
+    parser.add_argument("--verifier", type=Path, default=VERIFIER_NETWORK, help="the one that verifies answers")
     parser.add_argument("--encoder", type=Path, default=minilm.WEIGHTS, help="file to write the encoder to")
     parser.add_argument("--reader", type=Path, default=WEIGHTS, help="file to write the reading network to")
     options = parser.parse_args()
-    make_reader(options.network, make_encoder(options.encoder), options.reader)
+    words, known = make_encoder(options.encoder), options.reader.with_suffix(".json")
+    make_reader(options.network, words, options.reader)
+    make_reader(options.verifier, words, options.reader.with_name(VERIFIER))
+    describe(options.reader, json.loads(known.read_text("utf-8")) if known.exists() else {})
 
 
 if __name__ == "__main__":

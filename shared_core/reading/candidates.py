@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,8 +39,32 @@ FIGURES = (
     "elsewhere",  # rarity of the rarest question word that the passage lacks and another one holds
     "nowhere",  # and of the rarest that no passage holds
     "sentence_rarest",  # and of the rarest that neither sentence nor title holds
+    "verifier_supports",  # log-odds by the verifier that the window supports question and short answer as a claim
+    "verifier_window",  # by the verifier: all sentences of the window against "no answer"
+    "verifier_sentence",  # and this one
+    "verifier_alone",  # and this one, read without the rest of its window
+    "verifier_supports_alone",  # log-odds by the verifier that it alone supports the claim
 )
 """Figures of each candidate that probabilities are computed from, in this order."""
+
+
+class Verdict(NamedTuple):
+    """Log-odds that two networks give a candidate when they read it again; ``figures`` has them.
+
+    Attributes:
+        verified: by the critic, that the window supports question and short answer as a claim.
+        supports: the same, by the verifier.
+        window, sentence, alone: by the verifier, of an answer in the window, in the sentence there, and in the sentence
+            by itself.
+        supports_alone: by the verifier, that the sentence by itself supports the claim.
+    """
+
+    verified: float
+    supports: float
+    window: float
+    sentence: float
+    alone: float
+    supports_alone: float
 
 
 @dataclass(slots=True)
@@ -56,8 +81,7 @@ class Candidate:
         coverage, window_coverage: shares of the question's content words.
         missing: (numbers, names, rarest) of the question's words that the window lacks.
         typed: the short answer is of the kind asked for.
-        verified: log-odds by the critic that the window supports question and short answer as a claim; ``None`` for a
-            candidate that was not read again.
+        verdict: on reading it again; ``None`` for a candidate that was not read again.
         place: number of the window among those read closely.
         lacking: the question's words that the passage lacks; ``sentence_rarest`` the rarest one's rarity that neither
             the sentence nor the title holds.
@@ -83,7 +107,7 @@ class Candidate:
     window_coverage: float
     missing: tuple[float, float, float]
     typed: float
-    verified: float | None = None
+    verdict: Verdict | None = None
     place: int = 0
     lacking: Lacking = Lacking(0.0, 0.0)
     sentence_rarest: float = 0.0
@@ -152,10 +176,11 @@ def figures(candidates: list[Candidate], question: Shape) -> NDArray[np.float64]
     spans = np.array([c.span for c in candidates])
     best_span_at = int(spans.argmax()) if len(spans) else -1
     best_window = max((c.window for c in candidates), default=0.0)
-    verified = [c.verified for c in candidates if c.verified is not None]
-    least, best_verified = min(verified, default=0.0), max(verified, default=0.0)
+    verdicts = np.array([c.verdict for c in candidates if c.verdict is not None] or [Verdict(*[0.0] * 6)])
+    least, best_verified = verdicts.min(axis=0), float(verdicts[:, 0].max())
     rows = []
     for i, c in enumerate(candidates):
+        verdict = least if c.verdict is None else c.verdict
         other = scores[1] if i == 0 and len(scores) > 1 else scores[0] if i else 0.0
         rows.append(
             (
@@ -175,11 +200,12 @@ def figures(candidates: list[Candidate], question: Shape) -> NDArray[np.float64]
                 np.log1p(question.words),
                 c.typed,
                 i == 0,
-                least if c.verified is None else c.verified,
+                verdict[0],
                 best_verified,
                 question.links,
                 *c.lacking,
                 c.sentence_rarest,
+                *verdict[1:],
             )
         )
     return np.array(rows, dtype=np.float64).reshape(-1, len(FIGURES))

@@ -25,7 +25,7 @@ from shared_core.support.options import entry_at, find_codes, find_options, find
 from shared_core.support.regex import lazy_regex
 from shared_core.types import Passage
 
-DEFINES = 2.5
+DEFINES = 3.0
 """Added to both log-odds of a definition that was asked for: with it they are as sure as such quotes are right.
 
 Taken off where the command does not have the option: what is quoted then tells of something else."""

@@ -48,7 +48,6 @@ from shared_core.reading.language import has_english_labels, is_english, is_engl
 from shared_core.reading.lists import count_parts, find_lists_asked, join_lists, place_parts, query_for_rest
 from shared_core.reading.lookups import from_name
 from shared_core.reading.marking import mark_candidates
-from shared_core.reading.network import log_odds
 from shared_core.reading.places import above, is_structured
 from shared_core.reading.prepared import Asked, Placed, Prepared, Window, overlaps, whole_words
 from shared_core.reading.questions import opens_in_english, words
@@ -56,7 +55,8 @@ from shared_core.reading.quotable import is_record, join_comments, quotable
 from shared_core.reading.rewording import reword
 from shared_core.reading.row_values import query_for_rows
 from shared_core.reading.told import UNTOLD
-from shared_core.reading.weights import WEIGHTS, Weights, load_weights, version_of
+from shared_core.reading.verifying import Verifier
+from shared_core.reading.weights import WEIGHTS, Weights, load_verifier, load_weights, version_of
 from shared_core.retrieval.graphs import each
 from shared_core.support.pickling import Remade
 from shared_core.types import Passage, Span
@@ -92,11 +92,11 @@ class ExtractiveReader(Remade):
     ('The lamp of Vessen was lit in 1871.', '1871')
 
     A cheap score selects windows of the passages, which are read together with the question in the upper layers of
-    all-MiniLM-L6-v2, fine-tuned for reading (``network``). The best answers are verified as claims by the critic's
-    head. Scores and surface figures give calibrated probabilities. The lower layers' states of passages are cached for
-    further questions. Results do not depend on other requests of the batch. The network reads English: sentences of
-    other languages are ranked by the words that they share with the question, too, and their probabilities are unknown
-    unless a request asks for them (``by_words``).
+    all-MiniLM-L6-v2, fine-tuned for reading (``network``). The best answers are read again, as claims too, also by a
+    second network that was trained on near misses (``verifying``). Scores and surface figures give calibrated
+    probabilities. The lower layers' states of passages are cached for further questions. Results do not depend on other
+    requests of the batch. The networks read English: sentences of other languages are ranked by the words that they
+    share with the question, too, and their probabilities are unknown unless a request asks for them (``by_words``).
 
     Args:
         weights: file of weights with its JSON beside it, as ``python -m benchmarks.reader`` in a checkout writes them.
@@ -119,6 +119,7 @@ class ExtractiveReader(Remade):
         self._cache: OrderedDict[tuple[str, str, bool, str], Prepared] = OrderedDict()
         self._lock = threading.Lock()
         self._weights: Weights | None = None
+        self._verifier: Weights | None = None
 
     @property
     def name(self) -> str:
@@ -144,6 +145,11 @@ class ExtractiveReader(Remade):
         if self._weights is None:
             self._weights = load_weights(self._path)
         return self._weights
+
+    def _loaded_verifier(self) -> Weights:
+        if self._verifier is None:
+            self._verifier = load_verifier(self._path)
+        return self._verifier
 
     def _read(self, request: Read) -> ReadResult:
         if not isinstance(request.question, str) or not request.question.strip():
@@ -223,7 +229,7 @@ class ExtractiveReader(Remade):
         ]
         # what was not verified is no surer than what was
         worst = min((p for p in chances[:VERIFIED] if p is not None), default=0.0)
-        sure = [c.verified is not None for c in candidates]
+        sure = [c.verdict is not None for c in candidates]
         return answerable, [p if p is None or v else min(p, worst) for p, v in zip(chances, sure)]
 
     def candidates(self, question: str, passages: Sequence[Passage]) -> list[Candidate]:
@@ -271,7 +277,10 @@ class ExtractiveReader(Remade):
         judged = candidates_at(spans, numbers, [out[i] for i in said], ranked, passages)
         surer = [replace(c, score=c.score + DEFINES * max(c.defines, 0)) for c in (*(out[i] for i in said), *ranked)]
         scores = self._passage_scores(len(passages), surer, order)
-        verified = self._verify(asked, passages, ranked, close, judged)
+        again = {*range(min(VERIFIED, len(ranked))), *(i for i in judged if i is not None)}
+        again |= {i for i, c in enumerate(ranked) if c.defines > 0}
+        verifier = Verifier(weights, self._loaded_verifier(), asked.text)
+        verified = verifier.verify(ranked, again, passages, close)
         begun = [from_name(asked.text, passages[c.passage], c) for c in verified]
         return Found([from_release(asked.text, passages[c.passage], c) for c in begun], scores, judged)
 
@@ -289,29 +298,6 @@ class ExtractiveReader(Remade):
         rest = list(dict.fromkeys(w.number for w in order if w.number not in best))
         rest += [i for i in range(count) if i not in best and i not in rest]
         return tuple(best[i] if i in best else floor - 1.0 - rest.index(i) for i in range(count))
-
-    def _verify(
-        self,
-        asked: Asked,
-        passages: Sequence[Passage],
-        ranked: list[Candidate],
-        close: Sequence[Placed],
-        judged: Sequence[int | None],
-    ) -> list[Candidate]:
-        """The candidates, the first ones and those asked for with the critic's word on their answers."""
-
-        def verify(i: int) -> float:
-            candidate = ranked[i]
-            answer = passages[candidate.passage].text[slice(*candidate.answer)]
-            claim = self._asked(f"{asked.text} {answer}")
-            window = close[candidate.place]
-            seen = claim.beside(window.prepared, window.window)
-            return log_odds(self.loaded().network.together(claim.apart, window.window.apart, seen, claim=True).support)
-
-        defining = (i for i, c in enumerate(ranked) if c.defines > 0)
-        chosen = sorted({*range(min(VERIFIED, len(ranked))), *(i for i in judged if i is not None), *defining})
-        verified = dict(zip(chosen, each(verify, chosen)))
-        return [replace(c, verified=verified.get(i)) for i, c in enumerate(ranked)]
 
     def _reword(self, question: str, passages: Sequence[Passage]) -> str:
         return reword(question, passages, self.loaded().network.tokenizer.number)

@@ -177,7 +177,7 @@ def test_a_heading_names_a_term_by_its_long_and_its_short_name(question: str) ->
     used = Passage("u", "The LRB shall be kept by two people. It lists no nets.", "Ropes", {"source": "ropes.docx"})
     text, sure = first(question, used, *entries)
     assert text == "a list of all batches and of what is known about them"
-    assert sure > 0.5
+    assert sure > 0.4
     assert first("What is an LRB review?", used, *entries)[0].startswith("an activity")
 
 

@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import json
 import math
+import shutil
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from shared_core.errors import CalibrationError, InputError, ModelLoadError, QuestionError
 from shared_core.reading.base import Read, Reader, ReadResult
 from shared_core.reading.confidence import Rescaling
-from shared_core.reading.extractive import ExtractiveReader
+from shared_core.reading.extractive import VERIFIED, ExtractiveReader
 from shared_core.reading.weights import WEIGHTS, Weights
 from shared_core.retrieval.minilm import WEIGHTS as ENCODER
 from shared_core.retrieval.tokenizer import Tokenizer
@@ -374,3 +375,45 @@ def test_a_value_below_a_name_is_quoted_with_it() -> None:
     apart = quotes("How many came?", "Nobody came.\n12\n\nThe hall\n\n13")
     assert "Nobody came.\n12" not in apart
     assert "The hall\n\n13" not in apart
+
+
+def test_the_verifier_is_the_one_that_the_weights_name(tmp_path: Path) -> None:
+    weights = damaged(tmp_path)
+    (failed,) = ExtractiveReader(weights=weights).read([Read("Who?", BOTH)])
+    assert isinstance(failed, ModelLoadError)
+    assert "verifier" in failed.message  # there is none
+    shutil.copy(WEIGHTS, tmp_path / "verifier.npz")
+    (failed,) = ExtractiveReader(weights=weights).read([Read("Who?", BOTH)])
+    assert isinstance(failed, ModelLoadError)
+    assert str(tmp_path) in failed.message  # there is another one
+
+
+def test_reader_without_a_verifier_verifies_by_its_own_network(tmp_path: Path) -> None:
+    reader = ExtractiveReader(weights=damaged(tmp_path, verifier=""))
+    alone, shipped = (r.candidates("Who built the lighthouse?", BOTH) for r in (reader, READER))
+    assert [c.score for c in alone] == [c.score for c in shipped]
+    for one, other in zip(alone[:VERIFIED], shipped[:VERIFIED]):
+        assert one.verdict is not None
+        assert other.verdict is not None
+        assert one.verdict.verified == other.verdict.verified
+        assert one.verdict.supports == one.verdict.verified != other.verdict.supports
+
+
+def test_what_is_read_again_does_not_depend_on_what_else_is() -> None:
+    question = "Who built the lighthouse?"
+    every = READER.candidates(question, BOTH)
+    (alone,) = (p for p in BOTH if p.id == BOTH[every[0].passage].id)
+    for one in READER.candidates(question, (alone,))[:VERIFIED]:
+        (same,) = (c for c in every if BOTH[c.passage] == alone and c.start == one.start)
+        if same.verdict is not None:
+            assert one.verdict == pytest.approx(same.verdict)
+
+
+def test_sentence_read_by_itself_lacks_what_its_window_says() -> None:
+    """She is whom the sentence before names, and by itself it says nothing of her."""
+    text = "The mill of Osk is run by Ila Venn. She was born in Brannoch in 1871. The yard is paved."
+    best, *_ = READER.candidates("Where was Ila Venn born?", (Passage("p", text),))
+    assert text[best.start : best.end].startswith("She was born")
+    assert best.verdict is not None
+    assert best.verdict.alone < best.verdict.sentence <= best.verdict.window
+    assert best.verdict.supports_alone < best.verdict.supports

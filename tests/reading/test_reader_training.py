@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+import json
 import os
 import random
 import socket
@@ -24,6 +26,7 @@ from benchmarks.reader.build import set_numbers
 from benchmarks.reader.claims import ClaimRow
 from benchmarks.reader.confidence import LEAST, MeasuredCase, fit, fit_platt, fit_term, fit_terms, measure
 from benchmarks.reader.data import OPPOSITE, Corpus, QuestionRow, rarities, replaced, rows_of, swapped
+from benchmarks.reader.export import describe
 from benchmarks.reader.learn import loss, rate_at, train
 from benchmarks.reader.network import initial
 from benchmarks.reader.sets import Case
@@ -411,3 +414,14 @@ def test_a_recipe_takes_numbers_by_name() -> None:
     for wrong in ("speed=3", "steps=many", "steps"):
         with pytest.raises(InputError, match=wrong):
             set_numbers(Recipe(), [wrong])
+
+
+def test_weights_are_described_with_the_verifier_beside_them(tmp_path: Path) -> None:
+    weights, verifier = tmp_path / "network.npz", tmp_path / "verifier.npz"
+    weights.write_bytes(b"one")
+    describe(weights, {"verifier": "of before"})
+    assert json.loads(weights.with_suffix(".json").read_text())["verifier"] == ""
+    verifier.write_bytes(b"other")
+    describe(weights, {"verifier": "of before"})
+    about = json.loads(weights.with_suffix(".json").read_text())
+    assert about["verifier"] == hashlib.sha256(b"other").hexdigest() != about["sha256"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from shared_core.reading.candidates import (
     FIGURES,
     MAX_ANSWER_TOKENS,
     Candidate,
+    Verdict,
     best_span,
     distinct,
     figures,
@@ -79,6 +81,15 @@ def test_figures_are_a_distribution_with_no_answer() -> None:
     assert rows[:, FIGURES.index("first")].tolist() == [1, 0, 0]
     assert figures([], Shape(3, 0)).shape == (0, len(FIGURES))
     assert np.isfinite(figures([candidate(1.0)], Shape(0, 0))).all()
+
+
+def test_candidate_that_was_not_read_again_is_no_surer_than_those_that_were() -> None:
+    verdicts = Verdict(3, 2, 1, 0, -1, -2), Verdict(1, 4, 0, 1, 1, -3)
+    first, second = (replace(candidate(s), verdict=v) for s, v in zip((2.0, 1.0), verdicts))
+    rows = figures([first, second, candidate(0.0)], Shape(4, 0))
+    places = [FIGURES.index("verified"), *range(FIGURES.index("verifier_supports"), len(FIGURES))]
+    assert rows[:, places].tolist() == [[*verdicts[0]], [*verdicts[1]], [1, 2, 0, 0, -1, -3]]
+    assert set(rows[:, FIGURES.index("best_verified")]) == {3}
 
 
 def test_distinct_keeps_the_best_of_each_sentence() -> None:

@@ -7,7 +7,7 @@ import json
 import math
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ from shared_core.retrieval.minilm import load_model
 
 WEIGHTS = Path(__file__).parent / "network.npz"
 """The weights that ship; ``network.json`` beside them holds the calibration and names their sources."""
+VERIFIER = "verifier.npz"
+"""Beside them, a network of the same shape, trained on on near misses: it finds less and judges better."""
 RARITY_STEPS = 200
 """Rarities are stored as whole numbers of this many to 1."""
 _HINT = "Reinstall the package, or rebuild them in a checkout of the project: python -m benchmarks.reader.quantise"
@@ -75,6 +77,7 @@ class Weights:
         version: of weights and calibration together.
         conflicts: what conflicts between question and sentence take off.
         structured: from the probability of a quote to that of one from a structured passage (``rows.is_structured``).
+        verifier: SHA-256 of the verifier's file beside them; "" if there is none, and the reader verifies by itself.
     """
 
     network: Network
@@ -90,6 +93,7 @@ class Weights:
     version: str
     conflicts: ConflictTerms = ConflictTerms()
     structured: Rescaling = Rescaling()
+    verifier: str = ""
 
     @classmethod
     def load(cls, path: Path) -> Weights:
@@ -138,6 +142,7 @@ class Weights:
             version,
             conflicts,
             structured,
+            str(about.get("verifier", "")),
         )
 
     def score(self, sentence: float, span: float, rank: int) -> float:
@@ -161,6 +166,38 @@ def load_weights(path: Path) -> Weights:
         if key not in _known:
             _known[key] = Weights.load(path)
         return _known[key]
+
+
+def load_verifier(path: Path) -> Weights:
+    """Load what verifies the answers of the reader with the weights in ``path``, once per process.
+
+    Only its network is its own; its calibration is the reader's, and not used.
+
+    Raises:
+        ModelLoadError: it is missing, damaged or not the one that the reader's calibration was fitted with.
+    """
+    reader = load_weights(path)
+    if not reader.verifier:
+        return reader
+    file = path.with_name(VERIFIER)
+    with _lock:
+        key = file.resolve()
+        if key not in _known:
+            _known[key] = replace(reader, network=_verifier(file, reader.verifier))
+        return _known[key]
+
+
+def _verifier(file: Path, expected: str) -> Network:
+    try:
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError as error:
+        raise ModelLoadError(f"The reader's verifier cannot be read: {error}", hint=_HINT) from error
+    if digest != expected:
+        raise ModelLoadError(f"{file} is not the verifier that the JSON file beside it names.", hint=_HINT)
+    try:
+        return Network(load_model(), read_archive(file))
+    except KeyError as error:
+        raise ModelLoadError(f"The reader's verifier {file} is damaged: {error}", hint=_HINT) from error
 
 
 def version_of(path: Path) -> str:
