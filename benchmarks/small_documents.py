@@ -8,8 +8,9 @@ it: another day, person or thing, the opposite end, planned for done. Each docum
 which may be fitted on; the others are kept aside.
 
 At the usual target accuracy of .5, `right`: answerable questions whose first quote is shown and is the sentence that
-answers; `other`: those with another quote; `near`: unanswerable ones that are answered; as shares. `auroc`: of the
-first quote's confidence, for whether it is right, over all questions.
+answers; `other`: those with another quote; `near`: unanswerable ones that are answered; as shares. `right_0.9`,
+`near_0.9`: those whose confidence is above .9. `auroc`: of the first quote's confidence, for whether it is right, over
+all questions.
 """
 
 from __future__ import annotations
@@ -74,6 +75,11 @@ def run(part: str) -> dict[str, float]:
         "near": sum(o.shown for o in lacking) / len(lacking),
         "auroc": auroc(np.array([o.confidence for o in found]), np.array([o.right for o in found], float)),
     }
+    for target in (0.7, 0.8, 0.9):
+        out |= {
+            f"right_{target}": sum(o.right and o.confidence > target for o in held) / len(held),
+            f"near_{target}": sum(o.confidence > target for o in lacking) / len(lacking),
+        }
     Console().print(f"{part}: {len(held)} answerable, {len(lacking)} nearly answered", out)
     return out
 
