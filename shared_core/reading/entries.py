@@ -40,6 +40,7 @@ _ABOUT_CODES = "error code number message warning policy"
 """Words of headings of codes."""
 _GLOSSARY = lazy_regex(r"[\W\d]*(?:terms(?: and definitions)?|definitions|glossary|terminology)\W*", re.IGNORECASE)
 _NUMBER = lazy_regex(r"\W*\d{1,5}\W*")
+_OPTION_ASKED = lazy_regex(r"\b(?:option|flag|switch|argument|parameter)s?\b", re.IGNORECASE)
 _WORDS_ONLY = lazy_regex(r"[\w' -]+")
 _IN_BRACKETS = lazy_regex(r"\[-{1,2}\w")
 _WHATIS = lazy_regex(r"([\w.+:/-]+(?:,? [\w.+:/-]+){0,7}?)(?: ?\(\d\w*\))? [-–—]{1,2} \S")
@@ -268,7 +269,8 @@ def _is_named(term: str, asked: Asked) -> bool:
     """
     if (codes := {*find_codes(term)}) and codes <= {*find_codes(asked.text)}:
         return bool(is_among(stems_of(term), np.union1d(asked.words.content, stems_of(_ABOUT_CODES))).all())
-    if not _WORDS_ONLY.fullmatch(term):
+    signed = term.startswith("-") and not _OPTION_ASKED.search(asked.text)  # "-expr" for "expr / expr"
+    if signed or not _WORDS_ONLY.fullmatch(term):
         return bool(term) and term.casefold() in asked.text.casefold()
     named = stems_of(term)
     return len(named) > 0 and bool(is_among(named, asked.words.content).all())
