@@ -61,7 +61,9 @@ def of_names_asked(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) 
     if not kind or asks_default(asked.text):
         return [*kept], []
     kept = [i for i in kept if not is_field(entries[i])]
-    does = _NOTHING.sub(" ", _OWNER.sub("", asked.text[kind.end() :]))
+    does = _NOTHING.sub(" ", asked.text[kind.end() :])
+    shorter = _OWNER.sub("", does)
+    does = shorter if len(_stems(shorter)) >= _LEAST else does  # "hauls in the rope"
     question = [*_stems(asked.text[: kind.end()]), *_stems(does)]
     held: dict[int, int] = {}
     for i in kept:

@@ -66,4 +66,4 @@ def test_a_field_is_no_name() -> None:
 def test_of_two_entries_neither_is_surer() -> None:
     question = "Which command hauls in the rope?"
     haul, heave = entry("haul", "Hauls in the rope of one drum."), entry("heave", "Hauls in the rope of all drums.")
-    assert chance(question, haul, heave) < chance(question, haul)
+    assert chance(question, haul, heave) < 0.5 < chance(question, haul)
