@@ -5,7 +5,7 @@
 ``questions.jsonl.gz`` has the questions with their answers, and a hash of the passage that each was written on, but no
 passages: those belong to others. ``--sources`` is a folder with a checkout of every repository of ``SOURCES`` (of
 what is behind a colon, only that folder) in a folder named like its key; ``man`` is a copy of a system's manual pages.
-``--out`` gets eight folders:
+``--out`` gets nine folders:
 
 - ``files``: questions as users type them on handbooks, by-laws, minutes, terms, recipes and manuals, two in five of
   which their passage does not answer, though it has a plausible wrong answer;
@@ -21,7 +21,8 @@ what is behind a colon, only that folder) in a folder named like its key; ``man`
   1.1's paragraphs, which may look as if they answered;
 - ``presupposed``: questions whose passage says only what they presuppose, made of all these (see ``presupposed.py``);
 - ``tables``: questions on the cells of tables made up at random (see ``tables.py``);
-- ``labels``: questions on things described by labelled lines, made up at random (see ``labels.py``).
+- ``labels``: questions on things described by labelled lines, made up at random (see ``labels.py``);
+- ``opinions``: questions for an opinion on SQuADShifts' reviews and comments (see ``opinions.py``).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.reader import labels, presupposed, tables
+from benchmarks.reader import labels, opinions, presupposed, tables
 from benchmarks.reader.data import read_lines, replaced, rows_of, swapped, write_lines
 from shared_core.documents import DocumentIndex
 from shared_core.errors import InputError
@@ -246,6 +247,7 @@ def make(data: Path, sources: Path, out: Path) -> dict[str, tuple[int, int]]:
         "presupposed": presupposed.make(every, rows_of(people, every), random.Random(5)),
         "tables": tables.make(every, _TABLES, random.Random(4)),
         "labels": labels.make(tables.names_in(every), _LABELS, random.Random(6)),
+        "opinions": opinions.make([every[p["id"]] for p in of_shifts.values() if not p["title"]], random.Random(7)),
     }.items():
         passages[name] = [{"id": p.id, "title": p.title, "text": p.text} for p in made.passages]
         rows[name] = [

@@ -1,4 +1,4 @@
-"""Questions made for training: what is presupposed and not told, cells of invented tables, labelled lines."""
+"""Questions made for training: presupposed things, cells of invented tables, labelled lines, opinions of reviews."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 import pytest
 
 pytest.importorskip("torch")
-from benchmarks.reader import labels, presupposed, tables
+from benchmarks.reader import labels, opinions, presupposed, tables
 from benchmarks.reader.data import QuestionRow
 from shared_core.types import Passage
 
@@ -121,3 +121,25 @@ def test_values_of_labels_are_where_the_rows_say_and_what_is_missing_is_missing(
         else:
             assert not any(f"{label}:" in own for label in asked)
     assert 0.3 < sum(not row.spans for row in made.questions) / len(made.questions) < 0.5
+
+
+def test_opinions_are_where_the_rows_say_and_what_is_only_named_has_none() -> None:
+    says = ["The zoom is a bit slow.", "It has a great zoom.", "The zoom was fine, and the strap looks cheap."]
+    reviews = [Passage(f"r{i}", text) for i, text in enumerate(says)]
+    reviews += [
+        Passage("named", "I carry it by the strap. The zoom goes to ten."),
+        Passage("none", "It came on Monday."),
+    ]
+    reviews += [Passage(f"s{i}", "The strap is soft.") for i in range(3)]
+    found: dict[str, set[tuple[str, tuple[str, ...]]]] = {p.id: set() for p in reviews}
+    texts = {p.id: p.text for p in reviews}
+    for seed in range(40):
+        for row in opinions.make(reviews, random.Random(seed)).questions:
+            assert all(texts[row.passage][a:b] == answer for (a, b), answer in zip(row.spans, row.answers, strict=True))
+            (thing,) = re.findall("zoom|strap", row.question)
+            found[row.passage].add((thing, row.answers))
+    assert found["r0"] == {("zoom", ("a bit slow",)), ("strap", ())}
+    assert ("zoom", ("great zoom",)) in found["r1"]
+    assert {("zoom", ("fine",)), ("strap", ("cheap",))} <= found["r2"]
+    assert found["named"] == {("zoom", ()), ("strap", ())}
+    assert not found["none"]

@@ -101,7 +101,7 @@ def material(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_questions_are_found_again_and_lost_ones_are_counted(material: Path) -> None:
     counts = make(material / "data", material / "sources", material / "out")
     people = {"files": (2, 1), "adversarial": (2, 0), "shifts": (1, 0), "pairs": (2, 0), "natural": (1, 0)}
-    assert counts == {**people, "presupposed": (0, 0), "tables": (0, 0), "labels": (0, 0)}
+    assert counts == {**people, "presupposed": (0, 0), "tables": (0, 0), "labels": (0, 0), "opinions": (0, 0)}
     passages, rows = More(material / "out/files").read()
     assert [r.question for r in rows] == ["opening time?", "On Sundays?"]
     (start, end), text = rows[0].spans[0], passages[rows[0].passage].text
