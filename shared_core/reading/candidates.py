@@ -33,38 +33,31 @@ FIGURES = (
     "question_words",  # log of their number
     "typed",  # the short answer is of the kind asked for (a number, a date, a name); 0.5 where no kind is asked for
     "first",  # the sentence is the reader's first choice
-    "verified",  # log-odds that the window supports question and short answer as a claim
-    "best_verified",  # the best of these
     "links",  # words of the question that relate one thing to another: many where it takes several steps
     "elsewhere",  # rarity of the rarest question word that the passage lacks and another one holds
     "nowhere",  # and of the rarest that no passage holds
     "sentence_rarest",  # and of the rarest that neither sentence nor title holds
-    "verifier_supports",  # log-odds by the verifier that the window supports question and short answer as a claim
+    "asks_how",  # the question asks how something is or is done: often for an opinion
     "verifier_window",  # by the verifier: all sentences of the window against "no answer"
     "verifier_sentence",  # and this one
     "verifier_alone",  # and this one, read without the rest of its window
-    "verifier_supports_alone",  # log-odds by the verifier that it alone supports the claim
+    "verifier_supports",  # log-odds by the verifier that it alone supports question and short answer as a claim
 )
 """Figures of each candidate that probabilities are computed from, in this order."""
 
 
 class Verdict(NamedTuple):
-    """Log-odds that two networks give a candidate when they read it again; ``figures`` has them.
+    """Log-odds that the verifier gives a candidate when it reads it again; ``figures`` has them.
 
     Attributes:
-        verified: by the critic, that the window supports question and short answer as a claim.
-        supports: the same, by the verifier.
-        window, sentence, alone: by the verifier, of an answer in the window, in the sentence there, and in the sentence
-            by itself.
-        supports_alone: by the verifier, that the sentence by itself supports the claim.
+        window, sentence, alone: of an answer in the window, in the sentence there, and in the sentence by itself.
+        supports: that the sentence by itself supports question and short answer as a claim.
     """
 
-    verified: float
-    supports: float
     window: float
     sentence: float
     alone: float
-    supports_alone: float
+    supports: float
 
 
 @dataclass(slots=True)
@@ -176,8 +169,8 @@ def figures(candidates: list[Candidate], question: Shape) -> NDArray[np.float64]
     spans = np.array([c.span for c in candidates])
     best_span_at = int(spans.argmax()) if len(spans) else -1
     best_window = max((c.window for c in candidates), default=0.0)
-    verdicts = np.array([c.verdict for c in candidates if c.verdict is not None] or [Verdict(*[0.0] * 6)])
-    least, best_verified = verdicts.min(axis=0), float(verdicts[:, 0].max())
+    verdicts = np.array([c.verdict for c in candidates if c.verdict is not None] or [Verdict(*[0.0] * 4)])
+    least = verdicts.min(axis=0)
     rows = []
     for i, c in enumerate(candidates):
         verdict = least if c.verdict is None else c.verdict
@@ -200,12 +193,11 @@ def figures(candidates: list[Candidate], question: Shape) -> NDArray[np.float64]
                 np.log1p(question.words),
                 c.typed,
                 i == 0,
-                verdict[0],
-                best_verified,
                 question.links,
                 *c.lacking,
                 c.sentence_rarest,
-                *verdict[1:],
+                question.asks_how,
+                *verdict,
             )
         )
     return np.array(rows, dtype=np.float64).reshape(-1, len(FIGURES))

@@ -64,7 +64,7 @@ from shared_core.types import Passage, Span
 _RARE = 0.45  # rarity of words that name something: not of "much" and "number"
 _TOLD = 200  # characters of a text whose language can be told
 VERIFIED = 3
-"""Candidates of each question that are verified: their answers are read again as claims."""
+"""Candidates of each question that the second network reads again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +92,11 @@ class ExtractiveReader(Remade):
     ('The lamp of Vessen was lit in 1871.', '1871')
 
     A cheap score selects windows of the passages, which are read together with the question in the upper layers of
-    all-MiniLM-L6-v2, fine-tuned for reading (``network``). The best answers are read again, as claims too, also by a
-    second network that was trained on near misses (``verifying``). Scores and surface figures give calibrated
-    probabilities. The lower layers' states of passages are cached for further questions. Results do not depend on other
-    requests of the batch. The networks read English: sentences of other languages are ranked by the words that they
-    share with the question, too, and their probabilities are unknown unless a request asks for them (``by_words``).
+    all-MiniLM-L6-v2, fine-tuned for reading (``network``). The best answers are read again by a second network, which
+    was trained on near misses (``verifying``). Scores and surface figures give calibrated probabilities. The lower
+    layers' states of passages are cached for further questions. Results do not depend on other requests of the batch.
+    The networks read English: sentences of other languages are ranked by the words that they share with the question,
+    too, and their probabilities are unknown unless a request asks for them (``by_words``).
 
     Args:
         weights: file of weights with its JSON beside it, as ``python -m benchmarks.reader`` in a checkout writes them.
@@ -279,8 +279,7 @@ class ExtractiveReader(Remade):
         scores = self._passage_scores(len(passages), surer, order)
         again = {*range(min(VERIFIED, len(ranked))), *(i for i in judged if i is not None)}
         again |= {i for i, c in enumerate(ranked) if c.defines > 0}
-        verifier = Verifier(weights, self._loaded_verifier(), asked.text)
-        verified = verifier.verify(ranked, again, passages, close)
+        verified = Verifier(self._loaded_verifier(), asked.text).verify(ranked, again, passages, close)
         begun = [from_name(asked.text, passages[c.passage], c) for c in verified]
         return Found([from_release(asked.text, passages[c.passage], c) for c in begun], scores, judged)
 

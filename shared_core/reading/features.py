@@ -44,6 +44,7 @@ _ASKS_NUMBER = lazy_regex(
     r"|(what|which) (percent\w*|number|amount|age)"
     r"|what (is|was|are|were) the (number|percent\w*|population|amount|total))\b"
 )
+_ASKS_HOW = lazy_regex(r"\s*how(['’]s| (is|was|are|were|about|good|nice|did|does|do))\b", re.IGNORECASE)
 # A number that belongs to a name ("ubuntu-24.04", "HX-60"); years ("mid-2024") and days ("Jan-24") tell when.
 _NAMED_NUMBER = lazy_regex(
     r"(?<![\w-])(?!(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*-)[a-z]{2,}-(?![12]\d{3}\b)"
@@ -341,15 +342,17 @@ class Shape(NamedTuple):
     Attributes:
         links: words that relate one thing to another ("the mother of the director of", "who", "'s", "or"), at most 6:
             questions that take several steps have more.
+        asks_how: it asks how something is or is done.
     """
 
     words: int
     links: int
+    asks_how: bool = False
 
 
 def shape_of(question: str, words: Words) -> Shape:
     """The form of a question with these words."""
-    return Shape(len(words), min(len(_LINK.findall(question)), _MOST_LINKS))
+    return Shape(len(words), min(len(_LINK.findall(question)), _MOST_LINKS), bool(_ASKS_HOW.match(question)))
 
 
 class Lacking(NamedTuple):

@@ -74,6 +74,13 @@ class Asked:
         """Match the words of the question with one window of a passage."""
         return surface(self.words, self.tokens, prepared.words, window.tokens, prepared.title)
 
+    def read(self, weights: Weights, prepared: Prepared, *, claim: bool = False) -> list[Logits]:
+        """Return the network's output for each window of a passage beside it; it is a claim, if said so."""
+        return [
+            weights.network.together(self.apart, window.apart, self.beside(prepared, window), claim=claim)
+            for window in prepared.windows
+        ]
+
 
 class Beside:
     """Runs the network on a question or claim, prepared once, together with any number of texts."""
@@ -89,14 +96,10 @@ class Beside:
 
     def read(self, text: str, title: str = "") -> list[Logits]:
         """Return the network's output for each window of a text; nothing if either has no words."""
-        asked = self._asked
-        if not asked.has_words:
+        if not self._asked.has_words:
             return []
         prepared = Prepared.of(self._weights, text, title, split_sentences(text))
-        return [
-            self._weights.network.together(asked.apart, window.apart, asked.beside(prepared, window), claim=self._claim)
-            for window in prepared.windows
-        ]
+        return self._asked.read(self._weights, prepared, claim=self._claim)
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,12 +84,11 @@ def test_figures_are_a_distribution_with_no_answer() -> None:
 
 
 def test_candidate_that_was_not_read_again_is_no_surer_than_those_that_were() -> None:
-    verdicts = Verdict(3, 2, 1, 0, -1, -2), Verdict(1, 4, 0, 1, 1, -3)
+    verdicts = Verdict(3, 2, 1, 0), Verdict(1, 4, 0, 1)
     first, second = (replace(candidate(s), verdict=v) for s, v in zip((2.0, 1.0), verdicts))
     rows = figures([first, second, candidate(0.0)], Shape(4, 0))
-    places = [FIGURES.index("verified"), *range(FIGURES.index("verifier_supports"), len(FIGURES))]
-    assert rows[:, places].tolist() == [[*verdicts[0]], [*verdicts[1]], [1, 2, 0, 0, -1, -3]]
-    assert set(rows[:, FIGURES.index("best_verified")]) == {3}
+    places = range(FIGURES.index("verifier_window"), len(FIGURES))
+    assert rows[:, places].tolist() == [[*verdicts[0]], [*verdicts[1]], [1, 2, 0, 0]]
 
 
 def test_distinct_keeps_the_best_of_each_sentence() -> None:
@@ -302,3 +301,16 @@ def test_trimmed_answers_are_within_the_answer_and_hold_its_words(text: str, dat
     first, last = trim_answer(text, start, end)
     assert start <= first < last <= end
     assert [c for c in text[start:end] if c.isalpha()] == [c for c in text[first:last] if c.isalpha()]
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("How is the camera?", True),
+        ("how's the food", True),
+        ("How many are there?", False),
+        ("Is it how it was?", False),
+    ],
+)
+def test_questions_that_ask_how_something_is(question: str, expected: bool) -> None:
+    assert shape(question).asks_how is expected
