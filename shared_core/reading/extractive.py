@@ -64,7 +64,9 @@ from shared_core.types import Passage, Span
 _RARE = 0.45  # rarity of words that name something: not of "much" and "number"
 _TOLD = 200  # characters of a text whose language can be told
 VERIFIED = 3
-"""Candidates of each question that the second network reads again."""
+"""Most candidates of each question that the second network reads again."""
+CLOSE = 2.0
+"""How far a candidate's score may be below the best one's for the second network to read it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,8 +230,8 @@ class ExtractiveReader(Remade):
             None if p is None else answerable * moved(p, weights.conflicts.right, c) for p, c in zip(right, candidates)
         ]
         # what was not verified is no surer than what was
-        worst = min((p for p in chances[:VERIFIED] if p is not None), default=0.0)
         sure = [c.verdict is not None for c in candidates]
+        worst = min((p for p, read in zip(chances[:VERIFIED], sure) if p is not None and read), default=0.0)
         return answerable, [p if p is None or v else min(p, worst) for p, v in zip(chances, sure)]
 
     def candidates(self, question: str, passages: Sequence[Passage]) -> list[Candidate]:
@@ -277,7 +279,8 @@ class ExtractiveReader(Remade):
         judged = candidates_at(spans, numbers, [out[i] for i in said], ranked, passages)
         surer = [replace(c, score=c.score + DEFINES * max(c.defines, 0)) for c in (*(out[i] for i in said), *ranked)]
         scores = self._passage_scores(len(passages), surer, order)
-        again = {*range(min(VERIFIED, len(ranked))), *(i for i in judged if i is not None)}
+        again = {i for i, c in enumerate(ranked[:VERIFIED]) if c.score >= ranked[0].score - CLOSE}
+        again |= {i for i in judged if i is not None}
         again |= {i for i, c in enumerate(ranked) if c.defines > 0}
         verified = Verifier(self._loaded_verifier(), asked.text).verify(ranked, again, passages, close)
         begun = [from_name(asked.text, passages[c.passage], c) for c in verified]
