@@ -64,10 +64,11 @@ def chunk_document(
 
     Returns:
         Passages with ``document.text[start:end] == passage.text``. Together they contain every non-space character of
-        the document's segments but listings (``noise``), or all of them if nothing else would be left. Metadata:
-        ``source``, ``start``, ``end``; ``section`` (the headings above, outermost first, joined by `` > ``) if there
-        are any; the segment's own (``row``, columns; ``rows``, their number, where a row is a passage); ``cut``
-        ("start", "end" or "both") where the passage begins or ends within a paragraph, or with a page within a section;
+        the document's segments but listings and titles of links without these (``noise``), or all of them if nothing
+        else would be left. Metadata: ``source``, ``start``, ``end``; ``section`` (the headings above, outermost first,
+        joined by `` > ``) if there are any; the segment's own (``row``, columns; ``rows``, their number, where a row is
+        a passage); ``cut`` ("start", "end" or "both") where the passage begins or ends within a paragraph, or with a
+        page within a section;
         ``page`` (of a PDF, or slide) on which it begins, counted from 1, and ``page_label``, the document's name for
         it; if its last sentence runs over the page's end also ``page_end``, ``page_end_label`` and ``page_break``, the
         offset in the passage's text at which the next page begins. The id is a digest of all of this: equal ids mean
@@ -92,6 +93,8 @@ def _passages(document: Document, cutter: _Cutter, *, filtered: bool) -> list[Pa
         for start, end, body, headings in _sections(document, segment):
             titled = bool(headings) and is_listing_title(headings[-1].label)
             above = [h for h in headings if h.label]
+            if filtered and above and _LINKS_TITLE.fullmatch(above[-1].label) and not document.text[body:end].strip():
+                continue  # its links were left out as the page's navigation
             label = " > ".join(h.label for h in above)
             term = above[-1].label if above and above[-1].level >= TERM_LEVEL else ""
 
@@ -348,6 +351,7 @@ _LISTING = lazy_regex(
     r"(?:(?:table of )?contents|(?:list|table) of (?:figures|tables|illustrations)|(?:general |subject )?index)",
     re.IGNORECASE,
 )
+_LINKS_TITLE = lazy_regex(r"[\W\d]*(?:see also|further reading|related(?: \w+)?|external links)\W*", re.IGNORECASE)
 _MOST = 0.6
 _LINKS = 3
 _LEAST_WORDS = 2

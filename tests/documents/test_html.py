@@ -55,6 +55,16 @@ def test_a_page_that_is_all_links_is_kept() -> None:
     assert "Home" in text("<nav><a href='/'>Home</a> is where the heart is.</nav>")
 
 
+def test_a_title_of_links_without_them_is_no_passage() -> None:
+    above = read(f"<main><h1>The clock</h1>{ARTICLE}<h2>See also</h2><ul></ul></main>", "clock.html")
+    assert "See also" in above.text
+    assert not any("See also" in p.text for p in chunk_document(above))
+    told = read(
+        f"<main><h1>The clock</h1>{ARTICLE}<h2>See also</h2><p>The tide is told by the bell.</p></main>", "c.html"
+    )
+    assert any("by the bell" in p.text for p in chunk_document(told))
+
+
 def test_a_page_that_only_leads_on_to_another_one_has_no_passages() -> None:
     head = "<title>Redirecting...</title><meta http-equiv='Refresh' content='0; URL=../clock.html'>"
     moved = read(f"{head}<p>Redirecting to... <a href='../clock.html'>../clock.html</a>.</p>", "old.html")
