@@ -31,7 +31,9 @@ _ASKS_HOW = lazy_regex(
     re.IGNORECASE,
 )
 _ASKS_LIST = lazy_regex(
-    r"\b(?:(?:what|which)(?: are)?(?: all)?(?: of)?(?: the)?|list(?: all)?(?: of)?(?: the)?|name (?:all )?the)"
+    r"(?!\W*what are [a-z-]+\W*\Z)\b"  # what these are
+    r"(?:(?:what|which)(?! do(?:es)?\b)(?: are)?(?: all)?(?: of)?(?: the)?|list(?: all)?(?: of)?(?: the)?"
+    r"|name (?:all )?the)"
     r"(?: [\w-]+){0,2}? (?!this\b|goes\b|does\b)(?P<noun>[a-z]{2,}[a-rt-z]s)\b(?! (?:is|was|has|does)\b)",
     re.IGNORECASE,
 )
@@ -99,6 +101,8 @@ def list_asked(question: str) -> str:
 
     >>> list_asked("What are the opening hours?"), list_asked("Which documents do I need?"), list_asked("Who is Ann?")
     ('hours', 'documents', '')
+    >>> list_asked("What are ropes?"), list_asked("What are the ropes?"), list_asked("What does ropes in the log do?")
+    ('', 'ropes', '')
     >>> list_asked("ingredients rye bread"), list_asked("rules for guests"), list_asked("guests are few")
     ('ingredients', 'rules', '')
     """
