@@ -385,6 +385,7 @@ def _block_cuts(text: str, lines: list[tuple[int, int]], column: int) -> Iterato
     listed = not begins and not names and _is_list(text, lines, width)
     rows = _rows(text, lines)
     single = sum(bool(_PARENTHESISED.match(text, start)) for start, _ in lines) == 1  # "…, version\n(7) and above"
+    fields = sum(_FIELD.match(text, start, end) is not None for start, end in lines)  # "mode: how to open it."
     field = -1  # indent of the field that the line is of
     for (start, end), (next_start, next_end) in itertools.pairwise(lines):
         if _UNDERLINE.match(text, next_start, next_end):
@@ -410,6 +411,7 @@ def _block_cuts(text: str, lines: list[tuple[int, int]], column: int) -> Iterato
             or _UNDERLINE.match(text, start, end)
             or _ended_on_purpose(text, end - start, next_start, next_end, width)
             or _same_field(text, start, next_start)
+            or (fields > 1 and text[end - 1] in ".!?" and _FIELD.match(text, next_start, next_end))
             or _same_group(text, (start, end), (next_start, next_end))
             or (listed and _is_item(text, (start, end), next_start, width))
             or (next_end == lines[-1][1] and text[end - 1] in ".!?" and _NAME.fullmatch(text, next_start, next_end))

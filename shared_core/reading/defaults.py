@@ -98,7 +98,7 @@ def of_defaults_asked(asked: Asked, entries: Sequence[Entry], kept: Sequence[int
             if _has_name(asked.text, heading) or _is_asked(question, name, *place):
                 found.append(_Stated(i, name, entries[i].place))
     own = _best(found, question.what)
-    if len({one.place for one in own}) != 1:
+    if len({one.place for one in own}) != 1 and len({" ".join(entries[one.number].text.split()) for one in own}) != 1:
         if said := [i for i in kept if _says(entries[i].text, what)]:
             return [*kept], dict.fromkeys(said, 1)
         described = _described(question, entries, stating) if _ASKS_WHAT.search(asked.text) else []

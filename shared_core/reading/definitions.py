@@ -19,6 +19,7 @@ LIKELY = 0.5
 """Probability from which on a definition that is asked for comes before what the network thinks best."""
 _BY_MARK = lazy_regex(r"[-–—:]\s+\Z")
 _NUMBERED = lazy_regex(r"(?:\d+(?:\.\d+)+[.)]?|\d+[.)])\s+")
+_VERSION = lazy_regex(r"(?<=\S)\s*(?:@\d[\w.-]*|\bv\d[\w.-]*|\b\d+\.\d+\.\d+[\w.-]*)\s*$")
 _WITH_SHORT = lazy_regex(r"(?P<long>[^()]+?)\s*\((?P<short>[^()]*[A-Z]{2}[^()]*)\)")
 _HEADED = 2  # passages below such a heading that are read closely
 _RUN_IN = lazy_regex(r"[\W_]*[^\W_][^.:;!?\n]{0,80}[.:][\s*_`”\"]*")
@@ -137,12 +138,14 @@ def holds_definition(term: str, text: str) -> bool:
 
 
 def names_in_heading(heading: str) -> list[str]:
-    """Return the names in a heading with a number, or with a long and a short name: without the number, each by itself.
+    """Return the names in a heading with a number, a version, or a long and a short name: without it, each by itself.
 
     >>> names_in_heading("2.2 Ledger of Ropes (LR)"), names_in_heading("3. Rope"), names_in_heading("404 Ropes")
     (['Ledger of Ropes', 'LR'], ['Rope'], [])
+    >>> names_in_heading("haul @2.1.0"), names_in_heading("haul v3"), names_in_heading("Rope 66")
+    (['haul'], ['haul'], [])
     """
-    name = _NUMBERED.sub("", heading, count=1) if _NUMBERED.match(heading) else heading
+    name = _NUMBERED.sub("", heading, count=1) if _NUMBERED.match(heading) else _VERSION.sub("", heading, count=1)
     if both := _WITH_SHORT.fullmatch(name):
         return [both["long"], both["short"]]
     return [name] if name != heading else []

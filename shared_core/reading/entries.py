@@ -21,6 +21,7 @@ from shared_core.reading.prepared import Asked
 from shared_core.reading.questions import asks_meaning, asks_wording, only_refers, words
 from shared_core.reading.rows import Entry, find_fullest, of_cells_asked, of_labels, of_named_rows, of_rows, stems_of
 from shared_core.reading.settings_asked import of_settings_asked
+from shared_core.reading.signatures import is_signature, of_functions_asked, parameter_at
 from shared_core.support.options import entry_at, find_codes, find_options, find_signs, find_variables, is_of_another
 from shared_core.support.regex import lazy_regex
 from shared_core.types import Passage
@@ -64,6 +65,10 @@ _CLAUSE_BEGINS = lazy_regex(
     rf"^[ \t#*_]*(?:({_CLAUSE})[ \t]+|§[ \t]*)?(\d{{1,3}}(?:\.\d{{1,3}})*)[.):]?(?=[ \t*_:–—-]|$)",
     re.IGNORECASE | re.MULTILINE,
 )
+_THIS = lazy_regex(
+    r"[\W_]*this (command|program|tool|utility|option|function|method|class|module|package|plugin|script)\b",
+    re.IGNORECASE,
+)
 _SAYS = lazy_regex(r"(?:\s+[\w'’]+){0,5}?\s+(?:say|state|provide|require)\b", re.IGNORECASE)
 _LABEL = 5
 """Words of a label at most."""
@@ -81,6 +86,7 @@ def of_entries_asked(asked: Asked, entries: Sequence[Entry]) -> tuple[list[int],
         any_of_it = _ASKS_KIND.match(asked.text) is not None  # "What is the price?" may be answered by a line of code
         unfit = {i for i in kept if _tells_of_text(entries[i]) or (any_of_it and _is_code(entries[i]))}
         kept = [i for i in kept if i not in unfit] or kept
+    kept, is_parameter = of_functions_asked(asked.text, entries, _of_pages(asked, entries, kept))
     kept = _of_signs(asked.text, entries, _of_codes(asked.text, entries, _of_keys(asked.text, entries, kept)))
     kept, says = _of_clauses(asked, entries, kept)
     kept, marks = of_settings_asked(asked.words, entries, kept)
@@ -91,7 +97,7 @@ def of_entries_asked(asked: Asked, entries: Sequence[Entry]) -> tuple[list[int],
     kept, named = of_names_asked(asked, entries, kept)
     sure = dict.fromkeys([*of_cells_asked(asked, entries, kept), *named], 1)
     marks |= stated | sure | dict.fromkeys(empty, -1)
-    if defines or says:
+    if defines or says or is_parameter:
         return kept, dict.fromkeys(kept, 1)
     headed = {} if marks else _of_terms(asked, entries, kept)
     return kept, marks or (headed if 1 in headed.values() else of_terms_defined(asked, entries, kept) | headed)
@@ -138,7 +144,13 @@ def _of_names(asked: Asked, entries: Sequence[Entry]) -> tuple[Sequence[int], bo
         start, names = entry_at(passage.text, c.start)
         headings = above(passage)
         sentence = passage.text[c.start : c.end]
-        if not wanted.isdisjoint({*names, *find_options(headings), *find_variables(headings)}):
+        above_it = {
+            *find_options(headings),
+            *find_variables(headings),
+            f"--{(heading := innermost(passage))}",
+            heading.replace(" ", "_"),
+        }
+        if not wanted.isdisjoint({*names, *above_it}):
             explained.append(i)
         elif not wanted.isdisjoint(find_options(sentence) + find_variables(sentence)):
             named.append(i)
@@ -153,6 +165,20 @@ def _of_names(asked: Asked, entries: Sequence[Entry]) -> tuple[Sequence[int], bo
         return (sorted(explained + named) if explained else every), False
     titles = {i: is_among(asked.words.content, entries[i].prepared.title) for i in explained or named}
     return find_fullest(titles) or every, False
+
+
+def _of_pages(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> Sequence[int]:
+    """Leave out "This command …" on the page of another one, if the question names one that has a page of its own."""
+
+    def is_named(i: int) -> bool:
+        title = entries[i].prepared.title
+        return len(title) > 0 and bool(is_among(title, asked.words.content).all())
+
+    others = {i: found[1] for i in kept if (found := _THIS.match(entries[i].text)) and not is_named(i)}
+    if not others or not any(map(is_named, kept)):
+        return kept
+    wanted = {i for i, kind in others.items() if re.search(rf"\b(?:which|what) {kind}\b", asked.text, re.IGNORECASE)}
+    return [i for i in kept if i in wanted or i not in others]
 
 
 def _of_keys(question: str, entries: Sequence[Entry], kept: Sequence[int]) -> Sequence[int]:
@@ -253,8 +279,10 @@ def _is_code(entry: Entry) -> bool:
 
 
 def _defines_nothing(entry: Entry) -> bool:
-    """Return whether a candidate is code, or a field of what it stands below ("Default: 3")."""
-    return _is_code(entry) or is_field(entry)
+    """Return whether a candidate is code, or a field or parameter of what it stands below ("Default: 3")."""
+    c = entry.candidate
+    is_code = _is_code(entry) or is_signature(entry.text)
+    return is_code or is_field(entry) or bool(parameter_at(entry.passage.text, c.start, c.end))
 
 
 def _lists(entry: Entry) -> bool:

@@ -17,6 +17,7 @@ from shared_core.reading.places import above, innermost
 from shared_core.reading.prepared import Asked
 from shared_core.reading.questions import words
 from shared_core.reading.rows import Entry
+from shared_core.reading.signatures import parameter_at
 from shared_core.support.regex import lazy_regex
 from shared_core.types import Passage
 
@@ -32,7 +33,11 @@ _NAME = lazy_regex(
     r"-{1,2}\w[\w-]*|[a-z$_@][\w.$:-]*(?:\(.*\))?|[A-Z][A-Z\d]+|[A-Za-z]\w*[_.]\w+|[A-Z][a-z\d]+(?:[A-Z][a-z\d]*)+"
 )
 """A name of programs, which is no word of a heading."""
-_FIELD = lazy_regex(r"\W*[A-Z][\w-]*(?: [\w-]+){0,2}[*_`]*:[*_`]*(?:\s+[^\s;]+){0,4}\s*")
+_FIELD = lazy_regex(
+    r"\W*(?:[A-Z][\w-]*(?: [\w-]+){0,2}[*_`]*:[*_`]*(?:\s+[^\s;]+){0,4}"
+    r"|(?i:default|type|deprecated|required|since|alias(?:es)?|environment variable|(?:allowed|default) values?)"
+    r"[*_`]*:[*_`]*\s[^\n]*)\s*"
+)
 _LIGHT = r"(?:use[sd]?|hold|holds|call|called|need|want|turn|turns)"
 _CAUSES = r"(?:make|let|cause|tell|allow|force)s?"
 _NOTHING = lazy_regex(rf"\b(?:{_LIGHT}\b|{_CAUSES} (?:the )?[\w.-]+(?: to\b)?)", re.IGNORECASE)
@@ -90,7 +95,8 @@ def from_name(question: str, passage: Passage, candidate: Candidate) -> Candidat
     far = begun is not None and candidate.start - begun.start() > _NEAR + len(name)
     if candidate.defines <= 0 or begun is None or far or not _ASKS_NAME.match(question) or asks_default(question):
         return candidate
-    if name in passage.text[candidate.start : candidate.end]:
+    c, text = candidate, passage.text
+    if name in text[c.start : c.end] or parameter_at(text, c.start, c.end):
         return candidate
     return replace(candidate, start=begun.start(), answer=begun.span())
 
