@@ -18,14 +18,19 @@ _CALLED = lazy_regex(r"(?P<name>\w[\w.:]*) ?\((?P<parameters>[^()]{0,500})\)")
 _PARAMETER = lazy_regex(
     r"[\W_]*(?:[@:\\]?param\s+)?(?P<label>\w+(?: \w+){0,2})(?: ?\([^()\n]{1,60}\))?[`*]*\s?(?::| [-–—]|\t)\s+\S"
 )
-_ASKS_PARAMETER = lazy_regex(r"\b(?:parameter|argument|option|flag)s?\b", re.IGNORECASE)
+_ASKS_CALL = lazy_regex(
+    r"\b(?:(?:parameter|argument|option|flag|type)s?|signature|prototype|syntax|declar\w+|usage|used?|call(?:ed)?)\b",
+    re.IGNORECASE,
+)
+"""Words of a question for what a function takes, or how it is called."""
 _WORD = lazy_regex(r"\w+")
 
 
 def of_functions_asked(question: str, entries: Sequence[Entry], kept: Sequence[int]) -> tuple[Sequence[int], bool]:
     """Keep the parameter of a function that a question asks for, else leave out signatures and parameters.
 
-    Only if it names the function. Also return whether it asks for a parameter that is described.
+    Only if it names the function, and does not ask how that is called. Also return whether it asks for a parameter that
+    is described.
     """
     places = {i: (entries[i].passage.text, entries[i].candidate) for i in kept}
     texts = {text for text, _ in places.values()}
@@ -36,14 +41,14 @@ def of_functions_asked(question: str, entries: Sequence[Entry], kept: Sequence[i
     asked = {*words(rest.replace("_", " "))}
     labels = {i: parameter_at(text, c.start, c.end, functions) for i, (text, c) in places.items()}
     named = [i for i, label in labels.items() if label and {*label} <= asked]
-    if named and _ASKS_PARAMETER.search(question):
+    if named and _ASKS_CALL.search(question):
         return named, True
 
     def is_beside(i: int) -> bool:
         signed = is_signature(entries[i].text) and not functions.isdisjoint(find_variables(entries[i].text))
         return signed or bool(labels[i] and i not in named)
 
-    if _ASKS_PARAMETER.search(question):
+    if _ASKS_CALL.search(question):
         return kept, False
     return [i for i in kept if not is_beside(i)] or kept, False
 

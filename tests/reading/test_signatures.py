@@ -49,6 +49,11 @@ def test_what_a_function_does_and_takes(question: str, quote: str) -> None:
     assert sure > 0.5
 
 
+def test_how_a_function_is_called_is_its_signature() -> None:
+    for question in ("How do I call winch_strerror?", "What is the signature of winch_strerror?"):
+        assert any("winch_strerror (int error)" in quote for quote in quotes(question, *PAGES)), question
+
+
 def test_lines_that_only_look_like_parameters_stay() -> None:
     notice = Passage(
         "n", "Notice: the winch (a drum) must rest at night.\n\nCall set_rest(hours) to let it rest.", "Rest"
