@@ -60,9 +60,9 @@ def test_a_title_of_links_without_them_is_no_passage() -> None:
     assert "See also" in above.text
     assert not any("See also" in p.text for p in chunk_document(above))
     told = read(
-        f"<main><h1>The clock</h1>{ARTICLE}<h2>See also</h2><p>The tide is told by the bell.</p></main>", "c.html"
+        f"<main><h1>The clock</h1>{ARTICLE}<h2>See also</h2><p>The bell strikes at high tide.</p></main>", "c.html"
     )
-    assert any("by the bell" in p.text for p in chunk_document(told))
+    assert any("The bell strikes" in p.text for p in chunk_document(told))
 
 
 def test_a_page_that_only_leads_on_to_another_one_has_no_passages() -> None:
