@@ -384,7 +384,10 @@ def _extract_text(kind: str, text: str, options: LoadOptions, budget: Budget) ->
 
         return "text", load_tex(text)
     from shared_core.documents.loaders import text as texts
+    from shared_core.documents.loaders.manual_text import is_manual_text, load_manual_text
 
+    if kind == "text" and is_manual_text(text):
+        return kind, load_manual_text(text)
     if kind == "notebook":
         from shared_core.documents.loaders.json_tables import load_other_json
 

@@ -26,6 +26,12 @@ _OF_WHAT = lazy_regex(
 _STATES_DEFAULT = lazy_regex(
     r"\bdefaults?(?: value)?(?: is| are| to|[*_`]*:| ?=)|\(default (?=[^\s()]+\))|\bby default\b", re.IGNORECASE
 )
+_ASKS_THING = lazy_regex(
+    r"\bdefault (?!values?\b|settings?\b|state\b|behaviou?r\b|of\b|for\b|in\b|when\b)\w", re.IGNORECASE
+)
+_SWITCHED = lazy_regex(
+    r"\bdefaults?\b[^.\n]{0,20}[ \t=:`*\"'](?:true|false|on|off|yes|no|enabled|disabled)\b", re.IGNORECASE
+)
 _HUMP = lazy_regex(r"(?<=[a-z0-9])(?=[A-Z])|[_.]")
 _PROGRAM = lazy_regex(r"[A-Za-z]\w*[_.]\w+|[A-Z][A-Z\d]{3,}|[a-z]+[A-Z]\w*|-{1,2}[a-z][\w-]*")
 _BLOCK = lazy_regex(r"\n[ \t]*\n|^(?=[ \t]*[-*+•][ \t])", re.MULTILINE)
@@ -43,11 +49,13 @@ class _Asked(NamedTuple):
     Attributes:
         words: its content words by their stems.
         what: the stems of what the default is asked of: "retry delay" in "the default retry delay of a task".
+        is_thing: it asks what that is ("the default editor"), which "true" does not say.
     """
 
     text: str
     words: Mapping[str, str]
     what: Set[str]
+    is_thing: bool
 
 
 class _Stated(NamedTuple):
@@ -80,7 +88,8 @@ def of_defaults_asked(asked: Asked, entries: Sequence[Entry], kept: Sequence[int
         return [*kept], {}
     phrase = _OF_WHAT.search(asked.text)
     what = phrase["what"] if phrase else ""
-    question = _Asked(asked.text, _content(asked.text), _content(what).keys())
+    is_thing = bool(what) and _ASKS_THING.search(asked.text) is not None
+    question = _Asked(asked.text, _content(asked.text), _content(what).keys(), is_thing)
     told: dict[str, dict[str, str]] = defaultdict(dict)
     for entry in entries:
         passage = entry.passage
@@ -155,6 +164,8 @@ def _described(question: _Asked, entries: Sequence[Entry], stating: Sequence[int
         *_, begin = (0, *(m.end() for m in _BLOCK.finditer(passage.text, 0, c.start)))
         block = _content(passage.text[begin : c.end]).keys() & question.words.keys()
         headings = _content(f"{above(passage)}\n{source_of(passage)}").keys()
+        if question.is_thing and _SWITCHED.search(entries[i].text):
+            continue
         near = c.start - begin <= _NEAR
         if near and len(block) > 1 and question.words.keys() <= block | headings:
             held[i] = len(block), begin - c.end

@@ -21,6 +21,8 @@ _BY_MARK = lazy_regex(r"[-–—:]\s+\Z")
 _NUMBERED = lazy_regex(r"(?:\d+(?:\.\d+)+[.)]?|\d+[.)])\s+")
 _VERSION = lazy_regex(r"(?<=\S)\s*(?:@\d[\w.-]*|\bv\d[\w.-]*|\b\d+\.\d+\.\d+[\w.-]*)\s*$")
 _WITH_SHORT = lazy_regex(r"(?P<long>[^()]+?)\s*\((?P<short>[^()]*[A-Z]{2}[^()]*)\)")
+_WITH_ARGUMENTS = lazy_regex(r"([a-z][\w-]*)(?:\s+(?:[\[<{|][^\n]*|[A-Z][A-Z_]+[^\n]*|-{1,2}[a-z][^\n]*))")
+"""A command with what it takes: "pop [--index] [<stash>]", "start UNIT..."."""
 _HEADED = 2  # passages below such a heading that are read closely
 _RUN_IN = lazy_regex(r"[\W_]*[^\W_][^.:;!?\n]{0,80}[.:][\s*_`”\"]*")
 _BEGINNING = 4  # letters that a word and its stem share
@@ -144,7 +146,11 @@ def names_in_heading(heading: str) -> list[str]:
     (['Ledger of Ropes', 'LR'], ['Rope'], [])
     >>> names_in_heading("haul @2.1.0"), names_in_heading("haul v3"), names_in_heading("Rope 66")
     (['haul'], ['haul'], [])
+    >>> names_in_heading("haul [--fast] [<drum>]"), names_in_heading("haul DRUM...")
+    (['haul'], ['haul'])
     """
+    if command := _WITH_ARGUMENTS.fullmatch(heading):
+        return [command[1]]
     name = _NUMBERED.sub("", heading, count=1) if _NUMBERED.match(heading) else _VERSION.sub("", heading, count=1)
     if both := _WITH_SHORT.fullmatch(name):
         return [both["long"], both["short"]]

@@ -12,16 +12,17 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from shared_core.reading.commands import commands_of, is_usage, of_pages, repeats_call, shows_call
 from shared_core.reading.defaults import asks_default, of_defaults_asked
 from shared_core.reading.definitions import may_define, names_in_heading, of_terms_defined, tells_of_text, term_asked
-from shared_core.reading.features import STOP_WORDS, Words, is_among
+from shared_core.reading.features import Words, is_among
 from shared_core.reading.lookups import is_field, of_names_asked
 from shared_core.reading.places import above, heading_above, innermost, source_of
 from shared_core.reading.prepared import Asked
 from shared_core.reading.questions import asks_meaning, asks_wording, only_refers, words
 from shared_core.reading.rows import Entry, find_fullest, of_cells_asked, of_labels, of_named_rows, of_rows, stems_of
 from shared_core.reading.settings_asked import of_settings_asked
-from shared_core.reading.signatures import is_signature, of_functions_asked, parameter_at
+from shared_core.reading.signatures import function_in, is_signature, of_functions_asked, parameter_at
 from shared_core.support.options import entry_at, find_codes, find_options, find_signs, find_variables, is_of_another
 from shared_core.support.regex import lazy_regex
 from shared_core.types import Passage
@@ -30,7 +31,14 @@ DEFINES = 3.0
 """Added to both log-odds of a definition that was asked for: with it they are as sure as such quotes are right.
 
 Taken off where the command does not have the option: what is quoted then tells of something else."""
+_FIELD = r"(?:the )?[`'\"]?(?P<name>[\w.-]+)[`'\"]? (?P<kind>field|key|option|setting|attribute|property|parameter)"
+_FIELD_ASKED = lazy_regex(rf"\bdoes {_FIELD}\b", re.IGNORECASE)
+_FIELD_HEADING = lazy_regex(rf"{_FIELD}s?", re.IGNORECASE)
 _KEY = lazy_regex(r"(?<![\w.-])[A-Za-z][\w-]*(?:\.[A-Za-z][\w-]*)+(?![\w-])")
+_NAMES_ONLY = lazy_regex(
+    r"\W*\$?(?:--?[a-z]\w*|\w+_\w+)\W*(?:environment variable|variable|option|flag)?\W*", re.IGNORECASE
+)
+"""A line that names an option or variable without a word on it."""
 _PROSE = lazy_regex(r"(?<![\w.])[a-z]+,? [a-z]+(?![\w.(])")
 _PRODUCT = lazy_regex(r"\b[\w-]+['’]s\s+(?=\w*_\w)|\s+(?:in|of|for)\s+[\w.-]+(?=\W*$)")
 """Words that say whose variable is meant; of which its name leaves no doubt."""
@@ -43,16 +51,8 @@ _GLOSSARY = lazy_regex(r"[\W\d]*(?:terms(?: and definitions)?|definitions|glossa
 _NUMBER = lazy_regex(r"\W*\d{1,5}\W*")
 _OPTION_ASKED = lazy_regex(r"\b(?:option|flag|switch|argument|parameter)s?\b", re.IGNORECASE)
 _WORDS_ONLY = lazy_regex(r"[\w' -]+")
-_IN_BRACKETS = lazy_regex(r"\[-{1,2}\w")
 _WHATIS = lazy_regex(r"([\w.+:/-]+(?:,? [\w.+:/-]+){0,7}?)(?: ?\(\d\w*\))? [-–—]{1,2} \S")
-_TAKEN = lazy_regex(r"(?:\[[^\]\n]*\]|<[^>\n]*>|\{[^}\n]*\}|-{1,2}[\w=-]+|[A-Z][A-Z_]+|\||\.{3})(?:\.{3})?")
-"""What a command takes, in its synopsis: "[options]", "DRUM", "--fast"."""
-_CALLED = lazy_regex(rf"(?:{_TAKEN.pattern}|[\w./-]+)(?=\s|\Z)\s*")
-_MOST_WORDS = 5
-"""Plain words of a synopsis, the command and its subcommands."""
 _GROUP = lazy_regex(r"\W*(?:[a-z]+ )?(?:arguments|options|commands|parameters|flags)\W*", re.IGNORECASE)
-_USAGE = 2
-"""Options in brackets from which on a line is a command's usage."""
 _ASKS_WHAT_TO_DO = lazy_regex(
     r"\bwhat (?:will |would )?happens?\b|\bwhat (?:should|do|can|must) (?:i|we|you|one) do\b|\bwhat to do\b"
     r"|\bhow (?:do|can|should|to)\b|\bwhat (?:does|do|will|would) .+ do\b",
@@ -65,10 +65,8 @@ _CLAUSE_BEGINS = lazy_regex(
     rf"^[ \t#*_]*(?:({_CLAUSE})[ \t]+|§[ \t]*)?(\d{{1,3}}(?:\.\d{{1,3}})*)[.):]?(?=[ \t*_:–—-]|$)",
     re.IGNORECASE | re.MULTILINE,
 )
-_THIS = lazy_regex(
-    r"[\W_]*this (command|program|tool|utility|option|function|method|class|module|package|plugin|script)\b",
-    re.IGNORECASE,
-)
+_CONTRASTS = lazy_regex(r"(?:however|but|nevertheless|otherwise|still|even so|conversely)\b", re.IGNORECASE)
+"""What begins a sentence that needs the one before it."""
 _SAYS = lazy_regex(r"(?:\s+[\w'’]+){0,5}?\s+(?:say|state|provide|require)\b", re.IGNORECASE)
 _LABEL = 5
 """Words of a label at most."""
@@ -86,8 +84,10 @@ def of_entries_asked(asked: Asked, entries: Sequence[Entry]) -> tuple[list[int],
         any_of_it = _ASKS_KIND.match(asked.text) is not None  # "What is the price?" may be answered by a line of code
         unfit = {i for i in kept if _tells_of_text(entries[i]) or (any_of_it and _is_code(entries[i]))}
         kept = [i for i in kept if i not in unfit] or kept
-    kept, is_parameter = of_functions_asked(asked.text, entries, _of_pages(asked, entries, kept))
+    kept = [i for i in kept if not repeats_call(asked, entries[i])] or kept
+    kept, is_parameter = of_functions_asked(asked.text, entries, of_pages(asked, entries, kept))
     kept = _of_signs(asked.text, entries, _of_codes(asked.text, entries, _of_keys(asked.text, entries, kept)))
+    kept = _of_fields(asked.text, entries, kept)
     kept, says = _of_clauses(asked, entries, kept)
     kept, marks = of_settings_asked(asked.words, entries, kept)
     kept = of_labels(asked, entries, kept)
@@ -135,19 +135,21 @@ def _of_names(asked: Asked, entries: Sequence[Entry]) -> tuple[Sequence[int], bo
         return every, False
     if not options:
         asked = replace(asked, text=_PRODUCT.sub("", asked.text))
-    every = [i for i in every if not (_is_usage(entries[i]) and _asks_meaning(asked, wanted, entries[i]))]
+    every = [i for i in every if not (is_usage(entries[i]) and _asks_meaning(asked, wanted, entries[i]))]
     explained, named = [], []
     # Of each entry: is it no prose, where it begins, its number.
     first: dict[tuple[str, int], tuple[bool, int, int]] = {}
     for i in every:
         passage, c = entries[i].passage, entries[i].candidate
+        headings, heading = above(passage), innermost(passage)
         start, names = entry_at(passage.text, c.start)
-        headings = above(passage)
+        if heading.startswith("-") and not names <= (own := {*find_options(heading)}):
+            start, names = 0, frozenset(own)  # a line of its text happens to begin with another option
         sentence = passage.text[c.start : c.end]
         above_it = {
             *find_options(headings),
             *find_variables(headings),
-            f"--{(heading := innermost(passage))}",
+            f"--{heading}",
             heading.replace(" ", "_"),
         }
         if not wanted.isdisjoint({*names, *above_it}):
@@ -157,28 +159,13 @@ def _of_names(asked: Asked, entries: Sequence[Entry]) -> tuple[Sequence[int], bo
         if not wanted.isdisjoint(names) and _asks_meaning(asked, wanted, entries[i]):
             this = _defines_nothing(entries[i]), c.start, i
             first[passage.id, start] = min(first.get((passage.id, start), this), this)
-    if first:
-        chosen = sorted(i for *_, i in first.values())
+    if chosen := sorted(i for *_, i in first.values() if not _NAMES_ONLY.fullmatch(entries[i].text)):
         headed = [i for i in chosen if not wanted.isdisjoint(find_variables(innermost(entries[i].passage)))]
         return headed or chosen, True  # what its own section says before what a list of others says of it
     if not options:
         return (sorted(explained + named) if explained else every), False
     titles = {i: is_among(asked.words.content, entries[i].prepared.title) for i in explained or named}
     return find_fullest(titles) or every, False
-
-
-def _of_pages(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> Sequence[int]:
-    """Leave out "This command …" on the page of another one, if the question names one that has a page of its own."""
-
-    def is_named(i: int) -> bool:
-        title = entries[i].prepared.title
-        return len(title) > 0 and bool(is_among(title, asked.words.content).all())
-
-    others = {i: found[1] for i in kept if (found := _THIS.match(entries[i].text)) and not is_named(i)}
-    if not others or not any(map(is_named, kept)):
-        return kept
-    wanted = {i for i, kind in others.items() if re.search(rf"\b(?:which|what) {kind}\b", asked.text, re.IGNORECASE)}
-    return [i for i in kept if i in wanted or i not in others]
 
 
 def _of_keys(question: str, entries: Sequence[Entry], kept: Sequence[int]) -> Sequence[int]:
@@ -188,6 +175,21 @@ def _of_keys(question: str, entries: Sequence[Entry], kept: Sequence[int]) -> Se
     if wanted.isdisjoint(labels.values()):
         return kept
     return [i for i in kept if labels[i] in wanted or not _KEY.fullmatch(labels[i])]
+
+
+def _of_fields(question: str, entries: Sequence[Entry], kept: Sequence[int]) -> Sequence[int]:
+    """Leave out what stands below "The version field" if a question asks for another field."""
+    asked = _FIELD_ASKED.search(question)
+    if asked is None:
+        return kept
+
+    def is_other(i: int) -> bool:
+        found = _FIELD_HEADING.fullmatch(innermost(entries[i].passage))
+        if found is None or found["kind"].casefold() != asked["kind"].casefold():
+            return False
+        return found["name"].casefold() not in question.casefold()
+
+    return [i for i in kept if not is_other(i)]
 
 
 def _of_terms(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> dict[int, int]:
@@ -204,11 +206,11 @@ def _of_terms(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> di
         term = _term_above(entries[i], asked)
         if term.endswith("?") or asks_default(asked.text, term) or not _is_named(term, asked):
             continue
-        if not asks_meaning(asked.text, [term, *names]):
+        if not asks_meaning(asked.text, [term, entries[i].passage.title, *names]):
             continue
         if _lists(entries[i]) and not {*words(term)} <= {*words(asked.text)}:
             continue  # "Libraries" heads a list of news; "What is a library?" asks for another section
-        if _shows_call(entries[i].text.strip().removeprefix("$ ")):
+        if shows_call(entries[i].text.strip().removeprefix("$ ")):
             calls[i] = -1
             continue
         cell, tab, _ = entries[i].text.partition("\t")
@@ -220,7 +222,8 @@ def _of_terms(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> di
         if _defines_nothing(entries[found[0]]) and not _defines_nothing(entries[i]):
             first[entries[i].place] = i, term
     longest = max((len(term) for _, term in first.values()), default=0)
-    return calls | {i: 1 for i, term in first.values() if len(term) == longest and _may_define(asked, term, entries[i])}
+    best = (i for i, term in first.values() if len(term) == longest and _may_define(asked, term, entries[i]))
+    return calls | {i: 1 for i in best if not _is_code(entries[i])}
 
 
 def _tells_of_text(entry: Entry) -> bool:
@@ -240,7 +243,7 @@ def _where(entry: Entry) -> tuple[int, int]:
 def _may_define(asked: Asked, term: str, entry: Entry) -> bool:
     """Return whether what begins a section may say what its heading means, of one in words if that alone is asked."""
     about = term_asked(asked.text) if _WORDS_ONLY.fullmatch(term) else None
-    if only_refers(entry.text, asked.text):
+    if only_refers(entry.text, asked.text) or _CONTRASTS.match(entry.text):
         return False
     return about is None or _is_of_glossary(entry) or may_define(about[0], entry.text)
 
@@ -253,24 +256,10 @@ def _term_above(entry: Entry, asked: Asked) -> str:
     explained = _WHATIS.match(entry.text) if heading.casefold() == "name" else None
     names = explained[1].replace("-", " ").split(", ") if explained else []
     names += names_in_heading(heading)
+    if not _ASKS_KIND.match(asked.text):
+        names += [function_in(heading)]
+    names += commands_of(entry)
     return next((name for name in names if _is_named(name, asked)), heading)
-
-
-def _shows_call(text: str) -> bool:
-    """Return whether a text is a command with what it takes, at least two things, and ends with one of these.
-
-    >>> _shows_call("prune [options] [REPOSITORY]"), _shows_call("the winch of NASA, with [two] drums")
-    (True, False)
-    """
-    parts, at = [], 0
-    while found := _CALLED.match(text, at):
-        parts.append(found[0].rstrip())
-        at = found.end()
-    taken = [_TAKEN.fullmatch(part) is not None for part in parts]
-    plain = [part for part, is_taken in zip(parts, taken) if not is_taken]
-    if at < len(text) or not STOP_WORDS.isdisjoint(plain):
-        return False
-    return sum(taken) > 1 and taken[-1] and not taken[0] and len(plain) <= _MOST_WORDS
 
 
 def _is_code(entry: Entry) -> bool:
@@ -281,8 +270,8 @@ def _is_code(entry: Entry) -> bool:
 def _defines_nothing(entry: Entry) -> bool:
     """Return whether a candidate is code, or a field or parameter of what it stands below ("Default: 3")."""
     c = entry.candidate
-    is_code = _is_code(entry) or is_signature(entry.text)
-    return is_code or is_field(entry) or bool(parameter_at(entry.passage.text, c.start, c.end))
+    signed = is_signature(entry.text) or (not entry.text.endswith((".", "!")) and bool(function_in(entry.text)))
+    return _is_code(entry) or signed or is_field(entry) or bool(parameter_at(entry.passage.text, c.start, c.end))
 
 
 def _lists(entry: Entry) -> bool:
@@ -306,11 +295,6 @@ def _is_named(term: str, asked: Asked) -> bool:
 
 def _asks_meaning(asked: Asked, wanted: Collection[str], entry: Entry) -> bool:
     return not asks_default(asked.text) and asks_meaning(asked.text, [*wanted, above(entry.passage)])
-
-
-def _is_usage(entry: Entry) -> bool:
-    """Return whether a candidate lists options without a word on any, as the synopsis of a command does."""
-    return len(_IN_BRACKETS.findall(entry.text)) >= _USAGE
 
 
 def _of_codes(question: str, entries: Sequence[Entry], kept: Sequence[int]) -> Sequence[int]:

@@ -46,9 +46,9 @@ from shared_core.reading.features import (
 )
 from shared_core.reading.language import has_english_labels, is_english, is_english_beside_names, is_named_in_english
 from shared_core.reading.lists import count_parts, find_lists_asked, join_lists, place_parts, query_for_rest
-from shared_core.reading.lookups import from_name
+from shared_core.reading.lookups import from_name, from_option
 from shared_core.reading.marking import mark_candidates
-from shared_core.reading.places import above, is_structured
+from shared_core.reading.places import above, innermost, is_structured
 from shared_core.reading.prepared import Asked, Placed, Prepared, Window, overlaps, whole_words
 from shared_core.reading.questions import opens_in_english, words
 from shared_core.reading.quotable import is_record, join_comments, quotable
@@ -58,14 +58,16 @@ from shared_core.reading.told import UNTOLD
 from shared_core.reading.verifying import Verifier
 from shared_core.reading.weights import WEIGHTS, Weights, load_verifier, load_weights, version_of
 from shared_core.retrieval.graphs import each
+from shared_core.support.options import find_options, is_entry_of
 from shared_core.support.pickling import Remade
 from shared_core.types import Passage, Span
 
 _RARE = 0.45  # rarity of words that name something: not of "much" and "number"
+_ENTRIES = 3  # of options of the question, read closely in any case
 _TOLD = 200  # characters of a text whose language can be told
 VERIFIED = 3
 """Most candidates of each question that the second network reads again."""
-CLOSE = 2.0
+CLOSE = 1.0
 """How far a candidate's score may be below the best one's for the second network to read it again."""
 
 
@@ -284,6 +286,7 @@ class ExtractiveReader(Remade):
         again |= {i for i, c in enumerate(ranked) if c.defines > 0}
         verified = Verifier(self._loaded_verifier(), asked.text).verify(ranked, again, passages, close)
         begun = [from_name(asked.text, passages[c.passage], c) for c in verified]
+        begun = [from_option(asked.text, passages[c.passage], c) for c in begun]
         return Found([from_release(asked.text, passages[c.passage], c) for c in begun], scores, judged)
 
     def _beside(self, asked: Asked, number: int, prepared: Prepared, window: Window) -> Placed:
@@ -365,6 +368,8 @@ def _find_sought(question: str, passages: Sequence[Passage]) -> set[int]:
     """Return the passages that are read closely whatever the cheap score: those with a list, term or line as asked."""
     found = find_lists_asked(question, passages) | find_hours(question, passages)
     found |= find_definitions(question, passages) | find_headed(question, passages)
+    if options := find_options(question):
+        found |= {*[i for i, p in enumerate(passages) if is_entry_of(innermost(p), options)][:_ENTRIES]}
     if passages and is_named_row(passages[0]):
         found.add(0)  # rows are told apart by names, which retrieval knows better than the cheap score
     return found

@@ -65,6 +65,8 @@ _ANNOUNCES_STEPS = lazy_regex(
     re.IGNORECASE,
 )
 """A lead-in to steps that says for what they are: "For lost phones, do the following as soon as you can:"."""
+_LEADS_EXAMPLES = lazy_regex(r"\b(?:examples?|scenarios?|situations?|cases|reasons?|why|when)\b", re.IGNORECASE)
+"""Of a lead-in: its list says when or why something is done, not how."""
 _LIGHT = {*stems_of("make made prepare get need use want steps procedure process instructions way").tolist()}
 """Words that a heading seldom repeats."""
 _MAKING = {*stems_of("cook bake brew fry roast build assemble create produce").tolist()}
@@ -164,6 +166,8 @@ class ListRequest:
         if not self.content & named:
             return Fit(False, False, named)
         is_told = self.content - _MAKING <= told
+        if self.how and found.kind == "bullet" and _LEADS_EXAMPLES.search(lead) and not _tells_steps(passage, found):
+            return Fit(False, False, named)
         if self.how and not _LISTS_THINGS.fullmatch(heading):
             announced = is_told and bool(self.content & named_stems(lead)) and bool(_ANNOUNCES_STEPS.search(lead))
             # bullets and code may be anything, but right below the heading

@@ -18,6 +18,7 @@ from shared_core.reading.prepared import Asked
 from shared_core.reading.questions import words
 from shared_core.reading.rows import Entry
 from shared_core.reading.signatures import parameter_at
+from shared_core.support.options import find_options
 from shared_core.support.regex import lazy_regex
 from shared_core.types import Passage
 
@@ -99,6 +100,18 @@ def from_name(question: str, passage: Passage, candidate: Candidate) -> Candidat
     if name in text[c.start : c.end] or parameter_at(text, c.start, c.end):
         return candidate
     return replace(candidate, start=begun.start(), answer=begun.span())
+
+
+def from_option(question: str, passage: Passage, candidate: Candidate) -> Candidate:
+    """Return the first sentence of an option's definition begun at the option, unless the question names that.
+
+    "Remove only what is ignored." says of ``-X`` what it seems to say of the command.
+    """
+    text, c, name = passage.text, candidate, innermost(passage)
+    if not name.startswith("-") or {*find_options(question)} & {*find_options(name)}:
+        return candidate
+    begun = re.match(rf"\s*{re.escape(name)}[:`*]*\s+", text)
+    return replace(c, start=0) if begun and begun.end() == c.start and len(name) <= _NEAR else candidate
 
 
 def _agrees(question: Sequence[str], sentence: Sequence[str]) -> bool:

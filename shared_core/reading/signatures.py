@@ -18,6 +18,10 @@ _CALLED = lazy_regex(r"(?P<name>\w[\w.:]*) ?\((?P<parameters>[^()]{0,500})\)")
 _PARAMETER = lazy_regex(
     r"[\W_]*(?:[@:\\]?param\s+)?(?P<label>\w+(?: \w+){0,2})(?: ?\([^()\n]{1,60}\))?[`*]*\s?(?::| [-–—]|\t)\s+\S"
 )
+_HEADS_FUNCTION = lazy_regex(
+    r"(?:[\w&*<>\[\],:'~?@]+ ){0,8}?(?:\w+(?:::|\.|#))*~?(?P<name>[A-Za-z_]\w*)!?(?:<[^()]{0,200}>)?"
+    r"\((?!\d\w*\)\s*\Z)[^\n]*\)"
+)
 _ASKS_CALL = lazy_regex(
     r"\b(?:(?:parameter|argument|option|flag|type)s?|signature|prototype|syntax|declar\w+|usage|used?|call(?:ed)?)\b",
     re.IGNORECASE,
@@ -51,6 +55,18 @@ def of_functions_asked(question: str, entries: Sequence[Entry], kept: Sequence[i
     if _ASKS_CALL.search(question):
         return kept, False
     return [i for i in kept if not is_beside(i)] or kept, False
+
+
+def function_in(heading: str) -> str:
+    """Return the name of the function, method or macro whose signature a heading is; "" if it is none.
+
+    >>> function_in("pub fn haul<T: Rope>(&mut self, by: T) -> usize"), function_in("Rope.cut(at, *, clean=True)")
+    ('haul', 'cut')
+    >>> function_in("Ropes (old)"), function_in("winch(1)")
+    ('', '')
+    """
+    found = _HEADS_FUNCTION.match(heading)
+    return found["name"] if found else ""
 
 
 def is_signature(text: str) -> bool:

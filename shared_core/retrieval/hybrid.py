@@ -14,7 +14,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set, Sized
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -33,12 +33,16 @@ from shared_core.retrieval.base import (
 from shared_core.retrieval.bm25 import BM25Retriever
 from shared_core.retrieval.dense import DenseRetriever
 from shared_core.retrieval.filters import normalise
+from shared_core.support.options import find_options, is_entry_of
+from shared_core.support.regex import lazy_regex
 from shared_core.types import Passage
 
 Fusion = Literal["scores", "rrf"]
 _BATCH = 1_000
 _RRF = 60  # the k of reciprocal-rank fusion, as in the paper
 _COPIES = 2  # passages of one text among the results: a second source may be cited, further ones only take room
+_ENTRIES = 2  # of options, among the results in any case
+_WORD = lazy_regex(r"\w+")
 _Scored = Sequence[tuple[str, float | None]]
 
 
@@ -169,9 +173,11 @@ class HybridRetriever:
         def search(texts: list[str]) -> Iterator[list[Passage]]:
             for some in batches(texts, _BATCH):
                 lists = [_ask(r, some, depth, normal) for r in self.retrievers]
-                for ranked in zip(*lists):
+                for text, *ranked in zip(some, *lists):
                     fused = self._fuse([r.ranking for r in ranked], depth)
                     found = self._read(fused[:k], ranked)
+                    if options := {*find_options(text)}:
+                        found = _with_entries(text, options, found, self._read(fused[k:], ranked))
                     if max(Counter(p.text for p in found).values(), default=0) > _COPIES:
                         found = _without_copies(self._read(fused, ranked), k)
                     yield found
@@ -213,6 +219,27 @@ class HybridRetriever:
         top, last = max(scores), min(scores)
         floor = last if len(scores) >= depth else min(0.0, last)
         return [(s - floor) / (top - floor) if top > floor else 1.0 for s in scores]
+
+
+def _with_entries(query: str, options: Set[str], best: list[Passage], rest: list[Passage]) -> list[Passage]:
+    """Return the best passages, the last of them replaced by entries of the options that a query names, if missing.
+
+    "What does haul --wet do?" asks for what the manual of ``haul`` has below ``--wet``, though ``--wet`` is more often
+    in its examples. Of several commands' entries those count whose titles have most words of the query.
+    """
+    words = {*_WORD.findall(query.casefold())}
+
+    def named(passage: Passage) -> int:
+        heading = str(passage.metadata.get("section") or "").rpartition(" > ")[2]
+        title = _WORD.findall(passage.title.casefold())
+        return len(words.intersection(title)) if is_entry_of(heading, options) else -1
+
+    entries = [p for p in (*best, *rest) if named(p) >= 0]
+    most = max(map(named, entries), default=0)
+    wanted = [p for p in entries if named(p) == most][: min(_ENTRIES, len(best))]
+    missing = [p for p in wanted if p not in best]
+    kept = [p for p in best if p in wanted] + [p for p in best if p not in wanted][: len(best) - len(wanted)]
+    return sorted([*kept, *missing], key=lambda p: -(p.score or 0.0)) if missing else best
 
 
 def _without_copies(passages: Sequence[Passage], k: int) -> list[Passage]:

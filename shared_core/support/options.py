@@ -18,7 +18,7 @@ _VARIABLE = lazy_regex(  # max_size, maxSize, MaxQueueSize, but not what may be 
 )
 _HEAD = lazy_regex(
     r"^(?![ \t]*`{3})[ \t|*+`'\"$#]*+(?:- +)?(?:[^\W\d_][^:;|\n]{0,39}: )?[`*'\"$]*+"
-    r"((?:--?[A-Za-z]|[A-Za-z]\w*_)(?:(?! {2}| [—–-] |: )[^;|\t\n])*)",
+    r"((?:--?[A-Za-z]|[A-Za-z]\w*_(?!\w*/))(?:(?! {2}| [—–-] |: )[^;|\t\n])*)",
     re.MULTILINE,
 )
 _SETTING = lazy_regex(
@@ -43,6 +43,15 @@ def find_options(text: str) -> list[str]:
     ['-C', '--no-recursion']
     """
     return _OPTION.findall(text)
+
+
+def is_entry_of(heading: str, options: Collection[str]) -> bool:
+    """Return whether a heading is that of an option among ``options``, maybe with its other names and what it takes.
+
+    >>> is_entry_of("-o, --out <rope>", ["--out"]), is_entry_of("Where --out goes", ["--out"])
+    (True, False)
+    """
+    return heading.startswith("-") and not {*options}.isdisjoint(find_options(heading))
 
 
 def find_variables(text: str) -> list[str]:

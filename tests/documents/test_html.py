@@ -424,3 +424,13 @@ def test_items_of_lists_have_the_marks_that_a_browser_shows(body: str, shown: st
 
 def test_deep_lists_end() -> None:
     assert "deep" in text("<ul><li>" * 300 + "deep")
+
+
+def test_a_button_beside_a_heading_is_not_of_it_and_one_that_is_a_heading_stays() -> None:
+    page = (
+        "<h1>Struct <span>Rope</span> <button>Copy item path</button></h1><p>A rope of hemp.</p>"
+        "<h2><button>How long is it?</button></h2><p>Nine fathoms.</p>"
+    )
+    document = read(page, "rope.html")
+    assert [heading.label for heading in document.headings] == ["Struct Rope", "How long is it?"]
+    assert "Copy" not in document.text

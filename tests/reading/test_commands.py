@@ -76,3 +76,108 @@ def test_a_default_that_two_pages_state_alike_is_found() -> None:
     text, sure = first("What is the default value of wet-level?", *stated)
     assert text == "- Default: null"
     assert sure > 0.5
+
+
+def entry(page: str, section: str, text: str) -> Passage:
+    return Passage(f"{page}/{section}", text, f"{page}(1)", {"section": section, "source": f"{page}.txt"})
+
+
+def test_a_subcommand_is_told_by_its_page_and_its_entry() -> None:
+    rope = entry("winch-rope", "COMMANDS > prune", "prune\n    Forgets the ropes that are gone.")
+    config = entry(
+        "winch-config",
+        "VARIABLES > rope.<name>.prune",
+        "rope.<name>.prune\n    When set, pulling also lets go of old ropes.",
+    )
+    for question in ("What does winch rope prune do?", "What does the winch-rope prune command do?"):
+        text, sure = first(question, config, rope)
+        assert text == "Forgets the ropes that are gone.", question
+        assert sure > 0.6
+
+
+def test_a_heading_may_have_what_a_command_takes() -> None:
+    drop = entry("winch-rope", "COMMANDS > drop [--wet] [<rope>]", "drop [--wet] [<rope>]\n    Let a single rope go.")
+    kept = entry("winch-rope", "COMMANDS > keep", "keep\n    Like drop, but the rope is tied up first.")
+    text, sure = first("What does winch rope drop do?", kept, drop)
+    assert text == "Let a single rope go."
+    assert sure > 0.8
+
+
+def test_how_a_subcommand_is_called_does_not_tell_what_it_does() -> None:
+    usage = "The winch takes one of these:\n\nwinch rope skip [(<rope>|<range>)...]\n\nwinch rope reset [<rope>]"
+    passage = entry("winch-rope", "DESCRIPTION", usage)
+    assert "winch rope skip [(<rope>|<range>)...]" not in quotes("What does winch rope skip do?", passage)
+
+
+def test_a_line_of_prose_that_begins_with_an_option_explains_another_one() -> None:
+    out = entry("winch", "OPTIONS > --onto <drum>", "--onto <drum>\n    Drum on which to wind the rope.")
+    keep = entry(
+        "winch",
+        "OPTIONS > --keep-drum",
+        "--keep-drum\n    Use the drum of the last rope. This is the same as winch --no-tar\n    --onto the last drum."
+        " It is useful where one rope is wound often.",
+    )
+    assert quotes("What does winch --onto do?", keep, out)[0] == "Drum on which to wind the rope."
+    assert chance("What does winch --onto do?", keep) < 0.5
+
+
+def test_an_option_that_is_not_named_is_quoted_with_its_definition() -> None:
+    option = entry("winch-clean", "OPTIONS > -X", "-X\n    Remove only ropes that are ignored. Others stay.")
+    assert first("Does winch clean remove ignored ropes?", option)[0].split() == (
+        ["-X", "Remove", "only", "ropes", "that", "are", "ignored."]
+    )
+    assert first("What does winch clean -X do?", option)[0] == "Remove only ropes that are ignored."
+
+
+def test_what_a_variable_does_is_not_said_by_a_line_with_its_name_only() -> None:
+    listed = entry(
+        "winch", "FILES", "The drum is the first of:\n\n- WINCH_HOME environment variable\n- $WINCH_HOME/drum/"
+    )
+    told = entry("winch", "HOME", "You can move the ropes by setting the WINCH_HOME variable.")
+    shown = quotes("What does WINCH_HOME do?", listed, told)
+    assert shown[0] == "You can move the ropes by setting the WINCH_HOME variable."
+
+
+def test_this_command_is_told_below_description_where_the_name_is_not_found() -> None:
+    page = "winch mend - The Winch Book"
+    told = Passage(
+        "d",
+        "DESCRIPTION\n\nThis Winch subcommand takes the advice of splice and applies it to your ropes.",
+        page,
+        {"section": "winch-mend(1) > DESCRIPTION"},
+    )
+    torn = Passage(
+        "t",
+        "--torn\nMend ropes even if they are torn. It leaves the torn rope on the quay to mend by hand.",
+        page,
+        {"section": "winch-mend(1) > OPTIONS > --torn"},
+    )
+    text, sure = first("What does winch mend do?", torn, told)
+    assert text.startswith("This Winch subcommand")
+    assert sure > 0.6
+
+
+def test_what_stands_below_another_field_is_not_about_the_one_asked_for() -> None:
+    other = Passage("v", "The length field\n\nThe field is required to haul.", "Ropes", {"section": "The length field"})
+    assert "The field is required to haul." not in quotes("What does the splice field do?", other)
+    assert chance("What does the length field do?", other) > 0.3
+
+
+def method(kind: str, signature: str, text: str) -> Passage:
+    section = f"{kind} > Methods > {signature}"
+    return Passage(
+        f"{kind}/{signature}", f"{signature}\n\n{text}", kind, {"section": section, "source": f"{kind}.html"}
+    )
+
+
+def test_what_a_method_does_is_said_below_its_signature() -> None:
+    join = method(
+        "Struct Rope", "pub fn join<R: AsRef<Rope>>(&self, rope: R) -> Rope", "Makes a longer rope with both spliced."
+    )
+    push = method(
+        "Struct Drum", "pub fn push(&mut self, rope: Rope)", "Consider using Rope::join if you need a new rope instead."
+    )
+    for question in ("What does Rope::join do?", "What does Rope.join() do?", "What does join do?"):
+        text, sure = first(question, push, join)
+        assert text == "Makes a longer rope with both spliced.", question
+        assert sure > 0.6

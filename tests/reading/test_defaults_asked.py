@@ -109,3 +109,11 @@ def test_names_with_humps_are_told_apart_by_their_headings() -> None:
     assert "unlimited" in quotes(about.format("DrumRopeLimit"), *settings)[0]
     assert all("unlimited" not in quote for quote in quotes(about.format("DrumWetRopeLimit"), *settings))
     assert chance(about.format("DrumWetRopeLimit"), *settings) < 0.5 < chance(about.format("DrumRopeLimit"), *settings)
+
+
+def test_true_is_no_default_editor() -> None:
+    told = "A boolean to list ropes in the commit template when using an editor to prepare it. Defaults to true."
+    text = f"commit.status\n\n{told}"
+    listed = Passage("s", text, "winch-commit", {"section": "VARIABLES > commit.status", "source": "commit.txt"})
+    assert chance("What is the default editor of winch commit?", listed) < 0.5
+    assert chance("What is the default value of commit.status?", listed) > 0.5

@@ -325,3 +325,13 @@ def test_the_result_of_a_step_is_quoted_with_the_step() -> None:
     text = f"Call `loom -w 120` there.\n\n{result}"
     asked = "How do I make a virtual loom for one particular version of the threads?"
     assert quotes(asked, Passage("w", text, "Looms")) == [text]
+
+
+def test_a_list_of_examples_is_no_way_to_do_it() -> None:
+    text = (
+        "Replacing ropes\n\nThe wish to replace a rope can have a number of reasons. A few of these scenarios are:\n\n"
+        "- A rope you work on is used on a bigger winch, and you would like to try it there.\n"
+        "- A rope from elsewhere has a new splice that you would like to try.\n"
+    )
+    passage = Passage("r", text, "Winch book", {"section": "Replacing ropes"})
+    assert not any("\n- " in quote for quote in quotes("How do I replace a rope?", passage))

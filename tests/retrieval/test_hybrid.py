@@ -109,3 +109,18 @@ def test_bad_input_is_refused() -> None:
     for options in bad:
         with pytest.raises(InputError):
             HybridRetriever(**options)
+
+
+def test_the_entry_of_an_option_is_found_though_examples_name_it_more_often() -> None:
+    def option(page: str, name: str, text: str) -> Passage:
+        return Passage(f"{page} {name}", f"{name}\n{text}", f"winch-{page}(1)", {"section": f"OPTIONS > {name}"})
+
+    examples = [Passage(f"e{i}", f"winch rope --onto drum{i} --onto drum. Onto the drum, rope {i}!") for i in range(9)]
+    entries = [option("rope", "-o, --onto <drum>", "Where to wind."), option("boat", "--onto <quay>", "Where to moor.")]
+    retriever = HybridRetriever(retrievers=[BM25Retriever([*examples, *entries])])
+    found = retriever.retrieve("What does winch rope --onto do?", k=4)
+    assert [p.id for p in found][-1] == "rope -o, --onto <drum>"
+    assert len(found) == 4
+    scores = [p.score or 0.0 for p in found]
+    assert scores == sorted(scores, reverse=True)
+    assert "rope -o, --onto <drum>" not in [p.id for p in retriever.retrieve("winch rope onto drum", k=4)]

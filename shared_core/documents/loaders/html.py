@@ -311,6 +311,8 @@ class _PageReader:
         if tag == "a" and self._links:
             self._links.pop()
             self._drop_permalink(element)
+        elif tag == "button" and self._level and any(e.heading and e.first < element.first for e in self._open):
+            del self.runs[element.first :]  # "Copy" beside a heading's text
         elif tag == "pre":
             self._preformatted = max(0, self._preformatted - 1)
             if len(self.runs) > element.first:
