@@ -45,8 +45,10 @@ _NO_TERM = lazy_regex(
     re.IGNORECASE,
 )
 _ARTICLE = lazy_regex(r"(?:an?|the)\s+", re.IGNORECASE)
-_BEFORE = r"[\W_]*(?:(?:an?|the|each|every|(?:in|with|within|for|when) [^,.;:\n]{2,60},(?:\s+(?:an?|the))?)\s+)?"
+_IN = r"(?:in|with|within|for|when) (?!the (?:example|code|listing|figure)|this )[^,.;:\n]{2,60},"
+_BEFORE = rf"[\W_]*(?:(?:an?|the|each|every|{_IN}(?:\s+(?:an?|the))?)\s+)?"
 _NAMED = lazy_regex(r"[^\W_]+")
+_EVERY = lazy_regex(r"[\W_]*(?:each|every)\b", re.IGNORECASE)
 _JUDGES = (
     "(?:key|important|great|useful|powerful|good|easy|simple|common|popular|first|last|next|only|main|major|new|real|core"
     "|better|best|big|huge|few|lot|bit|must|way|part|default|same|case|reason|problem)"
@@ -74,9 +76,19 @@ _TELLS_OF_TEXT = lazy_regex(
     r"|(?:an?|the)\s+(?:complete\s+|full\s+)?(?:list|overview|summary|reference|guide|introduction|tutorial|table"
     r"|collection)\s+(?:of|to|for|on)\b"
     r"|(?:[\w-]+\s+){1,3}(?:reference|documentation|overview|guide|tutorial|index)\W*\Z"
-    r"|for\s+(?:more|further|an?\s+(?:introduction|overview))\b)",
+    r"|for\s+(?:more|further|an?\s+(?:introduction|overview))\b"
+    r"|(?:table|listing|figure|chapter|appendix|section)\s+(?:\w+[.-])?\d[\w.-]*\s+(?:contains|lists|shows|gives|summari[sz]es"
+    r"|describes|presents|illustrates|explains|covers)\b"
+    r"|there\s+is\s+an?\s+new(?:er)?\s+(?:edition|version)\s+of\b[^.]{0,40}\bold\b)",
     re.IGNORECASE,
 )
+_NARRATES = lazy_regex(
+    r"\b(?:so far|as (?:you|we)(?:['’]ve)? (?:saw|seen|learned|discussed|mentioned)"
+    r"|we(?:['’]ve| have) (?:seen|discussed|looked)"
+    r"|(?:previous|last|earlier) (?:chapter|section|lesson|example)|let['’]s)\b",
+    re.IGNORECASE,
+)
+"""What a course says to lead over from what came before."""
 _CALLS = lazy_regex(
     r"\b(?:call(?:s|ed)?|marks?|marked|means?|known as|refer(?:s|red)? to|term(?:s|ed)?|dubbed)\b", re.IGNORECASE
 )
@@ -207,10 +219,12 @@ def may_define(term: str, sentence: str) -> bool:
 
     >>> [may_define("knot", said) for said in ("A loop of rope.", "This page lists knots.", "Vessen has four knots.")]
     [True, False, False]
+    >>> may_define("knot", "All that we’ve tied so far was a loop of rope.")
+    False
     >>> [may_define("knot", said) for said in ("We call such a loop a knot.", "The knot argument is a loop.")]
     [True, False]
     """
-    if tells_of_text(sentence):
+    if tells_of_text(sentence) or _NARRATES.search(sentence):
         return False
     if _end_of_subject(term, sentence):
         return defines(term, sentence)
@@ -241,5 +255,6 @@ def of_terms_defined(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]
     found = [i for i in kept if defines(term, entries[i].text) and is_there(entries[i])]
     # "A relay is …" comes before "`relay`: …", an entry of one list of several, and that before "Relay. A box …"
     found = [i for i in found if states(term, entries[i].text)] or found
+    found = [i for i in found if not _EVERY.match(entries[i].text)] or found  # "Every relay is …" tells a property
     found = found or [i for i in kept if _runs_in(term, entries[i]) and is_there(entries[i])]
     return {max(found, key=lambda i: entries[i].candidate.score): 1} if found else {}

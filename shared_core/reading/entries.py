@@ -34,6 +34,10 @@ Taken off where the command does not have the option: what is quoted then tells 
 _FIELD = r"(?:the )?[`'\"]?(?P<name>[\w.-]+)[`'\"]? (?P<kind>field|key|option|setting|attribute|property|parameter)"
 _FIELD_ASKED = lazy_regex(rf"\bdoes {_FIELD}\b", re.IGNORECASE)
 _FIELD_HEADING = lazy_regex(rf"{_FIELD}s?", re.IGNORECASE)
+_NAME_ASKED = lazy_regex(
+    r"\W*what does (?:the )?[`'\"]?(?P<name>[a-z]+)(?:\(\))?[`'\"]? (?:do|mean|return)\W*", re.IGNORECASE
+)
+_ASKS_MEANING = lazy_regex(r"\W*what (?:does|do) .{1,80} (?:do|mean)\W*", re.IGNORECASE)
 _KEY = lazy_regex(r"(?<![\w.-])[A-Za-z][\w-]*(?:\.[A-Za-z][\w-]*)+(?![\w-])")
 _NAMES_ONLY = lazy_regex(
     r"\W*\$?(?:--?[a-z]\w*|\w+_\w+)\W*(?:environment variable|variable|option|flag)?\W*", re.IGNORECASE
@@ -44,6 +48,10 @@ _PRODUCT = lazy_regex(r"\b[\w-]+['’]s\s+(?=\w*_\w)|\s+(?:in|of|for)\s+[\w.-]+(
 """Words that say whose variable is meant; of which its name leaves no doubt."""
 _BULLET = lazy_regex(r"[*+•-][ \t]")
 _SIGNS = lazy_regex(r"[(){};=<>\[\]]")
+_STATEMENT = lazy_regex(
+    r"\s*(?:let|const|var|auto|int|return|pub|static|public|private|fn|def|import|use)\b"
+    r"(?=[^\n]*[=(){}<>&\[])[^\n]*[;{]\s*(?://[^\n]*)?"
+)
 _MARKUP = lazy_regex(r"[ \t]*(?:\.\. [\w:-]+::|`{3}|\$ |\"[\w.-]+\":\s)")
 _ABOUT_CODES = "error code number message warning policy"
 """Words of headings of codes."""
@@ -80,11 +88,14 @@ def of_entries_asked(asked: Asked, entries: Sequence[Entry]) -> tuple[list[int],
     and rows whose cell is empty.
     """
     kept, defines = _of_names(asked, entries)
-    if (about := term_asked(asked.text)) and _WORDS_ONLY.fullmatch(about[0]):
+    if _ASKS_MEANING.fullmatch(asked.text):
+        kept = [i for i in kept if not _tells_of_text(entries[i])] or kept
+    elif (about := term_asked(asked.text)) and _WORDS_ONLY.fullmatch(about[0]):
         any_of_it = _ASKS_KIND.match(asked.text) is not None  # "What is the price?" may be answered by a line of code
         unfit = {i for i in kept if _tells_of_text(entries[i]) or (any_of_it and _is_code(entries[i]))}
         kept = [i for i in kept if i not in unfit] or kept
     kept = [i for i in kept if not repeats_call(asked, entries[i])] or kept
+    kept = _of_whole_names(asked, entries, kept)
     kept, is_parameter = of_functions_asked(asked.text, entries, of_pages(asked, entries, kept))
     kept = _of_signs(asked.text, entries, _of_codes(asked.text, entries, _of_keys(asked.text, entries, kept)))
     kept = _of_fields(asked.text, entries, kept)
@@ -177,6 +188,18 @@ def _of_keys(question: str, entries: Sequence[Entry], kept: Sequence[int]) -> Se
     return [i for i in kept if labels[i] in wanted or not _KEY.fullmatch(labels[i])]
 
 
+def _of_whole_names(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> Sequence[int]:
+    """Leave out what has a name asked for as a part of other names only ("haul_all"), if the name itself is found."""
+    found = _NAME_ASKED.fullmatch(asked.text)
+    if found is None:
+        return kept
+    name = re.escape(found["name"])
+    itself = re.compile(rf"(?<!\w){name}(?!_?\w)", re.IGNORECASE)
+    longer = re.compile(rf"\w*(?:_{name}|{name}_)\w*", re.IGNORECASE)
+    held = {i for i in kept if itself.search(f"{entries[i].text}\n{above(entries[i].passage)}")}
+    return [i for i in kept if i in held or not longer.search(entries[i].text)] if held else kept
+
+
 def _of_fields(question: str, entries: Sequence[Entry], kept: Sequence[int]) -> Sequence[int]:
     """Leave out what stands below "The version field" if a question asks for another field."""
     asked = _FIELD_ASKED.search(question)
@@ -243,7 +266,7 @@ def _where(entry: Entry) -> tuple[int, int]:
 def _may_define(asked: Asked, term: str, entry: Entry) -> bool:
     """Return whether what begins a section may say what its heading means, of one in words if that alone is asked."""
     about = term_asked(asked.text) if _WORDS_ONLY.fullmatch(term) else None
-    if only_refers(entry.text, asked.text) or _CONTRASTS.match(entry.text):
+    if only_refers(entry.text, asked.text) or _CONTRASTS.match(entry.text) or _tells_of_text(entry):
         return False
     return about is None or _is_of_glossary(entry) or may_define(about[0], entry.text)
 
@@ -264,7 +287,11 @@ def _term_above(entry: Entry, asked: Asked) -> str:
 
 def _is_code(entry: Entry) -> bool:
     """Return whether a candidate is a line of code or a directive, which defines nothing by itself."""
-    return bool(_MARKUP.match(entry.text) or (_SIGNS.search(entry.text) and not _PROSE.search(entry.text)))
+    return bool(
+        _MARKUP.match(entry.text)
+        or _STATEMENT.fullmatch(entry.text)
+        or (_SIGNS.search(entry.text) and not _PROSE.search(entry.text))
+    )
 
 
 def _defines_nothing(entry: Entry) -> bool:

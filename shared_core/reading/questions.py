@@ -72,6 +72,7 @@ _RESULT = lazy_regex(
     r"\W*(?:this|that|doing (?:so|this|that)|the (?:above|latter))\s+(?:will|would|should)\b", re.IGNORECASE
 )
 _ASKS_NUMBER = lazy_regex(r"\bhow many\b|\b(?:what|which) percent(?:age)?\b", re.IGNORECASE)
+_KINDS = lazy_regex(r"(?:\b\w+ )?\b(?:kinds?|types?|sorts?|categor(?:y|ies)) of\b", re.IGNORECASE)
 _COUNTS = lazy_regex(
     r"[\d¼½¾]|\b(?:no|none?|(?:four|fif|six|seven|eigh|nin|ten)th|all|several|few|many|both|each|every"
     r"|single|only|pair|couple|double|triple|twin|duo|trio|quartet|tens|numerous|majority|minority|unlimited|infinite|neither|countless|multiple|scores?|dozens|hundreds|thousands|millions"
@@ -296,7 +297,11 @@ def counts_nothing(sentence: str, question: str) -> bool:
     [True, False]
     >>> counts_nothing("There are several.", "How many are there?"), counts_nothing("By bus.", "How does she go there?")
     (False, False)
+    >>> counts_nothing("There are two kinds of chapters.", "How many chapters are there?")
+    True
     """
+    if not _KINDS.search(question):
+        sentence = _KINDS.sub(" ", sentence)
     if asks_price(question) and not names_price(sentence) and not _AMOUNT.search(sentence):
         return True
     return not has_number(sentence) and _ASKS_NUMBER.search(question) is not None

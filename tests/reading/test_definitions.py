@@ -7,7 +7,7 @@ import pytest
 from shared_core import Passage, SelfReflectEngine, SelfReflectSettings
 from shared_core.reading.definitions import defines, term_asked
 from shared_core.retrieval import HybridRetriever
-from tests.reading.asking import first
+from tests.reading.asking import chance, first, quotes
 
 
 @pytest.mark.parametrize(
@@ -198,3 +198,41 @@ def test_metadata_of_other_apps_may_be_named_as_ours() -> None:
     )
     other = Passage("b", "Relay\nIt was long, and it was red.", "Talks", {"start": None, "section": "Relay"})
     assert first("What is a relay?", other, first_part)[0] == "A relay is a box between two lamps."
+
+
+def headed(heading: str, text: str) -> Passage:
+    return Passage(heading, f"{heading}\n\n{text}", "Winch book", {"section": heading, "source": f"{heading}.html"})
+
+
+def test_what_leads_over_to_a_section_does_not_define_its_heading() -> None:
+    lead = "All the winches we’ve hauled with so far were safe."
+    told = "A loose winch is a winch that lets go of its rope."
+    shown = quotes("What is a loose winch?", headed("Loose winch", f"{lead} {told}"))
+    assert shown[0] == told
+
+
+def test_a_note_on_an_old_page_and_a_sentence_on_a_table_define_nothing() -> None:
+    old = headed("Ropes", "There is a new edition of the book and this is an old link.")
+    assert chance("What are ropes for?", old) < 0.5
+    table = headed("Marks", "Table B-1 contains the marks of ropes, with an example of each and what the + mark does.")
+    told = "The + mark splices two ropes."
+    assert quotes("What does the + mark do?", table, told)[0] == told
+
+
+def test_a_line_of_code_does_not_say_what_a_thing_is() -> None:
+    code = headed("Splices", "let splice = rope.cut(1);")
+    assert (
+        quotes("What is a splice?", code, "A splice is a joint of two ropes.")[0] == "A splice is a joint of two ropes."
+    )
+
+
+def test_what_holds_for_every_one_comes_after_what_one_is() -> None:
+    every = Passage("e", "Every splice is a strong joint that is made of two ropes by hand.", "Ropes")
+    one = Passage("o", "A splice is a kind of knot, so it needs no nail.", "Joints")
+    assert quotes("What is a splice?", every, one)[0] == one.text
+
+
+def test_a_name_that_is_a_part_of_another_is_not_that() -> None:
+    longer = "Using haul_or_else pulls in the rope or shouts."
+    itself = "The second haul in Listing 3 is like the first, which gave us the load."
+    assert quotes("What does haul do?", longer, itself)[0] == itself
