@@ -19,10 +19,16 @@ from shared_core.reading.features import Words, is_among
 from shared_core.reading.lookups import is_field, of_names_asked
 from shared_core.reading.places import above, heading_above, innermost, source_of
 from shared_core.reading.prepared import Asked
-from shared_core.reading.questions import asks_meaning, asks_wording, only_refers, words
+from shared_core.reading.questions import asks_meaning, asks_what_it_does, asks_wording, only_refers, words
 from shared_core.reading.rows import Entry, find_fullest, of_cells_asked, of_labels, of_named_rows, of_rows, stems_of
 from shared_core.reading.settings_asked import of_settings_asked
-from shared_core.reading.signatures import function_in, is_signature, of_functions_asked, parameter_at
+from shared_core.reading.signatures import (
+    describes_parameter,
+    functions_in,
+    is_signature,
+    of_functions_asked,
+    parameter_at,
+)
 from shared_core.support.options import entry_at, find_codes, find_options, find_signs, find_variables, is_of_another
 from shared_core.support.regex import lazy_regex
 from shared_core.types import Passage
@@ -37,13 +43,12 @@ _FIELD_HEADING = lazy_regex(rf"{_FIELD}s?", re.IGNORECASE)
 _NAME_ASKED = lazy_regex(
     r"\W*what does (?:the )?[`'\"]?(?P<name>[a-z]+)(?:\(\))?[`'\"]? (?:do|mean|return)\W*", re.IGNORECASE
 )
-_ASKS_MEANING = lazy_regex(r"\W*what (?:does|do) .{1,80} (?:do|mean)\W*", re.IGNORECASE)
 _KEY = lazy_regex(r"(?<![\w.-])[A-Za-z][\w-]*(?:\.[A-Za-z][\w-]*)+(?![\w-])")
 _NAMES_ONLY = lazy_regex(
     r"\W*\$?(?:--?[a-z]\w*|\w+_\w+)\W*(?:environment variable|variable|option|flag)?\W*", re.IGNORECASE
 )
 """A line that names an option or variable without a word on it."""
-_PROSE = lazy_regex(r"(?<![\w.])[a-z]+,? [a-z]+(?![\w.(])")
+_PROSE = lazy_regex(r"(?<![\w.])[a-z]+,? [a-z]+(?![\w.(])|\A[A-Z][a-z]+ [a-z]+\b(?=.*\.\Z)")
 _PRODUCT = lazy_regex(r"\b[\w-]+['’]s\s+(?=\w*_\w)|\s+(?:in|of|for)\s+[\w.-]+(?=\W*$)")
 """Words that say whose variable is meant; of which its name leaves no doubt."""
 _BULLET = lazy_regex(r"[*+•-][ \t]")
@@ -55,6 +60,15 @@ _STATEMENT = lazy_regex(
 _MARKUP = lazy_regex(r"[ \t]*(?:\.\. [\w:-]+::|`{3}|\$ |\"[\w.-]+\":\s)")
 _ABOUT_CODES = "error code number message warning policy"
 """Words of headings of codes."""
+_LONGEST_HEADING = 400
+_COMMENTS = lazy_regex(r"(?:^|\s)(?:#|//|;)\s*\w|\n")
+_NOTE = lazy_regex(
+    r"\W*(?:(?:available|added|introduced|new|deprecated|changed)\s+(?:since|in|from|as of)\b[^\n]{1,40}"
+    r"|\w+(?![\w.!]))\W*",
+    re.IGNORECASE,
+)
+"""A note on versions below a heading, or a single word, such as the label of what can be unfolded."""
+_VERSION = lazy_regex(r"\W*version: [^;\n]*;", re.IGNORECASE)
 _GLOSSARY = lazy_regex(r"[\W\d]*(?:terms(?: and definitions)?|definitions|glossary|terminology)\W*", re.IGNORECASE)
 _NUMBER = lazy_regex(r"\W*\d{1,5}\W*")
 _OPTION_ASKED = lazy_regex(r"\b(?:option|flag|switch|argument|parameter)s?\b", re.IGNORECASE)
@@ -88,7 +102,7 @@ def of_entries_asked(asked: Asked, entries: Sequence[Entry]) -> tuple[list[int],
     and rows whose cell is empty.
     """
     kept, defines = _of_names(asked, entries)
-    if _ASKS_MEANING.fullmatch(asked.text):
+    if asks_what_it_does(asked.text):
         kept = [i for i in kept if not _tells_of_text(entries[i])] or kept
     elif (about := term_asked(asked.text)) and _WORDS_ONLY.fullmatch(about[0]):
         any_of_it = _ASKS_KIND.match(asked.text) is not None  # "What is the price?" may be answered by a line of code
@@ -107,6 +121,8 @@ def of_entries_asked(asked: Asked, entries: Sequence[Entry]) -> tuple[list[int],
     kept, stated = of_defaults_asked(asked, entries, kept)
     kept, named = of_names_asked(asked, entries, kept)
     sure = dict.fromkeys([*of_cells_asked(asked, entries, kept), *named], 1)
+    if asks_what_it_does(asked.text):  # "restat = 1" sets it, and says of it what it does only in a comment
+        marks = {i: mark for i, mark in marks.items() if mark < 0 or _COMMENTS.search(entries[i].text)}
     marks |= stated | sure | dict.fromkeys(empty, -1)
     if defines or says or is_parameter:
         return kept, dict.fromkeys(kept, 1)
@@ -233,6 +249,8 @@ def _of_terms(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> di
             continue
         if _lists(entries[i]) and not {*words(term)} <= {*words(asked.text)}:
             continue  # "Libraries" heads a list of news; "What is a library?" asks for another section
+        if _continues(entries[i]):
+            continue
         if shows_call(entries[i].text.strip().removeprefix("$ ")):
             calls[i] = -1
             continue
@@ -246,7 +264,7 @@ def _of_terms(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> di
             first[entries[i].place] = i, term
     longest = max((len(term) for _, term in first.values()), default=0)
     best = (i for i, term in first.values() if len(term) == longest and _may_define(asked, term, entries[i]))
-    return calls | {i: 1 for i in best if not _is_code(entries[i])}
+    return calls | {i: 1 for i in best if not (_is_code(entries[i]) or _NOTE.fullmatch(entries[i].text))}
 
 
 def _tells_of_text(entry: Entry) -> bool:
@@ -261,6 +279,14 @@ def _is_of_glossary(entry: Entry) -> bool:
 def _where(entry: Entry) -> tuple[int, int]:
     start = entry.passage.metadata.get("start", 0)
     return start if isinstance(start, int) else 0, entry.candidate.start  # another app's may be a time or a text
+
+
+def _continues(entry: Entry) -> bool:
+    """Return whether a passage goes on with a section that began in another: its heading is not in the text."""
+    heading = innermost(entry.passage).split()
+    begins = entry.passage.text[: 2 * _LONGEST_HEADING].split()
+    is_cut = isinstance(entry.passage.metadata.get("start"), int)  # by this project, which keeps headings in the text
+    return is_cut and " ".join(heading)[:_LONGEST_HEADING] not in " ".join(begins)
 
 
 def _may_define(asked: Asked, term: str, entry: Entry) -> bool:
@@ -280,7 +306,7 @@ def _term_above(entry: Entry, asked: Asked) -> str:
     names = explained[1].replace("-", " ").split(", ") if explained else []
     names += names_in_heading(heading)
     if not _ASKS_KIND.match(asked.text):
-        names += [function_in(heading)]
+        names += functions_in(heading)
     names += commands_of(entry)
     return next((name for name in names if _is_named(name, asked)), heading)
 
@@ -297,8 +323,12 @@ def _is_code(entry: Entry) -> bool:
 def _defines_nothing(entry: Entry) -> bool:
     """Return whether a candidate is code, or a field or parameter of what it stands below ("Default: 3")."""
     c = entry.candidate
-    signed = is_signature(entry.text) or (not entry.text.endswith((".", "!")) and bool(function_in(entry.text)))
-    return _is_code(entry) or signed or is_field(entry) or bool(parameter_at(entry.passage.text, c.start, c.end))
+    signed = is_signature(entry.text) or (not entry.text.endswith((".", "!")) and bool(functions_in(entry.text)))
+    line = entry.passage.text[entry.passage.text.rfind("\n", 0, c.start) + 1 : c.end]
+    if parameter_at(entry.passage.text, c.start, c.end) or describes_parameter(innermost(entry.passage), line):
+        return True
+    noted = _NOTE.fullmatch(entry.text) or _VERSION.match(line)
+    return _is_code(entry) or signed or is_field(entry) or noted is not None
 
 
 def _lists(entry: Entry) -> bool:

@@ -50,7 +50,7 @@ from shared_core.reading.lookups import from_name, from_option
 from shared_core.reading.marking import mark_candidates
 from shared_core.reading.places import above, innermost, is_structured
 from shared_core.reading.prepared import Asked, Placed, Prepared, Window, overlaps, whole_words
-from shared_core.reading.questions import opens_in_english, words
+from shared_core.reading.questions import asks_what_it_does, opens_in_english, words
 from shared_core.reading.quotable import is_record, join_comments, quotable
 from shared_core.reading.rewording import reword
 from shared_core.reading.row_values import query_for_rows
@@ -394,7 +394,7 @@ def _find_missed(asked: Asked, close: set[int], prepared: Mapping[int, Prepared]
 def _order_of(question: str, candidates: Sequence[Candidate], chances: Sequence[float | None]) -> list[int]:
     """Order candidates: a surer definition before what the network thinks best, a likely one if it is asked for."""
     best = chances[0] or 0.0
-    least = min(best, LIKELY) if term_asked(question) else best
+    least = min(best, LIKELY) if term_asked(question) or asks_what_it_does(question) else best
     surer = {i for i, c in enumerate(candidates) if c.defines > 0 and (chances[i] or 0.0) > least}
     return sorted(range(len(candidates)), key=lambda i: i not in surer)
 

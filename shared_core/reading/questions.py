@@ -43,6 +43,8 @@ _REFERS = lazy_regex(
     r"(?:see|refer to|(?:learn|read|find out) (?:more|how|about))\s"
     r"(?=[^;]*(?:\]\(|https?:|\w\(\d\w?\)"
     r"|\b(?:section|chapter|page|appendix|documentation|docs|manual|guide|readme|website|faq|below|above)\b))[^;]{3,300}"
+    r"|[\s>*_(-]*this (?:section|page|chapter|document|guide|article|tutorial|manual) (?:describes|explains|lists"
+    r"|covers|contains|discusses|provides|shows|outlines|documents|introduces)\b[^;]{1,300}"
     r"|[\s>*_(-]*see\s+also\b[^;]{1,200}|[\s>*_(-]*(?:learn|discover|explore)\s+(?:how(?!\s+to\b)|why|about|more)\b[^;]{1,300}",
     re.IGNORECASE,
 )
@@ -72,6 +74,7 @@ _RESULT = lazy_regex(
     r"\W*(?:this|that|doing (?:so|this|that)|the (?:above|latter))\s+(?:will|would|should)\b", re.IGNORECASE
 )
 _ASKS_NUMBER = lazy_regex(r"\bhow many\b|\b(?:what|which) percent(?:age)?\b", re.IGNORECASE)
+_ASKS_WHAT_IT_DOES = lazy_regex(r"\W*what (?:does|do) .{1,80} (?:do|mean)\W*", re.IGNORECASE)
 _KINDS = lazy_regex(r"(?:\b\w+ )?\b(?:kinds?|types?|sorts?|categor(?:y|ies)) of\b", re.IGNORECASE)
 _COUNTS = lazy_regex(
     r"[\d¼½¾]|\b(?:no|none?|(?:four|fif|six|seven|eigh|nin|ten)th|all|several|few|many|both|each|every"
@@ -151,6 +154,15 @@ def asks_meaning(question: str, names: Iterable[str]) -> bool:
     """
     named = {stem(word) for word in words(" ".join(names))}
     return {word for word in words(question) if stem(word) not in named} <= _ASKING_MEANING
+
+
+def asks_what_it_does(question: str) -> bool:
+    """Whether it asks what something does or means, and nothing else of it.
+
+    >>> asks_what_it_does("What does cut() do?"), asks_what_it_does("What does cut() do to a rope?")
+    (True, False)
+    """
+    return _ASKS_WHAT_IT_DOES.fullmatch(question) is not None
 
 
 def asks_wording(question: str, names: Iterable[str]) -> bool:

@@ -167,7 +167,9 @@ def is_heading(candidate: Candidate, text: str, passage: Passage) -> bool:
         and re.match(r"[ \t]+[A-Z][^\n]{20}", passage.text[candidate.end :])
     ):
         return True
-    if _LEADS_IN.fullmatch(text) and not entry_at(passage.text, candidate.start)[1]:  # "-l  List in the long format:"
+    begins = passage.text.rfind("\n", 0, candidate.start) + 1
+    is_entry = entry_at(passage.text, candidate.start)[0] >= begins  # "-l  List in the long format:"
+    if _LEADS_IN.fullmatch(text) and not is_entry:
         return True
     above = section_of(passage).split(" > ")
     lines = text.splitlines()

@@ -19,9 +19,10 @@ _PARAMETER = lazy_regex(
     r"[\W_]*(?:[@:\\]?param\s+)?(?P<label>\w+(?: \w+){0,2})(?: ?\([^()\n]{1,60}\))?[`*]*\s?(?::| [-–—]|\t)\s+\S"
 )
 _HEADS_FUNCTION = lazy_regex(
-    r"(?:[\w&*<>\[\],:'~?@]+ ){0,8}?(?:\w+(?:::|\.|#))*~?(?P<name>[A-Za-z_]\w*)!?(?:<[^()]{0,200}>)?"
+    r"(?:[\w&*<>\[\],:'~?@]+ ){0,8}?(?P<owner>(?:\w+(?:::|\.|#))*)~?(?P<name>[A-Za-z_]\w*)!?(?:<[^()]{0,200}>)?"
     r"\((?!\d\w*\)\s*\Z)[^\n]*\)"
 )
+_ITEM = lazy_regex(r"[-*•+]\s+[`*.]*(\w+)[`*]*\s*(?:[:<({\[-]|$)")
 _ASKS_CALL = lazy_regex(
     r"\b(?:(?:parameter|argument|option|flag|type)s?|signature|prototype|syntax|declar\w+|usage|used?|call(?:ed)?)\b",
     re.IGNORECASE,
@@ -57,16 +58,30 @@ def of_functions_asked(question: str, entries: Sequence[Entry], kept: Sequence[i
     return [i for i in kept if not is_beside(i)] or kept, False
 
 
-def function_in(heading: str) -> str:
-    """Return the name of the function, method or macro whose signature a heading is; "" if it is none.
+def functions_in(heading: str) -> list[str]:
+    """Return the name of the function, method or macro whose signature a heading is, and before it with what has it.
 
-    >>> function_in("pub fn haul<T: Rope>(&mut self, by: T) -> usize"), function_in("Rope.cut(at, *, clean=True)")
-    ('haul', 'cut')
-    >>> function_in("Ropes (old)"), function_in("winch(1)")
-    ('', '')
+    >>> functions_in("pub fn haul<T: Rope>(&mut self, by: T) -> usize"), functions_in("rope.cut(at, *, clean=True)")
+    (['haul'], ['rope.cut', 'cut'])
+    >>> functions_in("Ropes (old)"), functions_in("winch(1)")
+    ([], [])
     """
     found = _HEADS_FUNCTION.match(heading)
-    return found["name"] if found else ""
+    return [*dict.fromkeys((found["owner"] + found["name"], found["name"]))] if found else []
+
+
+def describes_parameter(heading: str, text: str) -> bool:
+    """Return whether a text is the item of a list on what the function that is the heading takes or returns.
+
+    >>> heading = "rope.cut(at[, options])"
+    >>> describes_parameter(heading, "- at <number> Where."), describes_parameter(heading, "Cuts it.")
+    (True, False)
+    >>> describes_parameter(heading, "- Returns: <Rope>")
+    True
+    """
+    found = _ITEM.match(text)
+    taken = heading.partition("(")[2]
+    return found is not None and bool(taken) and found[1].casefold() in {*_WORD.findall(taken.casefold()), "returns"}
 
 
 def is_signature(text: str) -> bool:

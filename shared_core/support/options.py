@@ -18,9 +18,11 @@ _VARIABLE = lazy_regex(  # max_size, maxSize, MaxQueueSize, but not what may be 
 )
 _HEAD = lazy_regex(
     r"^(?![ \t]*`{3})[ \t|*+`'\"$#]*+(?:- +)?(?:[^\W\d_][^:;|\n]{0,39}: )?[`*'\"$]*+"
-    r"((?:--?[A-Za-z]|[A-Za-z]\w*_(?!\w*/))(?:(?! {2}| [—–-] |: )[^;|\t\n])*)",
+    r"((?:--?[A-Za-z]|[A-Za-z]\w*_(?!\w*/|\w*\([^\n]*;[ \t]*$))(?:(?! {2}| [—–-] |: )[^;|\t\n])*)",
     re.MULTILINE,
 )
+_IN_PROSE = lazy_regex(r"\w+(?:\([^()\n]*\))?(?:[.,;]|\s(?=[a-z]+\b(?! {2})))")
+_OPEN_SENTENCE = lazy_regex(r"\s*(?:\S+\s+){4,}[^\W\d_A-Z]+\s*")
 _SETTING = lazy_regex(
     r"""(?P<indent>[ \t]*)(?P<item>(?:-[ ]+(?=\S))*)(?:
         (?P<section>\[{1,2}[^\[\]\n]{1,80}\]{1,2}[ \t]*$)
@@ -90,7 +92,14 @@ def entry_at(text: str, place: int) -> tuple[int, frozenset[str]]:
 
 @lru_cache(maxsize=64)
 def _entries(text: str) -> list[tuple[int, frozenset[str]]]:
-    return [(m.start(), frozenset(find_options(m[1]) or find_variables(m[1])[:1])) for m in _HEAD.finditer(text)]
+    heads = (m for m in _HEAD.finditer(text) if not _goes_on(text, m))
+    return [(m.start(), frozenset(find_options(m[1]) or find_variables(m[1])[:1])) for m in heads]
+
+
+def _goes_on(text: str, head: re.Match[str]) -> bool:
+    """Return whether a line that begins with a variable goes on with the sentence of the line above."""
+    above = text[text.rfind("\n", 0, max(0, head.start() - 1)) + 1 : max(0, head.start() - 1)]
+    return _IN_PROSE.match(text, head.start(1)) is not None and _OPEN_SENTENCE.fullmatch(above) is not None
 
 
 def find_codes(text: str) -> list[str]:

@@ -434,3 +434,9 @@ def test_a_button_beside_a_heading_is_not_of_it_and_one_that_is_a_heading_stays(
     document = read(page, "rope.html")
     assert [heading.label for heading in document.headings] == ["Struct Rope", "How long is it?"]
     assert "Copy" not in document.text
+
+
+def test_code_in_two_forms_is_apart_and_has_no_buttons() -> None:
+    page = "<pre><code>import cut;\ncut(1)</code><code>const cut = 1;</code><button>copy</button></pre><p>So.</p>"
+    assert text(f"<main>{page}</main>") == "import cut;\ncut(1)\n\nconst cut = 1;\n\nSo."
+    assert text("<main><pre>Run <code>cut</code> or <code>haul</code></pre></main>") == "Run cut or haul"

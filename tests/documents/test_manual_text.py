@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shared_core.documents.chunking import chunk_document
@@ -102,6 +102,7 @@ LINES = st.lists(
 )
 
 
+@example([(1, "\xa00")])
 @given(LINES)
 def test_headings_lie_in_the_text_in_order_and_are_what_they_say(lines: list[tuple[int, str]]) -> None:
     body = "\n".join(" " * indent + text for indent, text in lines)

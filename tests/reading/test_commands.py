@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shared_core.support.options import entry_at
 from shared_core.types import Passage
 from tests.reading.asking import chance, first, quotes
 
@@ -181,3 +182,45 @@ def test_what_a_method_does_is_said_below_its_signature() -> None:
         text, sure = first(question, push, join)
         assert text == "Makes a longer rope with both spliced.", question
         assert sure > 0.6
+
+
+NOTES = "History\n\nVersion: v9.4.0; Changes: The rope can be of hemp. Giving none will break the winch.\n\n"
+
+
+def test_versions_and_parameters_below_a_signature_do_not_say_what_a_function_does() -> None:
+    taken = "- rope <Rope> | <string> The rope. Only wet ropes are allowed.\n- Returns: <Rope>\n\n"
+    cut = method("Rope", "rope.cut(rope[, at])", f"{NOTES}{taken}Takes the end off with a knife.")
+    called = method("Rope", "rope.cutMark", "Giving a mark to rope.cut(rope) overrides any mark of rope.cutMark.")
+    for question in ("What does rope.cut do?", "What does rope.cut() do?"):
+        text, sure = first(question, called, cut)
+        assert text == "Takes the end off with a knife.", question
+        assert sure > 0.6
+    off = method("Rope", "rope.off(rope)", "Added in: v10.0.0\n\n- rope <Rope>\n\nAlias for rope.letGo().")
+    assert first("What does rope.off do?", off)[0] == "Alias for rope.letGo()."
+
+
+def test_a_note_on_versions_does_not_say_what_a_thing_is() -> None:
+    pool = Passage(
+        "p",
+        "Pools\n\nAvailable since Winch 1.1.\n\nPools let ropes share a finite number of drums.",
+        "The Winch manual",
+        {"section": "Pools"},
+    )
+    assert first("What is a pool?", pool)[0] == "Pools let ropes share a finite number of drums."
+
+
+def test_a_line_that_sets_something_does_not_say_what_it_does() -> None:
+    example = Passage("e", "rule haul\n  restat = 1\n  depfile = out.d", "Example", {"section": "Example"})
+    told = Passage("t", "restat\nif present, makes Winch look at the rope again.", "Variables", {"section": "restat"})
+    assert "restat = 1" not in quotes("What does restat do?", example, told)[:1]
+
+
+def test_a_variable_at_the_beginning_of_a_line_of_prose_or_code_is_not_explained_there() -> None:
+    prose = (
+        "As of Winch 1.5, rope_haul_16 was added. It behaves as\nrope_haul(); however, it hauls more. Use it for steel."
+    )
+    code = "If you like, call\n\n    rope_haul(drum);\n\nOf course, the more ropes there are, the longer it takes."
+    for text in (prose, code):
+        assert entry_at(text, len(text) - 1)[1] == frozenset()
+    listed = "drum_size   size of a drum, in metres\nrope_haul   hauls in a rope"
+    assert entry_at(listed, len(listed) - 1)[1] == {"rope_haul"}

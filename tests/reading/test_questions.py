@@ -290,3 +290,10 @@ def test_technical_labels_are_english_and_foreign_ones_not(row: str, english: bo
 def test_a_row_with_technical_labels_is_judged() -> None:
     row = "Seed: Fava; Abbr: Fv; Colour: nero; Qty (kg): 3; Supplier: Semi di Toscana; Notes: semina in marzo"
     assert chance("Which supplier has fava seed?", Passage("p", f"{row}\n\n{row.replace('Fava', 'Ceci')}")) > 0
+
+
+def test_what_tells_of_a_section_only_refers_to_it() -> None:
+    said = "This section describes the procedure for upgrading when the default rope is changed."
+    assert only_refers(said, "What is the default rope?")
+    assert not only_refers(said, "Which section describes the upgrade?")
+    assert not only_refers("This section of the river covers three locks.", "How many locks are there?")

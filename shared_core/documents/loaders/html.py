@@ -181,6 +181,7 @@ class _PageReader:
         self._links: list[str] = []
         self._raised: list[str] = []  # "sup" and "sub" elements that are open
         self._level = self._headings = 0
+        self._after_code = -1  # the number of runs where a block's last code ended
         self._title: list[str] = []
         self._title_done = False
         self._row_cells = 0
@@ -297,6 +298,8 @@ class _PageReader:
             level = _HEADINGS.get(tag) or (int(given) if given.isdigit() and 0 < int(given) < 10 else 2)
         if element.raised:
             self._raised.append(element.raised)
+        if tag == "code" and self._preformatted and self._after_code == len(self.runs):
+            self._gap = max(self._gap, PARAGRAPH_GAP)  # the same code in another form
         if level:
             element.heading, self._level = True, level
             self._headings += 1
@@ -311,8 +314,12 @@ class _PageReader:
         if tag == "a" and self._links:
             self._links.pop()
             self._drop_permalink(element)
-        elif tag == "button" and self._level and any(e.heading and e.first < element.first for e in self._open):
-            del self.runs[element.first :]  # "Copy" beside a heading's text
+        elif tag == "button" and (
+            self._preformatted or (self._level and any(e.heading and e.first < element.first for e in self._open))
+        ):
+            del self.runs[element.first :]  # "Copy" beside a heading's text or in a block of code
+        elif tag == "code" and self._preformatted:
+            self._after_code = len(self.runs)
         elif tag == "pre":
             self._preformatted = max(0, self._preformatted - 1)
             if len(self.runs) > element.first:

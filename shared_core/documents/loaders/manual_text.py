@@ -65,7 +65,7 @@ def load_manual_text(text: str) -> Extracted:
 def _lines(text: str) -> Iterator[_Line]:
     position = 0
     for line in text.splitlines(keepends=True):
-        yield _Line(position, len(line) - len(line.lstrip(" ")) if line.strip() else 0, line.strip())
+        yield _Line(position, len(line) - len(line.lstrip(" ")) if line.strip() else 0, line.rstrip().lstrip(" "))
         position += len(line)
 
 
