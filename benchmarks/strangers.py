@@ -3,7 +3,8 @@
     python benchmarks/strangers.py --sources FOLDER [--sets NAME …] [--part fit|report] [--json FILE] [--kept FOLDER]
 
 ``strangers.jsonl`` has questions on public files, written from the files by someone who had not seen this project's
-answers; two in five have no answer there, half of these because another value, name or option is near. The files
+answers; two in five have no answer there, half of these because another value, name or option is near. Only those of
+``references`` were written by someone who had seen answers about other manuals. The files
 belong to others and are not part of the project: those of a set that FOLDER lacks are fetched with git as
 ``strangers_sources.json`` lists them. Nothing that ships was fitted on any. What is fitted anew may be on the sets of
 ``FIT`` (``python -m benchmarks.reader.files``), never on the others.
@@ -48,6 +49,7 @@ SOURCES = FILE.with_name("strangers_sources.json")
 FIT = (
     *("imagemagick", "httpd", "employees", "bylaws", "community", "pdfs", "pinephone", "games"),
     *("clubs", "swimming", "restaurants", "parish", "library", "conference", "timetable", "sheets", "syllabus"),
+    "references",
 )
 """Sets whose answers may be looked at, and that probabilities may be fitted on; the others are kept aside."""
 COUNTS = ("questions", "answerable", "right_shown", "wrong_shown", "unanswerable_shown")
