@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 
 from shared_core.reading.features import STOP_WORDS, is_among
-from shared_core.reading.places import section_of
+from shared_core.reading.places import innermost, section_of
 from shared_core.reading.prepared import Asked
 from shared_core.reading.questions import asks_meaning, words
-from shared_core.reading.rows import Entry
+from shared_core.reading.rows import Entry, stems_of
 from shared_core.support.regex import lazy_regex
 
 _IN_BRACKETS = lazy_regex(r"\[-{1,2}\w")
@@ -20,31 +20,36 @@ _TAKEN = lazy_regex(r"(?:\[[^\]\n]*\]|<[^>\n]*>|\{[^}\n]*\}|-{1,2}[\w=-]+|[A-Z][
 _CALLED = lazy_regex(rf"(?:{_TAKEN.pattern}|[\w./-]+)(?=\s|\Z)\s*")
 _MOST_WORDS = 5
 """Plain words of a synopsis, the command and its subcommands."""
-_THIS = lazy_regex(
-    r"[\W_]*this (command|program|tool|utility|option|function|method|class|module|package|plugin|script)\b",
-    re.IGNORECASE,
-)
+_KINDS = "command|program|tool|utility|option|function|method|class|module|package|plugin|script"
+_THIS = lazy_regex(rf"[\W_]*this (?:{_KINDS})\b", re.IGNORECASE)
+_ASKS_WHICH = lazy_regex(rf"\b(?:which|what) (?:{_KINDS})\b", re.IGNORECASE)
 _THIS_COMMAND = lazy_regex(r"[\W_]*this (?:\w+ )?(?:sub)?(?:command|program|tool|utility)\b", re.IGNORECASE)
 _PAGE_NUMBER = lazy_regex(r"\(\d\w*\)\Z")
 
 
 def of_pages(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> Sequence[int]:
-    """Leave out "This command …" on the page of another one, if the question names one that has a page of its own."""
+    """Leave out the manual pages of other commands, and "This command …" on other pages, than that which is named.
+
+    Only if that has a page of its own.
+    """
 
     def is_named(i: int) -> bool:
-        title = entries[i].prepared.title
+        title = stems_of(_PAGE_NUMBER.sub("", entries[i].passage.title))
         return len(title) > 0 and bool(is_among(title, asked.words.content).all())
 
-    others = {i: found[1] for i in kept if (found := _THIS.match(entries[i].text)) and not is_named(i)}
-    if not others or not any(map(is_named, kept)):
+    def is_of_page(i: int) -> re.Match[str] | None:
+        return _PAGE_NUMBER.search(entries[i].passage.title) or _THIS.match(entries[i].text)
+
+    others = {i for i in kept if is_of_page(i) and not is_named(i)}
+    if not others or _ASKS_WHICH.search(asked.text) or not any(map(is_named, kept)):
         return kept
-    wanted = {i for i, kind in others.items() if re.search(rf"\b(?:which|what) {kind}\b", asked.text, re.IGNORECASE)}
-    return [i for i in kept if i in wanted or i not in others]
+    return [i for i in kept if i not in others]
 
 
 def commands_of(entry: Entry) -> list[str]:
     """Return the commands that a candidate may be about which begins "This command …": those its page is named by."""
-    if not _THIS_COMMAND.match(entry.text):
+    before = entry.passage.text[: entry.candidate.start].strip()
+    if not _THIS_COMMAND.match(entry.text) or before != innermost(entry.passage):
         return []
     of_page = entry.passage.title, section_of(entry.passage).partition(" > ")[0]
     return [_PAGE_NUMBER.sub("", name).replace("-", " ") for name in of_page]

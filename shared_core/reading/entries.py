@@ -71,7 +71,8 @@ _NOTE = lazy_regex(
 _VERSION = lazy_regex(r"\W*version: [^;\n]*;", re.IGNORECASE)
 _GLOSSARY = lazy_regex(r"[\W\d]*(?:terms(?: and definitions)?|definitions|glossary|terminology)\W*", re.IGNORECASE)
 _NUMBER = lazy_regex(r"\W*\d{1,5}\W*")
-_OPTION_ASKED = lazy_regex(r"\b(?:option|flag|switch|argument|parameter)s?\b", re.IGNORECASE)
+_OPTION_WORDS = "option flag switch argument parameter"
+_OPTION_ASKED = lazy_regex(rf"\b(?:{'|'.join(_OPTION_WORDS.split())})s?\b", re.IGNORECASE)
 _WORDS_ONLY = lazy_regex(r"[\w' -]+")
 _WHATIS = lazy_regex(r"([\w.+:/-]+(?:,? [\w.+:/-]+){0,7}?)(?: ?\(\d\w*\))? [-–—]{1,2} \S")
 _GROUP = lazy_regex(r"\W*(?:[a-z]+ )?(?:arguments|options|commands|parameters|flags)\W*", re.IGNORECASE)
@@ -191,6 +192,11 @@ def _of_names(asked: Asked, entries: Sequence[Entry]) -> tuple[Sequence[int], bo
         return headed or chosen, True  # what its own section says before what a list of others says of it
     if not options:
         return (sorted(explained + named) if explained else every), False
+    # "the -Z flag of swap-pane": what is below "swap-pane" rather than another program's -Z
+    rest = asked.words.content[~is_among(asked.words.content, stems_of(" ".join([*wanted, _OPTION_WORDS])))]
+    fit = {i: int(is_among(rest, stems_of(above(entries[i].passage))).sum()) for i in explained + named}
+    if explained and max((fit[i] for i in named), default=0) > max(fit[i] for i in explained):
+        explained = []
     titles = {i: is_among(asked.words.content, entries[i].prepared.title) for i in explained or named}
     return find_fullest(titles) or every, False
 

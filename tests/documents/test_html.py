@@ -440,3 +440,17 @@ def test_code_in_two_forms_is_apart_and_has_no_buttons() -> None:
     page = "<pre><code>import cut;\ncut(1)</code><code>const cut = 1;</code><button>copy</button></pre><p>So.</p>"
     assert text(f"<main>{page}</main>") == "import cut;\ncut(1)\n\nconst cut = 1;\n\nSo."
     assert text("<main><pre>Run <code>cut</code> or <code>haul</code></pre></main>") == "Run cut or haul"
+
+
+def test_a_definition_list_that_is_set_in_columns_is_one() -> None:
+    rows = "".join(f'<tr><td class="hdlist1">{a}</td><td class="hdlist2"><p>{b}</p></td></tr>' for a, b in TOOLS)
+    page = f'<h1>Winch</h1><div class="hdlist"><table><tr><th></th></tr>{rows}</table></div><p>So much for tools.</p>'
+    document = read(page, "winch.html")
+    assert [h.label for h in document.headings if h.level >= 10 and h.label] == ["clean", "query"]
+    assert "clean\nRemoves the rust that has grown since the last haul." in document.text
+
+
+TOOLS = (
+    ("clean", "Removes the rust that has grown since the last haul."),
+    ("query", "Tells which ropes a drum holds, and where each of them ends."),
+)

@@ -60,3 +60,13 @@ def test_broken_and_huge_pages_are_read_in_linear_time(page: str) -> None:
     huge = "\\f[" * 100_000 + "\n" + ".TP\n" * 20_000 + 'B "' * 20_000 + "\nword" * 300_000
     document = read(f"{page}\n..\n.\\}}\n{huge}\nend", "b.man", max_seconds=30)
     assert document.text.endswith("word end")
+
+
+def test_a_term_of_several_lines_in_mdoc_is_one_with_what_is_optional_in_brackets() -> None:
+    page = (
+        ".Dd May 1\n.Dt WINCH 1\n.Sh COMMANDS\n.Bl -tag\n.It Xo Ic break-rope\n.Op Fl ab\n.Op Fl n Ar name\n.Xc\n"
+        ".D1 Pq alias: Ic breakr\nBreak a rope off its drum.\n.It Ic haul Ar rope\nHaul it in.\n.El\n"
+    )
+    document = read(page, "winch.1")
+    assert [h.label for h in document.headings if h.level >= 10] == ["break-rope [-ab] [-n name]", "haul rope"]
+    assert document.text.split("\n\n")[1] == "break-rope [-ab] [-n name]\n(alias: breakr)\nBreak a rope off its drum."

@@ -91,6 +91,13 @@ def test_a_word_set_on_two_lines_is_one() -> None:
     assert "tarred before" in " ".join(load_manual_text(PAGE).text.split())
 
 
+def test_a_head_may_have_the_name_alone() -> None:
+    head, _, rest = PAGE.partition("\n")
+    document = read(f"WINCH-ROPE(1)\n{rest}", "winch-rope.txt")
+    assert (head[:13], document.title) == ("WINCH-ROPE(1)", "winch-rope(1)")
+    assert document.text.startswith("NAME")
+
+
 def test_other_text_is_no_manual_page() -> None:
     letter = "WINCH(1) is the page to read.\n\nDear Ada,\n\n       it hangs\n           at the quay.\n"
     assert read(letter, "letter.txt").text.startswith("WINCH(1) is")

@@ -224,3 +224,22 @@ def test_a_variable_at_the_beginning_of_a_line_of_prose_or_code_is_not_explained
         assert entry_at(text, len(text) - 1)[1] == frozenset()
     listed = "drum_size   size of a drum, in metres\nrope_haul   hauls in a rope"
     assert entry_at(listed, len(listed) - 1)[1] == {"rope_haul"}
+
+
+def test_an_option_of_another_command_is_not_that_of_the_one_named() -> None:
+    tree = entry("winch-tree", "NAME", "NAME\n\nwinch-tree - show the ropes as a tree")
+    search = entry("winch-search", "OPTIONS > --limit", "--limit limit\n    Limit the number of ropes (default: 10).")
+    assert not any(
+        "default: 10" in quote for quote in quotes("How many ropes does winch tree show by default?", search, tree)
+    )
+    assert chance("How many ropes does winch search show by default?", search, tree) > 0.5
+
+
+def test_a_flag_of_a_subcommand_is_not_that_of_another_program() -> None:
+    swap = entry(
+        "rope",
+        "COMMANDS > swap-rope [-dZ]",
+        "swap-rope [-dZ]\n    Swap two ropes. -Z keeps the drum turning if it did.",
+    )
+    other = entry("crane", "OPTIONS > -Z FLAG", "-Z FLAG\n    Unstable flags of the crane.")
+    assert "-Z keeps the drum turning" in quotes("What does the -Z flag of swap-rope do?", other, swap)[0]

@@ -181,6 +181,7 @@ class _PageReader:
         self._links: list[str] = []
         self._raised: list[str] = []  # "sup" and "sub" elements that are open
         self._level = self._headings = 0
+        self._in_columns = False  # the next table is a definition list
         self._after_code = -1  # the number of runs where a block's last code ended
         self._title: list[str] = []
         self._title_done = False
@@ -198,6 +199,7 @@ class _PageReader:
         self._elements += 1
         if self._elements > MAX_PAGE_ELEMENTS:
             raise too_much("elements", self._elements, MAX_PAGE_ELEMENTS)
+        tag = self._tag_of(tag, attributes)
         element = _Element(tag)
         self._open.append(element)
         hidden = self._hidden
@@ -219,6 +221,18 @@ class _PageReader:
             if tag == "meta":
                 self._see_meta(attributes)
             self._begin(element, attributes)
+
+    def _tag_of(self, tag: str, attributes: Mapping[str, str]) -> str:
+        """Return the tag of an element: that of a definition list for the table in which AsciiDoc sets one."""
+        classes = (attributes.get("class") or "").split()
+        if "hdlist" in classes:
+            self._in_columns = True
+        elif tag == "table" and self._in_columns:
+            self._in_columns = False
+            return "dl"
+        elif tag == "td" and not {"hdlist1", "hdlist2"}.isdisjoint(classes):
+            return "dt" if "hdlist1" in classes else "dd"
+        return tag
 
     def _see_meta(self, attributes: Mapping[str, str]) -> None:
         content = (attributes.get("content") or "").lower()

@@ -91,6 +91,7 @@ class _Page:
         self._filled = True
         self._fresh = False  # the next text begins a line of its own
         self._term = False  # the open paragraph begins with a term
+        self._long_term = False  # lines belong to the term until Xc
         self._definition = ""  # open: paragraphs belong to the last term; ended: they no longer do
 
     def line(self, line: str) -> None:
@@ -109,7 +110,11 @@ class _Page:
             self._next = "1" if name[1] in "Hh" else "2"
             if words:
                 self._text(" ".join(words))
+        elif name == "Xc":
+            self._long_term = False
         elif name in ("TP", "TQ", "IP", "It"):
+            self._long_term = name == "It" and words[:1] == ["Xo"]
+            words = words[self._long_term :]
             if name != "TQ" and not (name == "IP" and not words and self._lines and not self._fresh):
                 self._close()
             self._next = "term" if name in ("TP", "TQ") else ""
@@ -130,6 +135,12 @@ class _Page:
             self._text(_mdoc(" ".join(words)) or self._name)
         elif name == "Nd":
             self._text("- " + " ".join(words))
+        elif name == "Op":
+            self._text(f"[{_mdoc(' '.join(words))}]")
+        elif name in ("D1", "Dl"):
+            self._fresh = True
+            self._text(f"({_mdoc(' '.join(words[1:]))})" if words[:1] == ["Pq"] else _mdoc(" ".join(words)))
+            self._fresh = True
         elif name in _FONTS:
             self._text(" ".join(words))
         elif name not in _IGNORED:
@@ -143,7 +154,9 @@ class _Page:
     def _text(self, text: str) -> None:
         if not text.strip():
             return
-        if self._next in ("1", "2"):
+        if self._long_term and self._term and self._lines:
+            self._lines[-1].append(text.strip())
+        elif self._next in ("1", "2"):
             label = one_line(text)
             self._blocks.append(Extracted(label, headings=(Heading(0, len(label), int(self._next), label),)))
             self._next = ""

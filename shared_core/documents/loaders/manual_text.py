@@ -9,7 +9,9 @@ from typing import NamedTuple
 from shared_core.documents.loaders.extracted import TERM_LEVEL, Extracted, Heading, one_line
 from shared_core.support.regex import lazy_regex
 
-_HEAD = lazy_regex(r"\s*(\w[\w.:+@-]*\(\d\w*\))[ \t]+(?:\S[^\n]*[ \t])?\1[ \t\r]*\n", re.IGNORECASE)
+_HEAD = lazy_regex(
+    r"\s*(\w[\w.:+@-]*\(\d\w*\))(?:[ \t]+(?:\S[^\n]*[ \t])?\1[ \t\r]*\n|[ \t\r]*\n\s*(?=NAME[ \t\r]*\n))", re.IGNORECASE
+)
 _OVERSTRUCK = lazy_regex(r"[^\n]\x08|\x1b\[[0-9;]*m")  # bold and underlined letters, as on a line printer
 _HYPHEN = lazy_regex(r"(?<=[^\W\d_])‐\n([ ]+)(\S+)[ ]*")  # a word set on two lines
 _HEADING_LINE = lazy_regex(r"^ {0,3}\S[^\n]*\n(?=[ ]*\S)", re.MULTILINE)
