@@ -40,7 +40,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports 
 
 from benchmarks import command_line, write_figures
 from benchmarks.models import KINDS, Case, Simulated
-from benchmarks.strangers import FIT, Question, fetch, index_files, read_questions
+from benchmarks.strangers import Question, fetch, index_files, part_of, read_questions
 from shared_core.calibration.replies import FittedReplies
 from shared_core.documents import DocumentIndex
 from shared_core.evaluation.fitting import built_in_questions, fit
@@ -169,7 +169,7 @@ def opened(options: argparse.Namespace) -> Iterator[Iterator[tuple[Retriever, li
         return
     with tempfile.TemporaryDirectory() as place:
         kept = options.kept or Path(place)
-        rows = [row for row in read_rows("strangers") if (row["set"] in FIT) == (options.part == "fit")]
+        rows = [row for row in read_rows("strangers") if part_of(row["set"]) == options.part]
         rows = rows[: QUICK if options.quick else None]
         for name in dict.fromkeys(str(row["set"]) for row in rows):
             fetch(name, options.sources, options.server)

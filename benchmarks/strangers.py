@@ -1,6 +1,6 @@
 """Measure answers with quotes on files that nobody prepared: manuals, by-laws, minutes, PDF, clubs' pages, price lists.
 
-    python benchmarks/strangers.py --sources FOLDER [--sets NAME …] [--part fit|report] [--json FILE] [--kept FOLDER]
+    python benchmarks/strangers.py --sources FOLDER [--part fit|report|seen] [--json FILE] [--kept FOLDER]
 
 ``strangers.jsonl`` has questions on public files, written from the files by someone who had not seen this project's
 answers; two in five have no answer there, half of these because another value, name or option is near. Only those of
@@ -49,9 +49,10 @@ SOURCES = FILE.with_name("strangers_sources.json")
 FIT = (
     *("imagemagick", "httpd", "employees", "bylaws", "community", "pdfs", "pinephone", "games"),
     *("clubs", "swimming", "restaurants", "parish", "library", "conference", "timetable", "sheets", "syllabus"),
-    "references",
 )
 """Sets whose answers may be looked at, and that probabilities may be fitted on; the others are kept aside."""
+SEEN = ("references",)
+"""Sets whose answers were seen before their questions were written: neither fitted on nor kept aside."""
 COUNTS = ("questions", "answerable", "right_shown", "wrong_shown", "unanswerable_shown")
 
 
@@ -79,6 +80,11 @@ def read_questions(file: Path = FILE) -> dict[str, list[Question]]:
         row = json.loads(line)
         sets.setdefault(row["set"], []).append(Question(row["question"], tuple(row["answers"])))
     return sets
+
+
+def part_of(name: str) -> str:
+    """Return the part that a set belongs to: fit, seen or report."""
+    return "fit" if name in FIT else "seen" if name in SEEN else "report"
 
 
 def fetch(name: str, folder: Path, server: str) -> None:
@@ -194,14 +200,14 @@ def main() -> None:
     parser.add_argument("--server", default="https://github.com", help="where files are fetched from that it lacks")
     parser.add_argument("--sets", nargs="+", choices=list(sets), help="only these sets")
     parser.add_argument(
-        "--part", choices=("fit", "report"), help="only the sets that may be fitted on, or only the others"
+        "--part", choices=("fit", "report", "seen"), help="only the sets of FIT, only those kept aside, or SEEN"
     )
     parser.add_argument("--kept", type=Path, help="folder that keeps the indexes between runs")
     options = parser.parse_args()
     every, shown = list[Outcome](), dict[str, dict[str, float]]()
     with tempfile.TemporaryDirectory() as folder:
         for name in options.sets or sets:
-            if options.part is not None and (name in FIT) != (options.part == "fit"):
+            if options.part is not None and options.part != part_of(name):
                 continue
             fetch(name, options.sources, options.server)
             retriever = index_files(options.sources / name, (options.kept or Path(folder)) / name)
