@@ -111,7 +111,8 @@ def fetch(name: str, folder: Path, server: str) -> None:
 
 def _git(*arguments: str) -> None:
     try:
-        done = subprocess.run(["git", *arguments], capture_output=True, text=True)
+        # git would tidy up in the background, in a folder that is deleted meanwhile
+        done = subprocess.run(["git", "-c", "maintenance.auto=false", *arguments], capture_output=True, text=True)
     except FileNotFoundError as error:
         raise InputError("The files are fetched with git, which is not installed.") from error
     if done.returncode:
