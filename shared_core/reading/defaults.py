@@ -93,7 +93,9 @@ def of_defaults_asked(asked: Asked, entries: Sequence[Entry], kept: Sequence[int
     told: dict[str, dict[str, str]] = defaultdict(dict)
     for entry in entries:
         passage = entry.passage
-        told[source_of(passage)][passage.id] = f"{above(passage)}\n{source_of(passage)}\n{passage.text}".casefold()
+        text = f"{above(passage)}\n{source_of(passage)}\n{passage.text}"
+        # Parts of names are sought as words, "dbdays" of "maxDBdays" too, whose humps small letters hide.
+        told[source_of(passage)][passage.id] = f"{text}\n{_HUMP.sub(' ', text)}".casefold()
     documents = {source: "\n".join(texts.values()) for source, texts in told.items()}
     stating = [i for i in kept if _STATES_DEFAULT.search(entries[i].text)]
     if _lacks("\n".join(documents.values()), [question.words[one] for one in question.what]):

@@ -18,6 +18,7 @@ SETTINGS = (
     entry("CONCURRENT_ROPES", "Default: 16\n\nThe most ropes that the winch hauls at a time."),
     entry("DRUM_TARGET_CONCURRENCY", "Default: 1.0\n\nHow many ropes of a drum are hauled at a time on average."),
     entry("drum_prefetch_multiplier", "Default: 4.\n\nRopes to reel in ahead. The default is 4 (four of each drum)."),
+    entry("maxROPEhours", "How long are ropes kept on the drum `[hours]`?\n\n**Default value:** `91`"),
     entry("copy", "Whether to copy the log to the mast. Defaults to yes.", above="Importer"),
     entry("move", "Whether to move the log to the mast. Defaults to no.", above="Importer"),
 )  # fmt: skip
@@ -31,6 +32,7 @@ NEWS = Passage(
     [
         ("What is the default value of WINCH_TIMEOUT?", "Default: 180"),
         ("What is the default value of WINCH_TIMEOUT in Corrow?", "Default: 180"),
+        ("What is the default value of maxROPEhours?", "**Default value:** `91`"),  # its humps part no plain words
         ("How many concurrent ropes does the winch haul by default?", "Default: 16"),
         ("How many concurrent ropes does the winch haul if I have not changed any setting?", "Default: 16"),
         ("How long is WINCH_TIMEOUT unless told otherwise?", "Default: 180"),
