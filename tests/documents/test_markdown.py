@@ -36,6 +36,7 @@ HTML = '<section id="s1"><h2 class="n">1. Bees</h2><p id="p1">No person may <b>k
         f"| a | b |\n{RULE}\nno rows\n",
         f"```\n| a | b |\n{RULE}| 1 | 2 |\n```\n",
         f"~~~\n| a | b |\n{RULE}| 1 | 2 |\n",
+        '```\n!!! note\n    Dry.\n:::tip\n=== "Oak"\n```\n\nIt is !!! or ::: or === here.\n',
         "A line | of text\n---\n| and | more |\n",
         f"---\nkey: |\n---\n{RULE}",
         "~~~\n~~a~~\n~~~",
@@ -47,6 +48,33 @@ HTML = '<section id="s1"><h2 class="n">1. Bees</h2><p id="p1">No person may <b>k
 )
 def test_other_files_stay_as_they_are(content: str) -> None:
     assert text(content) == content
+
+
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        ('!!! warning inline "Oil"\n\tKeep it dry.\n\n\t- Rope\n\nOut.\n', ["Oil:", "Keep it dry.", "- Rope", "Out."]),
+        ("??? question \"How is it oiled?\"\n    Twice a year.\n!!! note\n    Dry.\n",
+         ["How is it oiled?", "Twice a year.", "Dry."]),
+        ('!!! tip\n    Dry.\n    ??? info "Why"\n        Rust.\n    Always.\n', ["Dry.", "Why:", "Rust.", "Always."]),
+        ('- Oil it.\n\n    !!! note\n        Dry.\n- Coil it.\n', ["- Oil it.", "    Dry.", "- Coil it."]),
+        ('=== "TOML"\n    ```toml\n    [rope]\n      dry = true\n    ```\n=== "Shell"\n    Run `rope dry`.\n',
+         ["TOML:", "```toml", "[rope]", "  dry = true", "```", "Shell:", "Run `rope dry`."]),
+        (":::tip Oil it twice\nDry.\n:::\n\n::: details\nWet.\n:::\n\n:::note[Rust]{icon=x}\nRed.\n:::\n",
+         ["Oil it twice:", "Dry.", "Wet.", "Rust:", "Red."]),
+        ("> [!NOTE]\n> Oil it.\n\n> [!tip]- Dry it\n> Hang it.\n", [">", "> Oil it.", "> Dry it:", "> Hang it."]),
+        ("```{warning} Rust\n:class: big\nKeep it dry.\n\n```python\nx = 1\n```\n```\n```{code} python\ny = 2\n```\n",
+         ["Rust:", "Keep it dry.", "```python", "x = 1", "```", "```{code} python", "y = 2", "```"]),
+    ],
+)  # fmt: skip
+def test_boxes_and_tabs_are_paragraphs_with_their_titles(content: str, lines: list[str]) -> None:
+    assert [line.rstrip() for line in text(content).split("\n") if line.strip()] == lines
+    assert [line.rstrip() for line in text(content.replace("\n", "\r\n")).split("\n") if line.strip()] == lines
+
+
+def test_a_table_whose_columns_have_no_names_holds_labels_and_values() -> None:
+    table = f"| | |\n{RULE}| **Berth** | 12 |\n| Depth | 3 m, at low tide |\n| Owner | |\n"
+    assert text(table) == "Berth: 12\nDepth: 3 m, at low tide\nOwner\n"
 
 
 def test_directives_of_templates_are_no_text() -> None:

@@ -15,6 +15,7 @@ from itertools import pairwise
 from shared_core.documents.loaders.extracted import Extracted, Heading, Segment, blanked, front_matter, one_line
 from shared_core.documents.loaders.html import read_html
 from shared_core.documents.loaders.limits import Budget
+from shared_core.documents.loaders.markdown_blocks import without_boxes
 from shared_core.documents.loaders.markdown_html import INLINE_CODE, without_html
 from shared_core.documents.loaders.named_rows import replace_tables
 from shared_core.support.regex import lazy_regex
@@ -81,6 +82,7 @@ def load_markdown(text: str, budget: Budget, *, mdx: bool) -> Extracted:
     """
     if mdx:
         text = _MDX.sub(lambda match: match[0] if match["code"] else blanked(match[0]), text)
+    text = without_boxes(text)
     body, title = front_matter(text)
     if body and "{{" in text:
         text = text[:body] + _with_fields(text[body:], text[:body])

@@ -434,6 +434,8 @@ def _name_rows(rows: Sequence[Sequence[str]]) -> tuple[str, list[Heading]]:
     """Return rows of cells with the names in the first, and their headings; nothing if they cannot be named."""
     if len(rows) < _LEAST_ROWS or max(map(len, rows)) > len(rows[0]):
         return "", []
+    if len(rows[0]) == 2 and not any(rows[0]):
+        return _label_values(rows[1:]), []
     runs: list[TextRun] = []
     table = Table(0)
     for number, row in enumerate(rows):
@@ -446,3 +448,11 @@ def _name_rows(rows: Sequence[Sequence[str]]) -> tuple[str, list[Heading]]:
             table.end_cell(len(runs))
     named = table.named(runs, TERM_LEVEL, 0)
     return join_runs(named, [True] * len(named))
+
+
+def _label_values(rows: Sequence[Sequence[str]]) -> str:
+    """Return "label: value" for each row of a table whose columns have no names; nothing if the first are no labels."""
+    labels = [row[0].strip("*_ ") for row in rows]
+    if not all(label and len(label) <= _LONGEST_NAME and not is_value(label) for label in labels):
+        return ""
+    return "\n".join(": ".join([label, *filter(None, row[1:])]) for label, row in zip(labels, rows))
