@@ -100,15 +100,17 @@ def of_defaults_asked(asked: Asked, entries: Sequence[Entry], kept: Sequence[int
     stating = [i for i in kept if _STATES_DEFAULT.search(entries[i].text)]
     if _lacks("\n".join(documents.values()), [question.words[one] for one in question.what]):
         return [*kept], dict.fromkeys(stating, -1)
-    found = []
+    found, exact = [], []
     for i in stating:
         passage = entries[i].passage
         name = frozenset(_content(heading := innermost(passage)))
         if name and name <= question.words.keys():
             place = told[source_of(passage)][passage.id], documents[source_of(passage)]
-            if _has_name(asked.text, heading) or _is_asked(question, name, *place):
+            if _has_name(asked.text, heading):
+                exact.append(_Stated(i, name, entries[i].place))
+            elif _is_asked(question, name, *place):
                 found.append(_Stated(i, name, entries[i].place))
-    own = _best(found, question.what)
+    own = _best(exact or found, question.what)
     if len({one.place for one in own}) != 1 and len({" ".join(entries[one.number].text.split()) for one in own}) != 1:
         if said := [i for i in kept if _says(entries[i].text, what)]:
             return [*kept], dict.fromkeys(said, 1)

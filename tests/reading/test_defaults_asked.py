@@ -19,6 +19,8 @@ SETTINGS = (
     entry("DRUM_TARGET_CONCURRENCY", "Default: 1.0\n\nHow many ropes of a drum are hauled at a time on average."),
     entry("drum_prefetch_multiplier", "Default: 4.\n\nRopes to reel in ahead. The default is 4 (four of each drum)."),
     entry("maxROPEhours", "How long are ropes kept on the drum `[hours]`?\n\n**Default value:** `91`"),
+    entry("drum.width", "Width of the drum in metres.\n\n**Default value:** `12`"),
+    entry("drumWidth", "The width of the drum of the winch.\n\n**Default value:** `7`"),
     entry("copy", "Whether to copy the log to the mast. Defaults to yes.", above="Importer"),
     entry("move", "Whether to move the log to the mast. Defaults to no.", above="Importer"),
 )  # fmt: skip
@@ -32,6 +34,7 @@ NEWS = Passage(
     [
         ("What is the default value of WINCH_TIMEOUT?", "Default: 180"),
         ("What is the default value of WINCH_TIMEOUT in Corrow?", "Default: 180"),
+        ("What is the default value of drum.width?", "**Default value:** `12`"),
         ("What is the default value of maxROPEhours?", "**Default value:** `91`"),  # its humps part no plain words
         ("How many concurrent ropes does the winch haul by default?", "Default: 16"),
         ("How many concurrent ropes does the winch haul if I have not changed any setting?", "Default: 16"),
