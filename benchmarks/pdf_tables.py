@@ -26,9 +26,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks import command_line, write_figures
 from shared_core.documents.loaders.pdf_lines import page_lines
-from shared_core.documents.loaders.pdf_rows import join_heads
 from shared_core.documents.loaders.pdf_rules import page_rules
-from shared_core.documents.loaders.pdf_tables import find_tables
+from shared_core.documents.loaders.pdf_tables import find_tables, join_heads
 from shared_core.documents.loaders.pdf_text import clean_lines
 
 Pairs = Counter[tuple[str, str, str]]

@@ -116,7 +116,7 @@ def _failed_files(report: IndexReport) -> tuple[int, int]:
 
 
 def _settings(given: dict[str, Any]) -> IndexSettings:
-    from shared_core.documents.loaders.decoding import check_encoding
+    from shared_core.documents.loaders.formats import check_encoding
     from shared_core.documents.store import IndexSettings
     from shared_core.errors import SettingsError
 

@@ -47,6 +47,20 @@ _HEADING_LINE = lazy_regex(
 _LEAD = 250  # characters of what leads in a list
 
 
+_WORD = lazy_regex(r"\w+")
+_LEADERS = lazy_regex(r"(?:\.{3,}|…+|(?:[.·]\s+){3,}[.·]?)\s*(?:\d{1,4}|[ivxlc]{1,7})\s*\Z", re.IGNORECASE)
+_PAGE_BEHIND = lazy_regex(r"\S[\s.,…]+(?:\d{1,4}(?:[,;–-]\s*\d{1,4})*|[ivxlc]{1,7})\s*\Z")
+_LINK_LINE = lazy_regex(r"\s*(?:[-*+]|\d+[.)])\s+\[[^\]]+\]\(#[^)]*\)\s*\Z")
+_LISTING = lazy_regex(
+    r"(?:\d+[.)]?\s+)?"
+    r"(?:(?:table of )?contents|(?:list|table) of (?:figures|tables|illustrations)|(?:general |subject )?index)",
+    re.IGNORECASE,
+)
+_LINKS_TITLE = lazy_regex(r"[\W\d]*(?:see also|further reading|related(?: \w+)?|external links)\W*", re.IGNORECASE)
+_MOST, _LINKS, _LEAST_WORDS = 0.6, 3, 2  # share of a listing's lines; lines of links; words of a passage
+_LAST_LATIN = "\u024f"
+
+
 def chunk_document(
     document: Document, *, max_chars: int = MAX_CHARS, overlap: int = OVERLAP, split_sentences: Splitter | None = None
 ) -> list[Passage]:
@@ -130,15 +144,12 @@ def _pages(document: Document, cutter: _Cutter, start: int, end: int, body: int)
 
     A sentence that runs over a page's end belongs to the page on which it begins.
     """
-    pages = document.pages
-    for page in pages[bisect_left(pages, body, key=lambda p: p.start) :]:
+    for page in document.pages[bisect_left(document.pages, body, key=lambda p: p.start) :]:
         if page.start >= end:
             break
-        if page.start > body:
-            cut = cutter.sentence_end(page.start, body, end)
-            if start < cut < end:
-                yield start, cut, body
-                start = body = cut
+        if page.start > body and start < (cut := cutter.sentence_end(page.start, body, end)) < end:
+            yield start, cut, body
+            start = body = cut
     yield start, end, body
 
 
@@ -342,22 +353,6 @@ class _Cutter:
         return start, end
 
 
-_WORD = lazy_regex(r"\w+")
-_LEADERS = lazy_regex(r"(?:\.{3,}|…+|(?:[.·]\s+){3,}[.·]?)\s*(?:\d{1,4}|[ivxlc]{1,7})\s*\Z", re.IGNORECASE)
-_PAGE_BEHIND = lazy_regex(r"\S[\s.,…]+(?:\d{1,4}(?:[,;–-]\s*\d{1,4})*|[ivxlc]{1,7})\s*\Z")
-_LINK_LINE = lazy_regex(r"\s*(?:[-*+]|\d+[.)])\s+\[[^\]]+\]\(#[^)]*\)\s*\Z")
-_LISTING = lazy_regex(
-    r"(?:\d+[.)]?\s+)?"
-    r"(?:(?:table of )?contents|(?:list|table) of (?:figures|tables|illustrations)|(?:general |subject )?index)",
-    re.IGNORECASE,
-)
-_LINKS_TITLE = lazy_regex(r"[\W\d]*(?:see also|further reading|related(?: \w+)?|external links)\W*", re.IGNORECASE)
-_MOST = 0.6
-_LINKS = 3
-_LEAST_WORDS = 2
-_LAST_LATIN = "\u024f"
-
-
 def is_listing_title(label: str) -> bool:
     """Return whether a heading is that of a table of contents, of figures, or of an index.
 
@@ -368,16 +363,13 @@ def is_listing_title(label: str) -> bool:
 
 
 def is_listing(paragraph: str, *, titled: bool) -> bool:
-    """Return whether a paragraph is part of a table of contents or an index.
-
-    ``titled``, it is under such a heading: then a number at the end of its lines is enough.
-    """
+    """Return whether a paragraph is part of a listing; ``titled``, lines under its heading need but end in a number."""
     lines = [line for line in paragraph.splitlines() if line.strip()]
     if not lines:
         return False
     shape = _PAGE_BEHIND if titled else _LEADERS
-    numbered = sum(1 for line in lines if shape.search(line[-200:]))
-    links = sum(1 for line in lines if _LINK_LINE.fullmatch(line[:1000]))
+    numbered = sum(shape.search(line[-200:]) is not None for line in lines)
+    links = sum(_LINK_LINE.fullmatch(line[:1000]) is not None for line in lines)
     return numbered >= _MOST * len(lines) or (links == len(lines) and (titled or links >= _LINKS))
 
 

@@ -1,9 +1,6 @@
 """Read a file as a document: its text with headings, pages and table rows.
 
-The file's name tells its format (``loaders/formats.py`` lists them): plain text and markup (``.txt .md .rst .tex`` …),
-``.html``, ``.pdf``, office documents (``.docx .pptx .xlsx``, ``.doc .ppt .xls``, ``.odt .odp .ods``, ``.rtf``),
-``.epub``, tables (``.csv .tsv .jsonl .json``), notebooks, source files,
-configuration and logs; each of them also compressed as ``.gz`` or ``.bz2``.
+The file's name tells its format (``loaders/formats.py`` lists them), also of one compressed as ``.gz`` or ``.bz2``.
 """
 
 from __future__ import annotations
@@ -25,21 +22,31 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
-from shared_core.documents.loaders.decoding import check_encoding, decode
-from shared_core.documents.loaders.extracted import Extracted, Heading, Page, Problem, Segment, damaged
+from shared_core.documents.loaders.extracted import (
+    MAX_SECONDS,
+    Budget,
+    Extracted,
+    Heading,
+    Page,
+    Problem,
+    Segment,
+    damaged,
+    read_unpacked,
+)
 from shared_core.documents.loaders.formats import (
     BINARY,
     OFFICE,
     PACKED,
     SUFFIXES,
     TABLES,
+    check_encoding,
+    decode,
     ending,
     file_format,
     is_rst,
     office_format,
     way_out,
 )
-from shared_core.documents.loaders.limits import MAX_SECONDS, Budget, read_unpacked
 from shared_core.documents.loaders.line_groups import with_groups
 from shared_core.errors import DocumentError, InputError
 from shared_core.support.regex import lazy_regex
@@ -114,7 +121,6 @@ class LoadOptions:
     max_seconds: float = MAX_SECONDS
 
     def __post_init__(self) -> None:
-        """Refuse unknown encodings and limits that are not positive."""
         if self.encoding is not None:
             object.__setattr__(self, "encoding", check_encoding(self.encoding))
         if self.max_file_bytes < 1:
@@ -190,10 +196,10 @@ def read_bytes(path: Path, max_bytes: int = MAX_FILE_BYTES) -> bytes:
 
 
 def _not_a_file(mode: int) -> DocumentError:
-    kinds = ((stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"))
-    kind = next((name for test, name in kinds if test(mode)), "a device")
-    hint = "Give its files, or index the folder." if kind == "a folder" else "Save its output to a file first."
-    return DocumentError(f"It is {kind}, not a plain file.", hint=hint)
+    if stat.S_ISDIR(mode):
+        return DocumentError("It is a folder, not a plain file.", hint="Give its files, or index the folder.")
+    kind = "pipe" if stat.S_ISFIFO(mode) else "socket" if stat.S_ISSOCK(mode) else "device"
+    return DocumentError(f"It is a {kind}, not a plain file.", hint="Save its output to a file first.")
 
 
 def _unreadable(path: Path, error: OSError | ValueError) -> DocumentError:
@@ -224,32 +230,22 @@ def parse_document(data: bytes, source: str, options: LoadOptions, *, file_name:
     found = file_format(file_name)
     if found is None:
         kind = ending(file_name)
-        way = way_out(kind)
         export = f"Export it to text, PDF or HTML. Known endings: {' '.join(SUFFIXES)}"
-        hint = f"You can {way}." if way else export
+        hint = f"You can {way}." if (way := way_out(kind)) else export
         raise DocumentError(f"Its format ({kind}) is not supported.", hint=hint)
     try:
         budget = Budget(options.max_seconds)
         content = _unpack(data, found.packed, options.max_file_bytes, budget) if found.packed else data
-        kind, extracted = _extract(found.kind, content, options, budget)
+        kind, read = _extract(found.kind, content, options, budget)
     except MemoryError as error:
         raise DocumentError("It does not fit into memory.", hint="Split the file.") from error
-    if kind not in _NAMELESS and not extracted.segments:
-        extracted = with_groups(extracted)
-    if not extracted.text.strip():
-        why = f"; {extracted.problems[0].message}" if extracted.problems else ""
+    if kind not in _NAMELESS and not read.segments:
+        read = with_groups(read)
+    if not read.text.strip():
+        why = f"; {read.problems[0].message}" if read.problems else ""
         raise DocumentError(f"It contains no text{why}.", hint="Leave it out, or check that it is the right file.")
-    return Document(
-        source=source,
-        text=extracted.text,
-        title=_title_of(source, kind, extracted),
-        format=kind,
-        content_hash=hashlib.sha256(data).hexdigest(),
-        headings=extracted.headings,
-        segments=extracted.segments,
-        problems=extracted.problems,
-        pages=extracted.pages,
-    )
+    title, digest = _title_of(source, kind, read), hashlib.sha256(data).hexdigest()
+    return Document(source, read.text, title, kind, digest, read.headings, read.segments, read.problems, read.pages)
 
 
 def _title_of(source: str, kind: str, extracted: Extracted) -> str:
@@ -264,10 +260,9 @@ def _title_of(source: str, kind: str, extracted: Extracted) -> str:
     *folders, _ = PurePath(source).parts
     least = dict.fromkeys((word.casefold() for part in folders for word in _NAME.findall(part)), _OF_FOLDER)
     least |= dict.fromkeys((word.casefold() for word in _NAME.findall(_stem(source))), _OF_FILE)
-    known = title.casefold()
     given = [_code(word, number, extracted.text, title) for word, number in _CODE.findall(_stem(source))]
     codes = [*filter(None, given)]
-    known += " ".join(codes).casefold()
+    known = title.casefold() + " ".join(codes).casefold()
     names = [_name(word, extracted.text, times) for word, times in least.items() if word not in known]
     return ": ".join(filter(None, (" ".join(filter(None, (*names, *codes))), title)))
 
@@ -324,43 +319,44 @@ def _extract(kind: str, data: bytes, options: LoadOptions, budget: Budget) -> tu
         from shared_core.documents.loaders.html import load_html
 
         return kind, load_html(data, options.encoding, budget)
+    from shared_core.documents.loaders import mail
+
     if kind == "mbox":
-        from shared_core.documents.loaders.mail import load_mailbox
-
-        return "text", load_mailbox(data, options.encoding, budget)
-    if kind == "text":
-        from shared_core.documents.loaders.mail import load_mail
-
-        if (mail := load_mail(data, options.encoding, budget)) is not None:
-            return kind, mail
-    from shared_core.documents.loaders.mail import load_saved_mail
-
+        return "text", mail.load_mailbox(data, options.encoding, budget)
+    if kind == "text" and (sent := mail.load_mail(data, options.encoding, budget)) is not None:
+        return kind, sent
     text = decode(data, fallback=options.encoding)
     if "\n" not in text:  # lines end as on old Macs
         text = text.replace("\r", "\n")
     if kind == "text" and is_rst(text) and importlib.util.find_spec("docutils") is not None:
         kind = "rst"
-    if kind == "text" and (mail := load_saved_mail(text)) is not None:
-        return kind, mail
+    if kind == "text" and (saved := mail.load_saved_mail(text)) is not None:
+        return kind, saved
     return _extract_text(kind, text, options, budget)
 
 
 def _extract_text(kind: str, text: str, options: LoadOptions, budget: Budget) -> tuple[str, Extracted]:
-    if kind in TABLES:
-        from shared_core.documents.loaders import json_tables, sheets
+    if kind in ("csv", "tsv"):
+        from shared_core.documents.loaders.sheets import read_csv
 
+        return kind, read_csv(text, options.text_column, budget, delimiter="\t" if kind == "tsv" else None)
+    if kind in ("json", "jsonl", "notebook", "config"):
+        from shared_core.documents.loaders import config
+
+        if kind == "config":
+            return "code", config.load_config(text)
         if kind == "jsonl":
-            return kind, json_tables.load_jsonl(text, options.text_column, budget)
-        if kind != "json":
-            delimiter = "\t" if kind == "tsv" else None
-            return kind, sheets.read_csv(text, options.text_column, budget, delimiter=delimiter)
-        found = json_tables.load_json(text, options.text_column)
-        return (kind, found) if found is not None else ("code", json_tables.load_other_json(text))
-    if kind == "man":
-        from shared_core.documents.loaders.man import load_man
+            return kind, config.load_jsonl(text, options.text_column, budget)
+        found = config.load_notebook(text) if kind == "notebook" else config.load_json(text, options.text_column)
+        return (kind, found) if found is not None else ("code", config.load_other_json(text))
+    if kind in ("man", "text"):
+        from shared_core.documents.loaders import man
 
-        found = load_man(text, budget)
-        return (kind, found) if found is not None else ("code", Extracted(text))
+        if kind == "man":
+            found = man.load_man(text, budget)
+            return (kind, found) if found is not None else ("code", Extracted(text))
+        if man.is_manual_text(text):
+            return kind, man.load_manual_text(text)
     if kind in ("markdown", "mdx"):
         from shared_core.documents.loaders.markdown import load_markdown
 
@@ -373,10 +369,6 @@ def _extract_text(kind: str, text: str, options: LoadOptions, budget: Budget) ->
         from shared_core.documents.loaders.adoc import load_adoc
 
         return kind, load_adoc(text, budget)
-    if kind == "config":
-        from shared_core.documents.loaders.config import load_config
-
-        return "code", load_config(text)
     if kind == "code":
         return kind, Extracted(text)
     if kind == "tex":
@@ -384,15 +376,7 @@ def _extract_text(kind: str, text: str, options: LoadOptions, budget: Budget) ->
 
         return "text", load_tex(text)
     from shared_core.documents.loaders import text as texts
-    from shared_core.documents.loaders.manual_text import is_manual_text, load_manual_text
 
-    if kind == "text" and is_manual_text(text):
-        return kind, load_manual_text(text)
-    if kind == "notebook":
-        from shared_core.documents.loaders.json_tables import load_other_json
-
-        found = texts.load_notebook(text)
-        return (kind, found) if found is not None else ("code", load_other_json(text))
     if kind in texts.MARKUP:
         return "text", texts.load_markup(text, kind)
     return kind, texts.load_subtitles(text) if kind == "subtitles" else texts.load_text(text)

@@ -194,9 +194,7 @@ class Manifest:
 
         Without write permission it is read as if it never changed, so there any change of it counts.
         """
-        if self._folder is None:
-            return False
-        return self._opened_file != _identity_of(self._folder)
+        return self._folder is not None and self._opened_file != _identity_of(self._folder)
 
     @property
     def version(self) -> str:
@@ -214,8 +212,8 @@ class Manifest:
     def files(self) -> dict[str, FileRecord]:
         """List all files by source, in order of source."""
         rows = self.rows(
-            "SELECT source, location, content_hash, config_hash, title, format, characters, problems "
-            "FROM files ORDER BY source"
+            "SELECT source, location, content_hash, config_hash, title, format, characters, problems FROM files "
+            "ORDER BY source"
         )
         return {str(row[0]): _record(row, self._where) for row in rows}
 
@@ -229,34 +227,29 @@ class Manifest:
             kept = _kept(connection, record.source, {p.id for p in new})
             words = {p.id: words_of(searched_text(p)) for p in new}
             _retire(connection, record.source)
-            cursor = connection.execute(
-                "INSERT INTO files (source, location, content_hash, config_hash, title, format, characters, problems) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    *(record.source, record.location, record.content_hash, record.config_hash, record.title),
-                    *(record.format, record.characters, json.dumps(record.problems)),
-                ),
+            columns = "source, location, content_hash, config_hash, title, format, characters, problems"
+            of_file = (
+                *(record.source, record.location, record.content_hash, record.config_hash, record.title),
+                *(record.format, record.characters, json.dumps(record.problems)),
             )
+            cursor = connection.execute(f"INSERT INTO files ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", of_file)
             file_id = int(cursor.lastrowid or 0)
-            connection.executemany(
-                "INSERT INTO texts (file_id, start, text) VALUES (?, ?, ?)",
-                (
-                    (file_id, start, zlib.compress(text[start : start + _TEXT_BLOCK].encode(), 6))
-                    for start in range(0, max(1, len(text)), _TEXT_BLOCK)
-                ),
+            blocks = (
+                (file_id, start, zlib.compress(text[start : start + _TEXT_BLOCK].encode(), 6))
+                for start in range(0, max(1, len(text)), _TEXT_BLOCK)
             )
+            connection.executemany("INSERT INTO texts (file_id, start, text) VALUES (?, ?, ?)", blocks)
             for p in new:
                 count = len(words[p.id])
                 row, known, vectors = kept.get(p.id) or (None, None, None)
                 row = row if known == count else None  # its words were made by an earlier version
-                made = connection.execute(
-                    "INSERT INTO passages (row, id, file_id, start, stop, title, metadata, words) "
-                    "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                    (
-                        *(row, p.id, file_id, p.metadata["start"], p.metadata["end"], p.title),
-                        *(json.dumps(dict(p.metadata), ensure_ascii=False), count),
-                    ),
-                ).lastrowid
+                values = (
+                    *(row, p.id, file_id, p.metadata["start"], p.metadata["end"], p.title),
+                    *(json.dumps(dict(p.metadata), ensure_ascii=False), count),
+                )
+                columns = "row, id, file_id, start, stop, title, metadata, words"
+                query = f"INSERT INTO passages ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+                made = connection.execute(query, values).lastrowid
                 if row is None:
                     connection.execute("INSERT INTO words (rowid, word) VALUES (?, ?)", (made, " ".join(words[p.id])))
                 if vectors is not None:
@@ -275,13 +268,11 @@ class Manifest:
 
     def text(self, source: str) -> str:
         """Read a file's text; InputError if the index has no such file."""
-        blocks = self.rows(
-            "SELECT text FROM texts JOIN files ON files.id = file_id WHERE source = ? ORDER BY texts.start", (source,)
-        )
+        query = "SELECT text FROM texts JOIN files ON files.id = file_id WHERE source = ? ORDER BY texts.start"
+        blocks = self.rows(query, (source,))
         if not blocks:
-            raise InputError(
-                f"The index has no document {source!r}.", hint="Sources are paths relative to the indexed folder."
-            )
+            hint = "Sources are paths relative to the indexed folder."
+            raise InputError(f"The index has no document {source!r}.", hint=hint)
         return "".join(_unpack(block[0]) for block in blocks)
 
     # --- passages ---------------------------------------------------------------------------------------------
@@ -366,10 +357,8 @@ class Manifest:
     def put_vectors(self, vectors: Iterable[tuple[str, bytes]]) -> None:
         """Store the vectors of passages, by id; vectors of unknown passages are dropped."""
         with self.transaction() as connection:
-            connection.executemany(
-                "INSERT OR REPLACE INTO vectors SELECT row, ? FROM passages WHERE id = ?",
-                ((data, identifier) for identifier, data in vectors),
-            )
+            query = "INSERT OR REPLACE INTO vectors SELECT row, ? FROM passages WHERE id = ?"
+            connection.executemany(query, ((data, identifier) for identifier, data in vectors))
 
     def drop_vectors(self) -> None:
         """Delete all vectors."""
@@ -378,9 +367,8 @@ class Manifest:
 
     def without_vectors(self) -> set[str]:
         """Ids of passages that have no vectors yet."""
-        return self._ids(
-            "SELECT id FROM passages WHERE NOT EXISTS (SELECT 1 FROM vectors WHERE vectors.row = passages.row)"
-        )
+        known = "SELECT 1 FROM vectors WHERE vectors.row = passages.row"
+        return self._ids(f"SELECT id FROM passages WHERE NOT EXISTS ({known})")
 
     def each_vector(self) -> Iterator[tuple[int, bytes]]:
         """Iterate over (row, vectors) in order of rows; other threads wait meanwhile."""

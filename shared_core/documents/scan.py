@@ -11,8 +11,8 @@ from pathlib import Path
 
 from shared_core.documents.chunking import MAX_CHARS, OVERLAP, chunk_document
 from shared_core.documents.load import MAX_FILE_BYTES, Document, Failure, LoadOptions, parse_document, read_bytes
+from shared_core.documents.loaders.extracted import MAX_SECONDS
 from shared_core.documents.loaders.formats import ending, file_format, is_generated, may_be_manual, way_out
-from shared_core.documents.loaders.limits import MAX_SECONDS
 from shared_core.errors import DocumentError, SelfReflectError
 from shared_core.types import Passage
 
@@ -91,9 +91,8 @@ def scan(paths: Iterable[str | os.PathLike[str]], *, exclude: Collection[str | o
                 found.files.append(FoundFile(path, path.name, location, Path(location).parent.name))
         else:
             found.missing.append(str(given))
-            found.failures.append(
-                Failure(str(given), "There is no such file or folder.", "Check the path; quote it if it has spaces.")
-            )
+            what = Failure(str(given), "There is no such file or folder.", "Check the path; quote it if it has spaces.")
+            found.failures.append(what)
     return found
 
 
@@ -162,8 +161,7 @@ def iter_passages(
         DocumentError, MissingDependencyError: from the first file that fails, if ``on_failure`` is ``None``.
         InputError: ``max_chars`` or ``overlap`` out of range.
     """
-    documents = iter_documents(paths, text_column=text_column, encoding=encoding, on_failure=on_failure)
-    for document in documents:
+    for document in iter_documents(paths, text_column=text_column, encoding=encoding, on_failure=on_failure):
         yield from chunk_document(document, max_chars=max_chars, overlap=overlap)
 
 

@@ -31,8 +31,7 @@ from shared_core.documents.load import Failure
 from shared_core.documents.manifest import Manifest, writable
 from shared_core.documents.scan import INDEX_MARK, ScanResult, scan
 from shared_core.documents.store_types import IndexProgress, IndexReport, IndexSettings, IndexStats, VectorStore
-from shared_core.documents.update import read_files
-from shared_core.documents.vector_places import VectorPlaces
+from shared_core.documents.update import VectorPlaces, read_files
 from shared_core.errors import IndexCorruptedError, IndexMissingError, InputError, SettingsError, StoreError
 from shared_core.retrieval.base import batches
 from shared_core.support.pickling import Remade
@@ -52,6 +51,8 @@ _READING = "reading"  # in the manifest while files are read; it stays where an 
 _WAIT = (
     "Try again once it is done, or wait for it: selfreflect index --wait SECONDS, DocumentIndex(lock_timeout=SECONDS)."
 )
+_INCOMPLETE = "The index %s is incomplete"
+_GO_ON = "Run `selfreflect index` with the same documents to complete it."
 _log = logging.getLogger(__name__)
 
 
@@ -103,11 +104,8 @@ class DocumentIndex(Remade):
         if self.path is not None and self.path.exists() and not self.path.is_dir():
             raise InputError(f"{self.path} is a file, not an index.", hint="Name the folder of the index.")
         if chroma_url is not None:
-            warnings.warn(
-                f"chroma_url is now settings=IndexSettings(vectors='chroma:{chroma_url}')",
-                DeprecationWarning,
-                stacklevel=2,
-            )
+            now = f"chroma_url is now settings=IndexSettings(vectors='chroma:{chroma_url}')"
+            warnings.warn(now, DeprecationWarning, stacklevel=2)
             settings = (settings or IndexSettings()).replace(vectors=f"chroma:{chroma_url}")
         if self.path is None and settings is not None and settings.vectors.startswith("chroma"):
             raise InputError(
@@ -163,9 +161,8 @@ class DocumentIndex(Remade):
         if not found.files:
             if self.path is not None and self.path.is_dir():
                 self._make_folder(self.path)  # an index in the folder of the documents hides them all: say that
-            first = (
-                found.failures[0] if found.failures else Failure("", "No paths were given.", "Name files or folders.")
-            )
+            nothing = Failure("", "No paths were given.", "Name files or folders.")
+            first = (found.failures or [nothing])[0]
             raise InputError(f"There is nothing to index: {_sentence(first)}", hint=first.hint)
         with self._updating:
             try:
@@ -187,10 +184,8 @@ class DocumentIndex(Remade):
             manifest.store(_READING, None)
             _, passages, _ = manifest.counts()
             if not passages:
-                nothing = Failure(
-                    "", "They hold nothing that could be quoted.", "Name files that hold text of their own."
-                )
-                failed = report.failed or (nothing,)
+                hint = "Name files that hold text of their own."
+                failed = report.failed or (Failure("", "They hold nothing that could be quoted.", hint),)
                 shown = "; ".join(_sentence(failure) for failure in failed[:3])
                 raise InputError(f"None of the {len(found.files)} files can be indexed: {shown}", hint=failed[0].hint)
             manifest.tidy_words()
@@ -370,21 +365,11 @@ class DocumentIndex(Remade):
                 hint=f"Index some: selfreflect index DOCUMENTS --index {self.path or 'DIR'}",
             )
         if manifest.get(_READING) and not busy:
-            _log.warning(
-                "The index %s is incomplete: an update was interrupted before it had read all files. "
-                "Run `selfreflect index` with the same documents to complete it.",
-                self.path,
-            )
+            _log.warning(f"{_INCOMPLETE}: an update was interrupted before it had read all files. {_GO_ON}", self.path)
         if waiting:
             why = "another process is updating it" if busy else "an update was interrupted"
-            _log.warning(
-                "The index %s is incomplete (%s): %d of its %d passages are found by BM25 only. "
-                "Run `selfreflect index` with the same documents to complete it.",
-                self.path,
-                why,
-                waiting,
-                passages,
-            )
+            said = f"{_INCOMPLETE} (%s): %d of its %d passages are found by BM25 only. {_GO_ON}"
+            _log.warning(said, self.path, why, waiting, passages)
 
     def passages(self) -> list[Passage]:
         """List all passages, by source and position."""

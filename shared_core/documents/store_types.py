@@ -11,7 +11,7 @@ from pydantic import Field, field_validator
 
 from shared_core.documents.chunking import MAX_CHARS, OVERLAP
 from shared_core.documents.load import MAX_FILE_BYTES, Failure
-from shared_core.documents.loaders.limits import MAX_SECONDS
+from shared_core.documents.loaders.extracted import MAX_SECONDS
 from shared_core.settings import Settings
 from shared_core.types import Passage
 
@@ -54,15 +54,12 @@ class PassageSet(Protocol):
 
     def ids(self) -> Iterable[str]:
         """Ids of all passages."""
-        ...
 
     def add(self, passages: Iterable[Passage]) -> None:
         """Add passages; a passage with a known id replaces the old one."""
-        ...
 
     def delete(self, ids: Iterable[str]) -> None:
         """Delete passages; unknown ids are ignored."""
-        ...
 
 
 class VectorStore(PassageSet, Protocol):
@@ -70,7 +67,6 @@ class VectorStore(PassageSet, Protocol):
 
     def retrieve(self, query: str, k: int = 5) -> Sequence[Passage]:
         """Find the ``k`` nearest passages."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,20 +87,17 @@ class _Stored(RankedRetriever):
 
 
 class OpensRetriever(Protocol):
-    """An index."""
+    """An index: the number of its updates by this object, a new retriever, and calls while no update can begin."""
 
     @property
     def updates(self) -> int:
         """Number of updates that this object has made."""
-        ...
 
     def retriever(self) -> IndexRetriever:
         """Open a retriever over its current content."""
-        ...
 
     def unless_updating(self, read: Callable[[], None]) -> None:
         """Call ``read`` while no update can begin; leave it where one is under way."""
-        ...
 
 
 class IndexRetriever(HybridRetriever):
@@ -250,17 +247,16 @@ class StoredVectors(_Stored):
         return find_each(queries, nearest)
 
     def _loaded(self, dimension: int) -> VectorTable[int]:
+        """Read all vectors, by row, at the first call; IndexCorruptedError if they do not have this dimension."""
         with self._lock:
             if self._table is None:
-                self._table = self._read(dimension)
+                size = int(self._manifest.rows("SELECT total(length(data)) FROM vectors")[0][0])
+                table: VectorTable[int] = VectorTable(dimension, size // (dimension + 4))
+                try:
+                    table.put((row, Coded.from_bytes(data, dimension)) for row, data in self._manifest.each_vector())
+                except (ValueError, TypeError) as error:
+                    raise IndexCorruptedError(
+                        f"The vectors in the index are damaged: {error}.", hint=RESTORE
+                    ) from error
+                self._table = table
             return self._table
-
-    def _read(self, dimension: int) -> VectorTable[int]:
-        """Read all vectors, by row; IndexCorruptedError if they do not have this dimension."""
-        size = int(self._manifest.rows("SELECT total(length(data)) FROM vectors")[0][0])
-        table: VectorTable[int] = VectorTable(dimension, size // (dimension + 4))
-        try:
-            table.put((row, Coded.from_bytes(data, dimension)) for row, data in self._manifest.each_vector())
-        except (ValueError, TypeError) as error:
-            raise IndexCorruptedError(f"The vectors in the index are damaged: {error}.", hint=RESTORE) from error
-        return table

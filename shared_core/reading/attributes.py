@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from shared_core.citation.facts.tokens import as_matched
 from shared_core.reading.questions import content_stems
-from shared_core.retrieval.other_names import ALIKE
+from shared_core.retrieval.tokenizer import ALIKE
 from shared_core.support.regex import lazy_regex
 
 _NOUNS: Mapping[str, tuple[str, ...]] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shared_core.reading.questions import content_stems
-from shared_core.retrieval.other_names import other_names
+from shared_core.retrieval.tokenizer import other_names
 from shared_core.support.regex import lazy_regex
 
 _MARK = lazy_regex(r"[ \t]*(?:(?:[-*+•▪◦○–—]|\d{1,2}[.)])[ \t]+)?")

@@ -8,7 +8,7 @@ from shared_core.citation.english import DO, HAVE, MODALS
 from shared_core.reading.language import word_list
 from shared_core.reading.questions import content_stems, has_number, words
 from shared_core.reading.synonyms import named_stems
-from shared_core.retrieval.other_names import other_names
+from shared_core.retrieval.tokenizer import other_names
 from shared_core.support.regex import lazy_regex
 
 _OWN_DUTY = lazy_regex(

@@ -33,8 +33,7 @@ from shared_core.retrieval.base import (
     searched_text,
 )
 from shared_core.retrieval.filters import Predicate, compile_filter
-from shared_core.retrieval.other_names import other_names
-from shared_core.retrieval.tokenizer import Tokenizer, other_forms
+from shared_core.retrieval.tokenizer import Tokenizer, other_forms, other_names
 from shared_core.retrieval.vectors import highest
 from shared_core.types import Passage
 

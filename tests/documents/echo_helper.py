@@ -6,7 +6,7 @@ import os
 import sys
 import time
 
-from shared_core.documents.loaders.process import receive, send
+from shared_core.documents.loaders.isolated import receive, send
 
 if __name__ == "__main__":
     while (received := receive(sys.stdin.buffer)) is not None:

@@ -15,7 +15,7 @@ from shared_core.documents.chunking import chunk_document
 from shared_core.documents.load import Document
 from shared_core.documents.loaders.extracted import Extracted
 from shared_core.documents.loaders.line_groups import with_groups
-from shared_core.documents.loaders.table_groups import first_of_group, group_names
+from shared_core.documents.loaders.table_cells import first_of_group, group_names
 from shared_core.retrieval import BM25Retriever
 from tests.documents.reading import read
 from tests.documents.test_sheets import sheet, xlsx

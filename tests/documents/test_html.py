@@ -303,7 +303,7 @@ def test_hostile_pages_are_done_with_in_seconds() -> None:
 
 def test_work_is_bounded_by_time_and_elements(monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = iter(range(1_000_000))
-    monkeypatch.setattr("shared_core.documents.loaders.limits.time.monotonic", lambda: float(next(ticks)))
+    monkeypatch.setattr("shared_core.documents.loaders.extracted.time.monotonic", lambda: float(next(ticks)))
     error = refuses("<p>x</p>" * 100_000, "a.html", max_seconds=5)  # a tick for each look at the clock
     assert "5 seconds" in error.message
     assert next(ticks) < 20

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shared_core.documents.chunking import chunk_document
-from shared_core.documents.loaders.manual_text import load_manual_text
+from shared_core.documents.loaders.man import load_manual_text
 from tests.documents.reading import read
 
 PAGE = """\

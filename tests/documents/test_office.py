@@ -14,8 +14,8 @@ from collections.abc import Mapping
 import pytest
 
 from shared_core.documents.chunking import chunk_document
-from shared_core.documents.loaders import isolated, limits, office
-from shared_core.documents.loaders.limits import Budget
+from shared_core.documents.loaders import extracted, isolated, office
+from shared_core.documents.loaders.extracted import Budget
 from shared_core.errors import DocumentError, MissingDependencyError
 from tests.documents.reading import FILES, headings, made_by, read, refuses
 
@@ -454,7 +454,7 @@ def test_a_document_that_fills_the_memory_costs_itself_only() -> None:
 
 def test_time_is_checked_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = iter(range(1_000_000))
-    monkeypatch.setattr(limits.time, "monotonic", lambda: float(next(ticks)))
+    monkeypatch.setattr(extracted.time, "monotonic", lambda: float(next(ticks)))
     message = refused_here("docx", docx(paragraph("word " * 1_000_000)), Budget(20)).message
     assert message.startswith("Reading it took longer than 20 seconds")
     assert next(ticks) < 40

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from shared_core.documents.chunking import chunk_document
 from shared_core.documents.load import load_document
-from shared_core.documents.loaders.limits import Budget
+from shared_core.documents.loaders.extracted import Budget
 from shared_core.documents.loaders.rtf import read_rtf
 from shared_core.errors import DocumentError
 from tests.documents.reading import FILES, headings, made_by, read, refuses

@@ -10,8 +10,8 @@ import threading
 import pytest
 
 from shared_core.documents.chunking import chunk_document
-from shared_core.documents.loaders.limits import Budget
-from shared_core.documents.loaders.process import Helper
+from shared_core.documents.loaders.extracted import Budget
+from shared_core.documents.loaders.isolated import Helper
 from shared_core.errors import DocumentError
 from tests.documents.pdf_files import At, endless, from_streams, huge, lines, outlined, pdf
 from tests.documents.reading import headings, made_by, read, refuses
@@ -330,8 +330,8 @@ def test_the_helper_serves_threads_one_by_one() -> None:
 
 def test_the_helper_ends_with_its_parent() -> None:
     code = (
-        "from shared_core.documents.loaders.limits import Budget\n"
-        "from shared_core.documents.loaders.process import Helper\n"
+        "from shared_core.documents.loaders.extracted import Budget\n"
+        "from shared_core.documents.loaders.isolated import Helper\n"
         f"print(Helper({ECHO!r}).ask(b'', Budget())['process'], flush=True)\n"
         "import os; os._exit(1)"
     )

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared_core.documents import chunk_document
-from shared_core.documents.loaders.limits import Budget
+from shared_core.documents.loaders.extracted import Budget
 from shared_core.documents.loaders.rst import read_rst
 from shared_core.errors import MissingDependencyError
 from tests.documents.reading import headings, read, refuses

@@ -12,7 +12,7 @@ import pytest
 from shared_core import SelfReflectEngine
 from shared_core.documents import chunk_document
 from shared_core.documents.load import Document
-from shared_core.documents.loaders import csv_tables, json_tables
+from shared_core.documents.loaders import config, csv_tables
 from shared_core.errors import DocumentError
 from shared_core.retrieval import BM25Retriever
 from tests.documents.reading import headings, read, refuses
@@ -225,11 +225,11 @@ def test_a_row_with_broken_quotes_is_left_out_and_named() -> None:
 def test_other_limits_of_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "no rows" in refuses("text,n\n", "b.csv").message
     assert read("text,n\n" + "x" * 300_000 + ",1\n", "c.csv").text == "x" * 300_000
-    for reader in (csv_tables, json_tables):
+    for reader in (csv_tables, config):
         monkeypatch.setattr(reader, "MAX_CELLS", 1000)
     assert "cells" in refuses("text,n\n" + "a b,1\n" * 600, "d.csv").message
     assert "values" in refuses('{"text": "a b", "n": 1}\n' * 600, "e.jsonl").message
-    monkeypatch.setattr(json_tables, "MAX_LINE_CHARACTERS", 100)
+    monkeypatch.setattr(config, "MAX_LINE_CHARACTERS", 100)
     found = read(json.dumps({"text": "x" * 200}) + '\n{"text": "short"}', "f.jsonl")
     assert (found.text, "more than 100" in found.problems[0].message) == ("short", True)
 

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared_core.documents.chunking import chunk_document
-from shared_core.documents.loaders.text import load_text
-from shared_core.documents.loaders.text_layout import (
+from shared_core.documents.loaders.text import (
     find_capital_headings,
     find_numbered_sections,
     find_papers,
+    load_text,
     name_rows,
 )
 from tests.documents.reading import read

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shared_core.reading.attributes import is_property, read_attributes
-from shared_core.retrieval.other_names import ALIKE
+from shared_core.retrieval.tokenizer import ALIKE
 from shared_core.types import Passage
 from tests.reading.asking import chance, quotes, read
 

@@ -11,11 +11,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shared_core.documents.loaders.adoc_inline import CHARACTERS, FORMULAS, inline
-from shared_core.documents.loaders.adoc_tables import Table, table_html
-from shared_core.documents.loaders.extracted import Extracted, front_matter, titled
+from shared_core.documents.loaders.adoc_parts import CHARACTERS, FORMULAS, Table, inline, table_html
+from shared_core.documents.loaders.extracted import Budget, Extracted, front_matter, titled
 from shared_core.documents.loaders.html import read_html
-from shared_core.documents.loaders.limits import Budget
 from shared_core.support.regex import lazy_regex
 
 _CONDITION = lazy_regex(r"(ifdef|ifndef|ifeval|endif)::([^\[]*)\[(.*)\]\s*")
@@ -249,11 +247,8 @@ class _Blocks:
 
     def _continues(self, line: str) -> bool:
         """Return whether a line goes on with a paragraph."""
-        return (
-            bool(line.strip())
-            and line.rstrip() != "+"
-            and not (_DELIMITER.fullmatch(line) or _BLOCK_ATTRIBUTES.fullmatch(line))
-        )
+        within = bool(line.strip()) and line.rstrip() != "+"
+        return within and not (_DELIMITER.fullmatch(line) or _BLOCK_ATTRIBUTES.fullmatch(line))
 
     def _next(self) -> int:
         """Return the place of the next line that is neither empty, a comment, nor attributes of a list's items."""

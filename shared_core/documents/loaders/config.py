@@ -1,13 +1,30 @@
-"""Convert configuration to text with a section for each of its blocks: YAML, JSON, TOML, INI."""
+"""Read configuration (YAML, TOML, INI), JSON and notebooks: tables of objects, else text with a section for each block.
+
+A line that cannot be read costs that line, not the file.
+"""
 
 from __future__ import annotations
 
+import io
+import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from shared_core.documents.loaders.extracted import TERM_LEVEL, Extracted, Heading
+from shared_core.documents.loaders.extracted import (
+    TERM_LEVEL,
+    Budget,
+    Extracted,
+    Heading,
+    Problem,
+    join_texts,
+    too_much,
+    without_surrogates,
+)
+from shared_core.documents.loaders.rows import MAX_CELLS, SHORT, TEXT_COLUMNS, Row, as_text, below, has_words, row_text
+from shared_core.errors import DocumentError
 from shared_core.support.regex import lazy_regex
 
 # A line of YAML or JSON with nothing but the name of a block, and what opens it.
@@ -113,3 +130,148 @@ def _alike(rows: Sequence[_Row], first: int, last: int, path: str, depth: int) -
 
 def _is_large(rows: Sequence[_Row], first: int, last: int) -> bool:
     return rows[last - 1].end - rows[first].start > _LARGE
+
+
+MAX_LINE_CHARACTERS = 8 * 2**20
+"""Of JSON: parsed values take up to fifty times their length in memory."""
+
+_JSON_BREAK = lazy_regex(  # strings and lists of numbers stay whole
+    r'"(?>(?:[^"\\]|\\.)*)"|\[[^\[\]{}"]*+\]|\{\s*+\}|(?P<at>(?P<open>[{\[,])[ \t]*|(?P<close>[}\]]))'
+)
+_DEEPEST_INDENT = 40  # spaces before a value
+_ESCAPE = lazy_regex(r"\x1b\[[0-9;]*[A-Za-z]")
+_OBJECT = lazy_regex(r"\[?<[^\n]*>\]?")  # "<Figure size 640x480 with 1 Axes>"
+MAX_NOTEBOOK_CHARACTERS = 32 * 2**20
+
+
+def load_jsonl(text: str, text_column: str | None, budget: Budget) -> Extracted:
+    """Read one JSON object per line; ``row`` is the line's number. A malformed line is left out and reported.
+
+    DocumentError if no line can be used, there is no text column, or the time is used up.
+    """
+    rows: list[Row] = []
+    problems: list[Problem] = []
+    cells = 0
+    for number, line in enumerate(io.StringIO(text), 1):
+        if number % 1000 == 0:
+            budget.check()
+        if not line.strip():
+            continue
+        value, problem = _json(line)
+        if problem:
+            problems.append(Problem(f"line {number} {problem}", "Each line must be one JSON object."))
+        elif not isinstance(value, dict):
+            problems.append(Problem(f"line {number} is not a JSON object", 'Wrap it: {"text": …}'))
+        else:
+            cells += len(value)
+            if cells > MAX_CELLS:
+                raise too_much("values", cells, MAX_CELLS)
+            rows.append((number, value))
+    if not rows and problems:
+        raise DocumentError(f"No line can be used; {problems[0].message}.", hint=problems[0].hint)
+    return as_text(rows, _columns(rows), text_column, problems, "line")
+
+
+def load_json(text: str, text_column: str | None) -> Extracted | None:
+    """Read a JSON file that is a list of objects as a table, as JSON Lines are; ``None`` for any other JSON.
+
+    So is an object that holds two or more of them in a list, and else only single values, which are a text of their
+    own. Without a text column they must be two or more, with words in their values; DocumentError if the user named one
+    and the list has none of that name.
+    """
+    value, beside = _listed(_json(text)[0])
+    if not isinstance(value, list) or not value or not all(isinstance(entry, dict) for entry in value):
+        return None
+    rows = list(enumerate(value, 1))
+    columns = _columns(rows)
+    has_texts = text_column is not None or not {name.lower() for name in columns}.isdisjoint(TEXT_COLUMNS)
+    if not has_texts and (len(rows) < 2 or not has_words(rows)):
+        return None
+    return below(row_text(beside), as_text(rows, columns, text_column, [], "entry"))
+
+
+def _columns(rows: Sequence[Row]) -> list[str]:
+    return list(dict.fromkeys(name for _, values in rows for name in values))
+
+
+def _listed(value: object) -> tuple[object, dict[str, Any]]:
+    """Return the list of objects that an object holds, and the values beside it; any other value as it is."""
+    if not isinstance(value, dict):
+        return value, {}
+    nested = [name for name, entry in value.items() if isinstance(entry, dict | list)]
+    entries = value[nested[0]] if len(nested) == 1 else None
+    if not isinstance(entries, list) or len(entries) < 2:
+        return value, {}
+    return entries, {name: entry for name, entry in value.items() if name != nested[0]}
+
+
+def load_other_json(text: str) -> Extracted:
+    """Read JSON that is no table: the file, with sections; one without line breaks is broken after each value."""
+    if not (len(text) < SHORT or "\n" in text.strip() or _json(text)[1]):
+        text = _broken(text)
+    return Extracted(text, headings=tuple(block_headings(text)))
+
+
+def _broken(text: str) -> str:
+    """Break JSON after each value, indented by how deep it is."""
+    depth = 0
+
+    def part(match: re.Match[str]) -> str:
+        nonlocal depth
+        opens, closes = match["open"], match["close"]
+        if not match["at"]:
+            return match[0]
+        depth += -1 if closes else opens != ","
+        return f"{opens or ''}\n{' ' * min(depth, _DEEPEST_INDENT)}{closes or ''}"
+
+    return _JSON_BREAK.sub(part, text)
+
+
+def _json(text: str) -> tuple[object, str]:
+    """Return the value and, if there is none, the reason."""
+    if len(text) > MAX_LINE_CHARACTERS:
+        return None, f"has {len(text):,} characters, more than {MAX_LINE_CHARACTERS:,}"
+    try:
+        return json.loads(text), ""
+    except (ValueError, RecursionError) as error:
+        return None, f"is not valid JSON: {getattr(error, 'msg', '') or 'too deeply nested or too long a number'}"
+
+
+def load_notebook(text: str) -> Extracted | None:
+    """Read a Jupyter notebook: its cells in order, with headings of Markdown cells and with what code printed.
+
+    Returns ``None`` if the file is not a notebook.
+    """
+    try:
+        notebook = json.loads(text) if len(text) <= MAX_NOTEBOOK_CHARACTERS else None
+        cells = notebook["cells"] if isinstance(notebook, dict) else None
+        sources = [part for cell in cells or () for part in _cell(cell)]
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
+        return None
+    if not sources:
+        return None
+    from shared_core.documents.loaders.markdown import read_markdown  # which reads HTML, too
+
+    parts: list[Extracted] = []
+    for kind, source in sources:
+        if source.strip():
+            text, headings = without_surrogates(source), list[Heading]()
+            if kind == "markdown":
+                text, headings = read_markdown(text)
+            parts.append(Extracted(text, headings=tuple(headings)))
+    found = join_texts(parts)
+    return replace(found, title=found.headings[0].label if found.headings else "")
+
+
+def _cell(cell: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the kind and the text of a cell's source and of its outputs, without pictures and traces of errors."""
+    yield str(cell.get("cell_type")), _source(cell.get("source", ""))
+    for output in cell.get("outputs") or ():
+        said = _source(output.get("text") or (output.get("data") or {}).get("text/plain") or "")
+        said = _ESCAPE.sub("", said).strip("\r\n")
+        if not _OBJECT.fullmatch(said):
+            yield "output", said
+
+
+def _source(value: object) -> str:
+    return "".join(map(str, value)) if isinstance(value, list) else str(value)

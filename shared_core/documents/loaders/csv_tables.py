@@ -8,11 +8,9 @@ import itertools
 import threading
 from collections.abc import Iterator, Sequence
 
-from shared_core.documents.loaders.extracted import Extracted, Problem, one_line
-from shared_core.documents.loaders.limits import Budget, too_much
+from shared_core.documents.loaders.extracted import Budget, Extracted, Problem, one_line, too_much
 from shared_core.documents.loaders.rows import MAX_CELLS, TEXT_COLUMNS, as_text, below
-from shared_core.documents.loaders.table_groups import split_groups
-from shared_core.documents.loaders.two_heads import join_heads
+from shared_core.documents.loaders.table_cells import join_heads, split_groups
 from shared_core.errors import DocumentError
 from shared_core.support.regex import lazy_regex
 from shared_core.types import MetadataValue
@@ -40,7 +38,8 @@ def load_csv(text: str, text_column: str | None, budget: Budget, *, delimiter: s
         DocumentError: no header, no words in it, no row that can be read, more than five million cells, or the time
             is used up.
     """
-    _allow_long_fields(len(text))
+    with _field_limit:  # one for the whole process (131,072 by default): raise it, never lower it
+        csv.field_size_limit(max(csv.field_size_limit(), len(text) + 1))
     found = above_header(text, text_column, [delimiter] if delimiter else _DELIMITERS)
     above, delimiter = found or (0, delimiter or _delimiter(text))
     preface: list[str] = []
@@ -159,10 +158,9 @@ def _typed_columns(header: Sequence[str], records: Sequence[Sequence[str]]) -> d
 def _typed(values: Sequence[str]) -> Iterator[MetadataValue]:
     filled = [v for v in values if v]
     # A leading zero or plus marks a code (a postcode, a telephone number), which must stay as it is written.
-    if filled and all(_INTEGER.match(v) for v in filled):
-        return (int(v) if v else None for v in values)
-    if filled and all(_NUMBER.match(v) for v in filled):
-        return (float(v) if v else None for v in values)
+    for pattern, kind in ((_INTEGER, int), (_NUMBER, float)):
+        if filled and all(pattern.match(v) for v in filled):
+            return (kind(v) if v else None for v in values)
     return iter(values)
 
 
@@ -210,9 +208,3 @@ def _spans(row: Sequence[str]) -> bool:
 
 def _fields(line: str, delimiter: str) -> list[str]:
     return next(csv.reader([line], delimiter=delimiter), [])
-
-
-def _allow_long_fields(characters: int) -> None:
-    # The csv module's limit is one for the whole process (131,072 by default): raise it, never lower it.
-    with _field_limit:
-        csv.field_size_limit(max(csv.field_size_limit(), characters + 1))

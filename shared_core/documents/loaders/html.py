@@ -11,9 +11,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from shared_core.documents.loaders.decoding import declared_in_html, decode
 from shared_core.documents.loaders.extracted import (
     CELL_GAP,
+    CHUNK,
     LINE_GAP,
     LOWERED,
     PARAGRAPH_GAP,
@@ -21,19 +21,29 @@ from shared_core.documents.loaders.extracted import (
     SEPARATORS,
     SPACE_GAP,
     TERM_LEVEL,
+    Budget,
     Extracted,
     Segment,
     TextRun,
     front_matter,
     join_runs,
     one_line,
+    too_much,
     without_surrogates,
 )
-from shared_core.documents.loaders.html_hidden import BREAK_OUT, FOREIGN, HTML_WITHIN, NO_END, is_hidden, unseen_in
-from shared_core.documents.loaders.html_marks import LISTS, ItemMarks
-from shared_core.documents.loaders.html_zones import Zones, zone_kind
-from shared_core.documents.loaders.limits import CHUNK, Budget, too_much
+from shared_core.documents.loaders.formats import declared_in_html, decode
+from shared_core.documents.loaders.html_zones import (
+    BREAK_OUT,
+    FOREIGN,
+    HTML_WITHIN,
+    NO_END,
+    Zones,
+    is_hidden,
+    unseen_in,
+    zone_kind,
+)
 from shared_core.documents.loaders.named_rows import CELLS, Table, flatten_cell
+from shared_core.documents.loaders.numbering import LISTS, ItemMarks
 from shared_core.errors import DocumentError, MissingDependencyError
 from shared_core.support.regex import lazy_regex
 
@@ -142,10 +152,7 @@ def _apart(before: str, number: str, tag: str) -> str:
 
 
 def _label(runs: Sequence[TextRun], defined: Sequence[tuple[str, int, int]]) -> bool:
-    """Write a list of labels with short values as ``Phone: 55 12``; return whether a definition list is one.
-
-    By itself neither a label nor its value would say enough, so all are in one section.
-    """
+    """Write a list of labels with short values as ``Phone: 55 12``, in one section, and return whether it is one."""
     texts = ["".join(SEPARATORS[r.gap] + r.text for r in runs[first:last]).strip() for _, first, last in defined]
     pairs = list(zip(texts[::2], texts[1::2]))
     tags = [tag for tag, _, _ in defined]

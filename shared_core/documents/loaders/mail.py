@@ -11,9 +11,9 @@ from email.parser import BytesParser
 from email.policy import default as mail_policy
 from itertools import accumulate, pairwise
 
-from shared_core.documents.loaders.decoding import decode
 from shared_core.documents.loaders.extracted import (
     TERM_LEVEL,
+    Budget,
     Extracted,
     Heading,
     Problem,
@@ -23,7 +23,7 @@ from shared_core.documents.loaders.extracted import (
     one_line,
     without_surrogates,
 )
-from shared_core.documents.loaders.limits import Budget
+from shared_core.documents.loaders.formats import decode
 from shared_core.errors import DocumentError
 from shared_core.support.regex import lazy_regex
 

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
-from shared_core.documents.loaders.cell_values import is_value, is_year
 from shared_core.documents.loaders.extracted import (
     CELL_GAP,
     LINE_GAP,
@@ -24,8 +23,14 @@ from shared_core.documents.loaders.extracted import (
     join_runs,
     one_line,
 )
-from shared_core.documents.loaders.table_groups import first_of_group, group_names
-from shared_core.documents.loaders.two_heads import have_numbers, join_heads
+from shared_core.documents.loaders.table_cells import (
+    first_of_group,
+    group_names,
+    have_numbers,
+    is_value,
+    is_year,
+    join_heads,
+)
 from shared_core.support.regex import lazy_regex
 
 CELLS = frozenset(("td", "th"))
@@ -116,7 +121,9 @@ class Table:
         rows = _with_spanning(self.rows, runs)
         rows = [row for row in rows if any(cell.end > cell.first and not cell.repeated for cell in row)]
         rows, again = _with_one_head(rows, runs)
-        rows = rows[_is_caption(rows) :]
+        # A first row of one cell across all columns, above a row of several, is a caption.
+        captioned = len(rows) > 1 and len(rows[0]) == 1 and rows[0][0].columns == _width(rows[1]) > 1
+        rows = rows[captioned:]
         names, heads = _column_names(rows, runs)
         if not names:
             return []
@@ -276,11 +283,6 @@ def _are_same_names(names: Sequence[str], others: Sequence[str]) -> bool:
     pairs = [(a.casefold().rstrip("."), b.casefold().rstrip(".")) for a, b in zip(names, others)]
     alike = all(b and (a.startswith(b) or b.startswith(a)) for a, b in pairs)
     return alike and any(a == b for a, b in pairs)
-
-
-def _is_caption(rows: Sequence[Sequence[_Cell]]) -> bool:
-    """Return whether the first row is one cell across all columns, above a row of several."""
-    return len(rows) > 1 and len(rows[0]) == 1 and rows[0][0].columns == _width(rows[1]) > 1
 
 
 def _width(row: Sequence[_Cell]) -> int:

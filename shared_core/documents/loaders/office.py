@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 from xml.parsers import expat
 
-from shared_core.documents.loaders.decoding import decode
 from shared_core.documents.loaders.extracted import (
+    MAX_UNPACKED_BYTES,
     RAISED,
+    Budget,
     Extracted,
     Heading,
     Problem,
@@ -29,11 +30,11 @@ from shared_core.documents.loaders.extracted import (
     join_pages,
     one_line,
     protected,
+    read_unpacked,
     title_of_text,
 )
-from shared_core.documents.loaders.formats import COMPOUND
+from shared_core.documents.loaders.formats import COMPOUND, decode
 from shared_core.documents.loaders.html import read_html
-from shared_core.documents.loaders.limits import MAX_UNPACKED_BYTES, Budget, read_unpacked
 from shared_core.documents.loaders.numbering import WordNumbers, attribute, new_run, write_numbers
 from shared_core.errors import DocumentError
 from shared_core.support.regex import lazy_regex
@@ -99,9 +100,8 @@ def read_office(kind: str, data: bytes, budget: Budget) -> Extracted:
     found = join_pages(read_html(part, budget, spaces=True) for part in parts)
     pages = found.pages if kind == "pptx" else ()
     problems = hidden_parts(archive.hidden_slides, "slide")
-    return Extracted(
-        found.text, archive.title() or title_of_text(found), found.headings, problems=problems, pages=pages
-    )
+    title = archive.title() or title_of_text(found)
+    return Extracted(found.text, title, found.headings, problems=problems, pages=pages)
 
 
 def _headed_slide(slide: str) -> str:
@@ -205,11 +205,8 @@ def _without_contents(root: Element, content: bytes, styles: Element) -> bytes:
     """Return a Word document without its table of contents, whose paragraphs are of styles with names like "toc 1"."""
     from lxml import etree
 
-    contents = {
-        attribute(style, "styleId")
-        for style in styles.iterfind("{*}style")
-        if any(_CONTENTS.fullmatch(attribute(name, "val")) for name in style.iterfind("{*}name"))
-    }
+    named = [(attribute(style, "styleId"), style.iterfind("{*}name")) for style in styles.iterfind("{*}style")]
+    contents = {of for of, names in named if any(_CONTENTS.fullmatch(attribute(name, "val")) for name in names)}
     entries = [
         paragraph
         for paragraph in root.iter("{*}p")

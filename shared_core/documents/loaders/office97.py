@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from shared_core.documents.loaders.extracted import (
+    Budget,
     Extracted,
     damaged,
     given_title,
@@ -22,7 +23,6 @@ from shared_core.documents.loaders.extracted import (
 )
 from shared_core.documents.loaders.formats import COMPOUND
 from shared_core.documents.loaders.html import read_html
-from shared_core.documents.loaders.limits import Budget
 from shared_core.documents.loaders.office import NO_TEXT, SLIDE_ENDS
 from shared_core.documents.loaders.sheets import Sheet, moment, read_sheets
 from shared_core.support.regex import lazy_regex

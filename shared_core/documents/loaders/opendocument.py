@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from shared_core.documents.loaders.extracted import (
+    Budget,
     Extracted,
     damaged,
     given_title,
@@ -19,10 +20,10 @@ from shared_core.documents.loaders.extracted import (
     one_line,
     protected,
     title_of_text,
+    too_much,
     without_surrogates,
 )
 from shared_core.documents.loaders.html import read_html
-from shared_core.documents.loaders.limits import Budget, too_much
 from shared_core.documents.loaders.numbering import Counters, Level, attribute, to_int
 from shared_core.documents.loaders.office import Archive, parse_xml
 from shared_core.documents.loaders.rows import MAX_CELLS
@@ -205,7 +206,8 @@ def _write_children(element: Element, file: _File, notes: list[str]) -> Iterator
 def _write(element: Element, file: _File, notes: list[str]) -> Iterator[str]:
     name = _tag(element)
     style = attribute(element, "style-name")
-    if name in _UNREAD or style in file.unseen or _is_hidden(element):
+    hidden = name in ("hidden-text", "hidden-paragraph") and attribute(element, "is-hidden") == "true"
+    if name in _UNREAD or style in file.unseen or hidden or attribute(element, "display") == "none":
         return
     file.budget.check()
     if name == "s":
@@ -219,14 +221,14 @@ def _write(element: Element, file: _File, notes: list[str]) -> Iterator[str]:
             own: list[str] = []
             notes.append(f"<div>{''.join(_write_children(note, file, own))}</div>")
             notes += own
-    elif name == "list":
-        file.open_list(element)
-        yield from _wrapped(element, name, style, file, notes)
-        file.close_list()
     elif name == "table":
         yield f"<table>{''.join(_write_rows(element, file, notes))}</table>"
     else:
+        if name == "list":
+            file.open_list(element)
         yield from _wrapped(element, name, style, file, notes)
+        if name == "list":
+            file.close_list()
 
 
 def _wrapped(element: Element, name: str, style: str, file: _File, notes: list[str]) -> Iterator[str]:
@@ -250,12 +252,6 @@ def _wrapped(element: Element, name: str, style: str, file: _File, notes: list[s
     if name == "frame" and tag == "h1":  # one line, though in paragraphs
         content = _PARAGRAPHS.sub(" ", content).strip()
     yield f"<{tag}>{content}</{tag}>" if tag else content
-
-
-def _is_hidden(element: Element) -> bool:
-    return attribute(element, "display") == "none" or (
-        _tag(element) in ("hidden-text", "hidden-paragraph") and attribute(element, "is-hidden") == "true"
-    )
 
 
 def _write_rows(table: Element, file: _File, notes: list[str]) -> Iterator[str]:

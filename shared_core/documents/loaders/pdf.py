@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shared_core.documents.loaders.extracted import (
+    Budget,
     Extracted,
     Problem,
     damaged,
@@ -17,7 +18,6 @@ from shared_core.documents.loaders.extracted import (
     one_line,
     without_surrogates,
 )
-from shared_core.documents.loaders.limits import Budget
 from shared_core.documents.loaders.pdf_headings import Bookmark
 from shared_core.documents.loaders.pdf_lines import Line, page_lines
 from shared_core.documents.loaders.pdf_rules import Rules, page_rules

@@ -10,7 +10,6 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 
-from shared_core.documents.loaders.cell_values import is_amount, is_year
 from shared_core.documents.loaders.pdf_cells import (
     LEAST_ROWS,
     MOST_COLUMNS,
@@ -31,6 +30,7 @@ from shared_core.documents.loaders.pdf_columns import cells_of
 from shared_core.documents.loaders.pdf_heads import find_heads
 from shared_core.documents.loaders.pdf_lines import MIDDLE
 from shared_core.documents.loaders.pdf_rules import Rule, Rules
+from shared_core.documents.loaders.table_cells import is_amount, is_year
 from shared_core.support.regex import lazy_regex
 
 _SAME_END = 3.0  # points between ends of rules of one table

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from shared_core.documents.loaders.cell_values import is_amount
 from shared_core.documents.loaders.extracted import grouped
 from shared_core.documents.loaders.pdf_layout import join_row
 from shared_core.documents.loaders.pdf_lines import CELL_GAP, Line
+from shared_core.documents.loaders.table_cells import is_amount
 from shared_core.support.regex import lazy_regex
 
 _ONE_LINE = 0.7  # font sizes between base lines that belong to one row

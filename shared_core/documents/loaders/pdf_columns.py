@@ -8,7 +8,6 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from shared_core.documents.loaders.cell_values import is_amount
 from shared_core.documents.loaders.pdf_cells import (
     BESIDE,
     LEAST_ROWS,
@@ -28,6 +27,7 @@ from shared_core.documents.loaders.pdf_cells import (
     visual_rows,
     without_notes,
 )
+from shared_core.documents.loaders.table_cells import is_amount
 from shared_core.support.regex import lazy_regex
 
 _PROSE_LETTERS, _PROSE_LINES = 25, 3

@@ -14,8 +14,8 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from shared_core.documents.loaders.cell_values import is_amount, is_year
 from shared_core.documents.loaders.pdf_cells import CLOSE, Cell, Extent, Table, distance, visual_rows
+from shared_core.documents.loaders.table_cells import is_amount, is_year
 from shared_core.support.regex import lazy_regex
 
 _NAME_LETTERS = 90

@@ -16,9 +16,8 @@ from docutils.parsers.rst import Directive, Parser, directives, roles
 from docutils.statemachine import StringList
 from docutils.transforms import Transform
 
-from shared_core.documents.loaders.extracted import RAISED, Extracted, Problem, one_line, titled
+from shared_core.documents.loaders.extracted import RAISED, Budget, Extracted, Problem, one_line, titled
 from shared_core.documents.loaders.html import read_html
-from shared_core.documents.loaders.limits import Budget
 from shared_core.documents.loaders.numbering import Level
 from shared_core.documents.loaders.text import load_text
 from shared_core.support.regex import lazy_regex
@@ -29,22 +28,16 @@ _HEADER = lazy_regex(r"(?>(?:[A-Z][\w-]*+:[ \t][^\n]*+\n(?>(?:[ \t]++[^\n]*+\n)*
 """Fields at the beginning, as those of a PEP."""
 _SETTINGS = {
     "_disable_config": True,  # a docutils.conf in the folder this runs in
-    "file_insertion_enabled": False,
-    "raw_enabled": False,
-    "report_level": 5,
-    "halt_level": 5,
-    "doctitle_xform": False,
-    "docinfo_xform": False,
+    **dict.fromkeys(("file_insertion_enabled", "raw_enabled", "doctitle_xform", "docinfo_xform"), False),
+    **dict.fromkeys(("embed_stylesheet", "section_self_link"), False),
+    **dict.fromkeys(("strip_comments", "trim_footnote_reference_space"), True),
+    **dict.fromkeys(("report_level", "halt_level"), 5),
     "initial_header_level": "1",
     "line_length_limit": 2**31,
     "math_output": "LaTeX",
-    "strip_comments": True,
     "syntax_highlight": "none",
-    "embed_stylesheet": False,
     "stylesheet_path": None,
-    "section_self_link": False,
     "table_style": "",
-    "trim_footnote_reference_space": True,
 }
 _TARGET = lazy_regex(r"(.+?)\s*(?<!\\)<[^<>]*>", re.DOTALL)
 _EXPLICIT = frozenset(  # roles that show their text as it is
@@ -60,15 +53,10 @@ _ADMONITIONS = frozenset("attention caution danger error hint important note tip
 _TITLED = frozenset(("admonition", "topic", "sidebar"))
 _OTHER_FORMATS = frozenset("latex man texinfo text epub xml gettext docx".split())
 _VERSIONS = {
-    "versionadded": "New in version",
-    "version-added": "New in version",
-    "versionchanged": "Changed in version",
-    "version-changed": "Changed in version",
-    "deprecated": "Deprecated since version",
-    "version-deprecated": "Deprecated since version",
-    "deprecated-removed": "Deprecated since version",
-    "versionremoved": "Removed in version",
-    "version-removed": "Removed in version",
+    **dict.fromkeys(("versionadded", "version-added"), "New in version"),
+    **dict.fromkeys(("versionchanged", "version-changed"), "Changed in version"),
+    **dict.fromkeys(("deprecated", "version-deprecated", "deprecated-removed"), "Deprecated since version"),
+    **dict.fromkeys(("versionremoved", "version-removed"), "Removed in version"),
 }
 _CODE = frozenset(
     "code code-block sourcecode highlight parsed-literal prompt console doctest testcode testoutput productionlist "

@@ -10,9 +10,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from shared_core.documents.loaders.extracted import Extracted, damaged, given_title, title_of_text
+from shared_core.documents.loaders.extracted import Budget, Extracted, damaged, given_title, title_of_text, too_much
 from shared_core.documents.loaders.html import read_html
-from shared_core.documents.loaders.limits import Budget, too_much
 from shared_core.support.regex import lazy_regex
 
 _TOKEN = lazy_regex(
@@ -50,7 +49,8 @@ def read_rtf(data: bytes, budget: Budget) -> Extracted:
         raise damaged("RTF", ValueError("it does not begin as such a file"))
     reader = _Reader(budget)
     reader.read(data)
-    found = read_html(f"<main>{reader.html()}</main>", budget, spaces=True)
+    blocks = "".join((*reader.blocks, *reader.notes))
+    found = read_html(f"<main>{blocks}</main>", budget, spaces=True)
     return replace(found, title=reader.title or title_of_text(found))
 
 
@@ -98,7 +98,7 @@ class _Reader:
         self._begun = self._starred = False  # a group has just begun; it begins with a star
         self._style = 0
         self._own, self._note = _Paragraph(), _Paragraph()
-        self._blocks, self._cell, self._notes = list[str](), list[str](), list[str]()
+        self.blocks, self._cell, self.notes = list[str](), list[str](), list[str]()
         self._row, self._table, self._above = _Row(), list[str](), dict[int, str]()
         self._pending: dict[str, str] = {}
         self._words: dict[str, Callable[[int | None], None]] = {
@@ -143,10 +143,6 @@ class _Reader:
         self._end_paragraph()
         self._end_table()
 
-    def html(self) -> str:
-        """Return the blocks of the text, its notes last."""
-        return "".join((*self._blocks, *self._notes))
-
     def _open(self) -> None:
         self._flush()
         if len(self._stack) >= _MAX_DEPTH:
@@ -164,16 +160,13 @@ class _Reader:
         if closed.into == self._state.into:
             return
         if closed.into == "note":
-            self._notes.append(self._written(self._note))
+            self.notes.append(self._written(self._note))
         elif closed.into in self._pending:
-            self._finish(closed.into, self._pending.pop(closed.into))
-
-    def _finish(self, into: str, text: str) -> None:
-        """Use what was collected in a group of its own."""
-        if into == "title":
-            self.title = given_title(text)
-        elif into == "number" and not _BULLET.fullmatch(text):  # of a list, as programs show it
-            self._put(f"{text.strip()} ")
+            text = self._pending.pop(closed.into)
+            if closed.into == "title":
+                self.title = given_title(text)
+            elif closed.into == "number" and not _BULLET.fullmatch(text):  # of a list, as programs show it
+                self._put(f"{text.strip()} ")
 
     def _word(self, word: str, number: int | None) -> None:
         self._flush()
@@ -302,14 +295,14 @@ class _Reader:
 
     def _end_paragraph(self) -> None:
         if self._state.into == "note":
-            self._notes.append(self._written(self._note))
+            self.notes.append(self._written(self._note))
         elif self._state.into == "body":
             inside, written = self._own.in_table, self._written(self._own)
             if inside:
                 self._cell.append(written)
             else:
                 self._end_table()
-                self._blocks.append(written)
+                self.blocks.append(written)
 
     def _begin_row(self) -> None:
         if not self._own.in_table or not self._row.cells:  # else the same row is described again at its end
@@ -348,5 +341,5 @@ class _Reader:
 
     def _end_table(self) -> None:
         if self._table:
-            self._blocks.append(f"<table>{''.join(self._table)}</table>")
+            self.blocks.append(f"<table>{''.join(self._table)}</table>")
         self._table, self._above = [], {}

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from shared_core.documents.loaders.cell_values import is_value, is_year
 from shared_core.documents.loaders.csv_tables import above_header, load_csv
 from shared_core.documents.loaders.extracted import (
+    Budget,
     Extracted,
     Heading,
     Problem,
@@ -24,9 +24,8 @@ from shared_core.documents.loaders.extracted import (
     one_line,
     without_surrogates,
 )
-from shared_core.documents.loaders.limits import Budget
 from shared_core.documents.loaders.office import Archive
-from shared_core.documents.loaders.table_groups import NAMED
+from shared_core.documents.loaders.table_cells import NAMED, is_value, is_year
 from shared_core.errors import DocumentError
 from shared_core.support.regex import lazy_regex
 
@@ -121,10 +120,8 @@ def _join(sheets: Sequence[tuple[str, Extracted]]) -> Extracted:
     for name, sheet in sheets:
         if name and not (len(sheets) == 1 and _GENERIC.fullmatch(name)):
             parts.append(Extracted(name, headings=(Heading(0, len(name), 1, name),)))
-        segments = tuple(
-            replace(part, metadata={"sheet": name, **part.metadata})
-            for part in sheet.segments or (Segment(0, len(sheet.text)),)
-        )
+        whole = (Segment(0, len(sheet.text)),)
+        segments = tuple(replace(s, metadata={"sheet": name, **s.metadata}) for s in sheet.segments or whole)
         problems = tuple(problem._replace(message=f"sheet {name!r}: {problem.message}") for problem in sheet.problems)
         parts.append(replace(sheet, segments=segments, problems=problems))
     return _combine(parts)
@@ -150,9 +147,7 @@ def _read_rows(rows: Iterable[Sequence[str]], budget: Budget) -> Extracted:
             parts.append(_read_table(table[: len(table) - len(notes)], budget))
             if notes:
                 parts.append(Extracted(_PARTED.join(map(_written, notes))))
-    if len(parts) == 1:
-        return parts[0]
-    return _combine(parts)
+    return parts[0] if len(parts) == 1 else _combine(parts)
 
 
 def _combine(parts: Sequence[Extracted]) -> Extracted:
@@ -269,11 +264,11 @@ def _read_table(rows: Sequence[Sequence[str]], budget: Budget) -> Extracted:
     try:
         return load_csv(written.getvalue(), None, budget, delimiter=",")
     except DocumentError:  # figures without words
-        names = rows[0]
-        cells = (
-            [(name, cell) for name, cell in itertools.zip_longest(names, row, fillvalue="") if cell] for row in rows[1:]
-        )
-        texts = ["; ".join(f"{name}: {cell}" if name else cell for name, cell in row) for row in cells]
+        names, *others = rows
+        texts: list[str] = []
+        for row in others:
+            cells = [(name, cell) for name, cell in itertools.zip_longest(names, row, fillvalue="") if cell]
+            texts.append("; ".join(f"{name}: {cell}" if name else cell for name, cell in cells))
         return Extracted(_PARTED.join(texts) if texts else _written(names))
 
 

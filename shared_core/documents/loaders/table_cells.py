@@ -1,18 +1,104 @@
-"""Find the groups of a table's rows: names or labels in rows of their own, and names only in a group's first row.
+"""Tell what the cells of any format's tables hold: values or words, names of columns in two rows, names of groups.
 
 "Day: Monday; Opens: 8:15" is no answer in a table of a pool's and a gym's hours, unless it is read below, or with, the
-name of its group. Both are recognised where they are needed: where rows of different groups begin alike, and those
+name of its group. Groups are recognised where they are needed: where rows of different groups begin alike, and those
 of one group do not. Otherwise cells are more likely to be empty because something is not known.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import chain, pairwise
 
 from shared_core.documents.loaders.extracted import one_line
 from shared_core.support.regex import lazy_regex
+
+_VALUE = lazy_regex(
+    r"(?=.*\d)[-+–−<>≤≥~±]?[^\w\s]{0,2}\s?[\d.,:/’' \-–−+()%‰°$€£¥]+\s?[^\w\s]{0,2}|TRUE|FALSE|-+|#[\w/?!]+"
+)
+_UNIT = r"(?:(?!(?:st|nd|rd|th)\b)[°º]?[^\W\d]{1,4}\.?[²³]?|\w{4,7}s\b)(?:/\w{1,6})?"
+_MEASURE = lazy_regex(
+    rf"[-+–−<>≤≥~±]?[$€£¥]?\s?\d[\d.,]*(?:\s?[-–]\s?\d[\d.,]*)?\s?{_UNIT}(?:\s?\d[\d.,]*(?:\s?{_UNIT})?)?"
+)
+_YEAR = lazy_regex(r"(?:19|20)\d\d(?:[/–-]\d{2,4})?[*†‡]{0,3}")
+
+
+def is_value(cell: str) -> bool:
+    """Return whether a cell holds a number, a date, an amount or a sign in place of one, rather than words.
+
+    >>> [is_value(cell) for cell in ("1,140", "£3.50", "12–14", "-", "12 May", "Oil")]
+    [True, True, True, True, False, False]
+    """
+    return _VALUE.fullmatch(cell) is not None
+
+
+def is_amount(cell: str) -> bool:
+    """Return whether a cell holds a value, which may have a unit; the name of a column may be like that, too.
+
+    >>> [is_amount(cell) for cell in ("50 °C", "3 h 35", "30 min", "2 months", "5th", "7 Sisters Road")]
+    [True, True, True, True, False, False]
+    """
+    return is_value(cell) or _MEASURE.fullmatch(cell) is not None
+
+
+def is_year(cell: str) -> bool:
+    """Return whether a cell is a year (``1998``, ``2004/05``), which may be a column's name."""
+    return _YEAR.fullmatch(cell) is not None
+
+
+_DIGIT = lazy_regex(r"\d")
+
+
+def join_heads(
+    header: Sequence[str], below: Sequence[str], spanned: Collection[int], rows: Sequence[Sequence[str]]
+) -> list[str]:
+    """Return the names of columns if the row below the header has those of the columns that its cells span; else none.
+
+    >>> join_heads(["Age", "Pitch", "", "Ball"], ["", "Yards", "Metres", ""], [2], [["6", "30", "27", "3"]])
+    ['Age', 'Pitch Yards', 'Pitch Metres', 'Ball']
+    >>> join_heads(["Age", "Pitch", "", "Ball"], ["", "30", "27", "3"], [2], [["6", "30", "27", "3"]])
+    []
+
+    Args:
+        header: the names in the first row.
+        below: as many cells of the second row.
+        spanned: columns with values and without a name in the header.
+        rows: the cells below both.
+    """
+    if not spanned or not _is_second_head(header, below, sorted(spanned), rows):
+        return []
+    names, upper = [], ""
+    for above, name in zip(header, below):
+        upper = above or upper
+        names.append(f"{upper} {name}".strip())
+    return names
+
+
+def _is_second_head(
+    header: Sequence[str], below: Sequence[str], spanned: Sequence[int], rows: Sequence[Sequence[str]]
+) -> bool:
+    """Return whether a row has the names of columns that the header's cells span.
+
+    The column of the rows' names has one of its own in the header, or else below it: then all columns have one there,
+    none of them a number, and the rows below have numbers in a column that is spanned.
+    """
+    if any(is_value(name) and not is_year(name) for name in below):
+        return False
+    if header[0]:
+        return not below[0] and all(below[i] and below[i - 1] for i in spanned)
+    if not any(header) or not all(name or not above for name, above in zip(below, header)):
+        return False
+    if not all(below[i] for i in spanned) or any(_DIGIT.search(name) for name in below):
+        return False
+    return have_numbers(rows, spanned[1:])
+
+
+def have_numbers(rows: Sequence[Sequence[str]], columns: Collection[int]) -> bool:
+    """Return whether all values in one of the columns have digits."""
+    values = ([row[i] for row in rows if i < len(row) and row[i].strip()] for i in columns)
+    return any(cells and all(map(_DIGIT.search, cells)) for cells in values)
+
 
 _LEAST_GROUPS = 2
 _LABEL = lazy_regex(r"([^\W\d_][^:]{0,39}):(?: +|\Z)")
