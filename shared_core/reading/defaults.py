@@ -32,6 +32,7 @@ _ASKS_THING = lazy_regex(
 _SWITCHED = lazy_regex(
     r"\bdefaults?\b[^.\n]{0,20}[ \t=:`*\"'](?:true|false|on|off|yes|no|enabled|disabled)\b", re.IGNORECASE
 )
+_ASKS_AMOUNT = lazy_regex(r"\bhow (?:long|many|much|often|old|far|large|big|small|high)\b", re.IGNORECASE)
 _HUMP = lazy_regex(r"(?<=[a-z0-9])(?=[A-Z])|[_.]")
 _PROGRAM = lazy_regex(r"[A-Za-z]\w*[_.]\w+|[A-Z][A-Z\d]{3,}|[a-z]+[A-Z]\w*|-{1,2}[a-z][\w-]*")
 _BLOCK = lazy_regex(r"\n[ \t]*\n|^(?=[ \t]*[-*+•][ \t])", re.MULTILINE)
@@ -98,6 +99,9 @@ def of_defaults_asked(asked: Asked, entries: Sequence[Entry], kept: Sequence[int
         told[source_of(passage)][passage.id] = f"{text}\n{_HUMP.sub(' ', text)}".casefold()
     documents = {source: "\n".join(texts.values()) for source, texts in told.items()}
     stating = [i for i in kept if _STATES_DEFAULT.search(entries[i].text)]
+    if _ASKS_AMOUNT.search(asked.text):  # "false" is no amount
+        kept = [i for i in kept if i not in stating or not _SWITCHED.search(entries[i].text)]
+        stating = [i for i in stating if i in kept]
     if _lacks("\n".join(documents.values()), [question.words[one] for one in question.what]):
         return [*kept], dict.fromkeys(stating, -1)
     found, exact = [], []

@@ -122,3 +122,12 @@ def test_true_is_no_default_editor() -> None:
     listed = Passage("s", text, "winch-commit", {"section": "VARIABLES > commit.status", "source": "commit.txt"})
     assert chance("What is the default editor of winch commit?", listed) < 0.5
     assert chance("What is the default value of commit.status?", listed) > 0.5
+
+
+def test_a_switch_is_no_amount() -> None:
+    switch = entry("rope", "Whether what is done with the ropes on the drum is logged.\n\n**Default value:** `false`")
+    others = [entry("wind", "Whether gusts on the drum are logged.\n\n**Default value:** `true`")]
+    assert not any(
+        "false" in quote for quote in quotes("How long are ropes kept on the drum by default?", switch, *others)
+    )
+    assert "false" in quotes("Is the rope logged by default?", switch, *others)[0]
