@@ -72,6 +72,12 @@ def test_boxes_and_tabs_are_paragraphs_with_their_titles(content: str, lines: li
     assert [line.rstrip() for line in text(content.replace("\n", "\r\n")).split("\n") if line.strip()] == lines
 
 
+@pytest.mark.parametrize("mark", ["!!! a", ":::a b", "> [!NOTE] b", "```{note} b", '=== "a"'])
+def test_long_lines_of_blanks_behind_a_mark_are_read_at_once(mark: str) -> None:
+    line = f"{mark}{' ' * 200_000}!`\n"  # in quadratic time this takes minutes
+    assert "!`" in text(line)
+
+
 def test_a_table_whose_columns_have_no_names_holds_labels_and_values() -> None:
     table = f"| | |\n{RULE}| **Berth** | 12 |\n| Depth | 3 m, at low tide |\n| Owner | |\n"
     assert text(table) == "Berth: 12\nDepth: 3 m, at low tide\nOwner\n"

@@ -16,15 +16,15 @@ _KIND = (
 )
 _LIKELY = ("!!! ", "??? ", "???+ ", '=== "', ":::", "[!", "```{", "~~~{")
 _INDENTED = lazy_regex(
-    r"(?:!!!|\?\?\?\+?)[ \t]+(?:[a-z][\w-]*(?:[ \t]+[a-z][\w-]*)*)?(?:[ \t]*\"(?P<title>[^\"\n]*)\")?[ \t\r]*$"
-    r"|===[!+]?[ \t]+\"(?P<tab>[^\"\n]+)\"[ \t\r]*$"
+    r"(?:!!!|\?\?\?\+?)(?>(?:[ \t]++[a-z][\w-]*+)*)[ \t]*+(?:\"(?P<title>[^\"\n]*+)\")?[ \t\r]*+$"
+    r"|===[!+]?[ \t]++\"(?P<tab>[^\"\n]++)\"[ \t\r]*+$"
 )
 _COLONS = lazy_regex(
-    r":{3,}[ \t]*(?:(?:\{?[a-z][\w-]*\}?)(?:\[(?P<bracketed>[^\]\n]*)\]|[ \t]+(?P<title>[^\s{=][^{\n]*?))?)?"
-    r"(?:[ \t]*\{[^{}\n]*\})?[ \t\r]*$"
+    r":{3,}+[ \t]*+(?:\{?[a-z][\w-]*+\}?(?:\[(?P<bracketed>[^\]\n]*+)\]|[ \t]++(?P<title>[^\s{=][^{}\n]*+))?)?"
+    r"[ \t]*+(?:\{[^{}\n]*+\})?[ \t\r]*+$"
 )
-_ALERT = lazy_regex(r"(?P<quoted>>[ \t]*)\[![A-Za-z]+\][-+]?[ \t]*(?P<title>[^\n]*?)[ \t\r]*$")
-_PROSE_FENCE = lazy_regex(rf"(?P<fence>`{{3,}}|~{{3,}})\{{(?:{_KIND})\}}[ \t]*(?P<title>[^\n`]*?)[ \t\r]*$")
+_ALERT = lazy_regex(r"(?P<quoted>>[ \t]*+)\[![A-Za-z]++\][-+]?(?P<title>[^\n]*+)$")
+_PROSE_FENCE = lazy_regex(rf"(?P<fence>`{{3,}}|~{{3,}})\{{(?:{_KIND})\}}(?P<title>[^\n`]*+)$")
 _OPTION = lazy_regex(r":[a-z][\w-]*:(?:[ \t]|\r?$)")
 _FENCE = lazy_regex(r" {0,3}(?P<marks>`{3,}(?=[^`]*$)|~{3,})")
 _WIDTH = 4  # spaces by which MkDocs indents the content of a box
